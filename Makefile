@@ -5,6 +5,7 @@
 #   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
 #   make docs                 the site in build/docs/html
 #   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
+#   make test-downstream      tests of other packages with our matrices (25 minutes)
 #   make test-oldest          the tests with the oldest SciPy and NumPy that are supported
 
 PYTHON ?= python3
@@ -22,7 +23,7 @@ SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runt
 .PHONY: help demo test chaos test-full test-oldest test-wheel bench transfer lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,8s/^# //p' Makefile
+	@sed -n '2,9s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
@@ -84,6 +85,11 @@ test-full: $(VENV)/.test
 
 test-oldest:
 	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"
+
+# The tests of other packages with our matrices in the place of SciPy's, in the versions of the list.
+test-downstream: $(VENV)/.test
+	@$(PIP) install -r tools/downstream_requirements.txt
+	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
 # asv keeps no results of an environment that exists unless it is told whose they are.
 bench: $(VENV)/.bench

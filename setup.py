@@ -22,6 +22,7 @@ from setuptools.errors import BaseError, CCompilerError
 HERE = Path(__file__).resolve().parent
 RUNTIME = "_native/runtime/build_runtime.py"
 LIBRARY = "_runtime_plain.so"
+FAULT = "_runtime_fault.txt"  # why there is no runtime, for the warning and `doctor`
 OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
@@ -56,6 +57,9 @@ class OptionalBuildExt(build_ext):
             sys.stderr.write("autosparse: built the C runtime without Python's headers\n")
         except FAILURES as error:
             sys.stderr.write(f"autosparse: no C runtime, SciPy will serve every product: {error}\n")
+            place = HERE / "_native" if self.editable_mode else folder
+            place.mkdir(parents=True, exist_ok=True)
+            (place / FAULT).write_text(f"{error}\n", encoding="utf-8")
 
     def build_plain_library(self, ext: Any, folder: Path) -> None:
         """The runtime's own sources as `folder`/LIBRARY, and `folder`/_runtime.py with the names `ffi` and `lib`."""
@@ -95,7 +99,7 @@ def _compile_in_parallel(compiler: Any) -> None:
 
 def _forget_builds(folder: Path) -> None:
     """Remove earlier builds: Python, or a wheel, would take one of them instead of the new one."""
-    for old in [*folder.glob("_runtime*.so"), folder / "_runtime.py"]:
+    for old in [*folder.glob("_runtime*.so"), folder / "_runtime.py", folder / FAULT]:
         old.unlink(missing_ok=True)
 
 

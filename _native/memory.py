@@ -11,13 +11,15 @@ import ctypes
 import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final
 
 import numpy as np
 from autosparse._native.runtime_api import address_of, available, ffi, lib
 from numpy.typing import NDArray
 
+from autosparse import forking
 from autosparse.config import get_options
 
 RECYCLED_FROM_BYTES: Final = 1 << 17  # smaller results come from malloc, which maps fresh pages from here on
@@ -44,13 +46,14 @@ class _Handler:
         new_capsule = ctypes.pythonapi.PyCapsule_New
         new_capsule.restype = ctypes.py_object
         new_capsule.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
-        self.capsule: Any = new_capsule(int(ffi.cast("uintptr_t", lib.asp_output_handler())), _CAPSULE_NAME, None)
+        handlers = [int(ffi.cast("uintptr_t", lib.asp_output_handler(is_scratch))) for is_scratch in (0, 1)]
+        self.capsules: tuple[Any, Any] = tuple(new_capsule(one, _CAPSULE_NAME, None) for one in handlers)
         self.swap: Any = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[_SET_HANDLER_SLOT] or 0)
         self.limit_bytes = -1
 
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_scratch: bool = False) -> NDArray[Any]:
         """``np.empty`` with our allocator."""
-        before = self.swap(self.capsule)
+        before = self.swap(self.capsules[is_scratch])
         try:
             return np.empty(shape, dtype)
         finally:
@@ -106,6 +109,13 @@ def default_pool_bytes() -> int:
     return _default_pool_bytes
 
 
+def release_kept() -> None:
+    """Give the pages of freed results, which are kept for the next ones, back to the system."""
+    if _handler is not None and _handler.limit_bytes > 0:
+        lib.asp_output_limit(0)
+        lib.asp_output_limit(_handler.limit_bytes)
+
+
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     """An uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on with recycled pages.
 
@@ -117,6 +127,56 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
     if handler is None or handler.limit(get_options().output_pool_bytes) == 0:
         return np.empty(shape, dtype)
     return handler.empty(shape, dtype)
+
+
+def empty_scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
+    """The same for packed copies and results of tuning, whose pages are recycled only inside `scratch_recycled`."""
+    if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
+        return np.empty(shape, dtype)
+    handler = _handler if _tried else _get_handler()
+    return np.empty(shape, dtype) if handler is None else handler.empty(shape, dtype, is_scratch=True)
+
+
+class ScratchPool:
+    """Freed scratch memory is kept for the next packed copy while at least one tuning holds the pool.
+
+    With the last `release` all of it goes back to the system.
+    """
+
+    def __init__(self) -> None:
+        self._n_holders = 0
+        self._lock = forking.lock()
+
+    def hold(self) -> None:
+        """Keep freed scratch memory until `release`."""
+        with self._lock:
+            self._n_holders += 1
+            if self._n_holders == 1 and available:
+                wanted_bytes = get_options().output_pool_bytes
+                lib.asp_scratch_limit(default_pool_bytes() if wanted_bytes is None else wanted_bytes)
+
+    def release(self) -> None:
+        """Undo one `hold`."""
+        with self._lock:
+            self._n_holders -= 1
+            if not self._n_holders and available:
+                lib.asp_scratch_limit(0)
+
+
+SCRATCH: Final = ScratchPool()
+
+
+@contextmanager
+def scratch_recycled() -> Iterator[None]:
+    """Recycle scratch memory inside the block; what results the block has left in the pool go back to the system."""
+    kept_bytes = lib.asp_output_kept_bytes() if available else 0
+    SCRATCH.hold()
+    try:
+        yield
+    finally:
+        SCRATCH.release()
+        if available:
+            lib.asp_output_trim(kept_bytes)
 
 
 LARGE_OUTPUT_BYTES: Final = 1 << 20
@@ -136,7 +196,7 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-ALL_THREADS_FROM_BYTES: Final = 1 << 20
+ALL_THREADS_FROM_BYTES: Final = 2 << 20
 """Bytes of arrays from which on `copied_all` uses all threads: one thread copies less in the time that they start."""
 
 

@@ -9,12 +9,15 @@ here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from autosparse import config
 from autosparse.notices import FallbackWarning, warn_once
 
 
@@ -22,10 +25,19 @@ def _load() -> tuple[Any, Any, str]:
     try:
         extension = importlib.import_module("autosparse._native._runtime")
     except ModuleNotFoundError:
-        return None, None, "the C runtime was not built, because no C compiler worked when autosparse was installed"
+        return None, None, f"the C runtime was not built when autosparse was installed: {_why_not_built()}"
     except ImportError as err:
         return None, None, f"the C runtime cannot be loaded: {err}"
     return extension.lib, extension.ffi, ""
+
+
+def _why_not_built() -> str:
+    """What setup.py noted when its compiler or linker failed."""
+    try:
+        reason = Path(__file__).with_name("_runtime_fault.txt").read_text(encoding="utf-8").strip()
+    except OSError:
+        reason = ""
+    return reason or "no reason was noted; `pip install -v` shows what the compiler says"
 
 
 lib: Any  # cffi objects carry no types
@@ -95,6 +107,17 @@ def gathers() -> bool:
     return not available or bool(lib.asp_gathers())
 
 
+def path() -> str:
+    """The file of the C runtime, which must be `available`."""
+    return str(sys.modules["autosparse._native._runtime"].__file__)
+
+
+def best_isa() -> str:
+    """The highest instruction set of this processor that the runtime, which must be `available`, has kernels for."""
+    level: int = lib.asp_best_isa()
+    return next(name for name, one in ISA_LEVELS.items() if one == level)
+
+
 _held_isa: str | None = None
 _held_wait = "auto"
 WAITS: Final = ("auto", "active", "passive")
@@ -114,6 +137,12 @@ def hold(isa: str | None, wait: str) -> None:
     if wait != _held_wait:
         _held_wait = wait
         lib.asp_pool_wait(WAITS.index(wait))
+
+
+@config.on_change
+def _hold(options: config.Options) -> None:
+    if available:
+        hold(options.isa, options.wait)
 
 
 def _leading(array: NDArray[Any]) -> int:

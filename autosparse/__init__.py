@@ -36,6 +36,7 @@ _HOMES = {
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
+    "autosparse.interop.installing": ("install", "uninstall"),
     "autosparse.notices": ("CacheWarning", "FallbackWarning", "SnapshotWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}

@@ -23,6 +23,8 @@ from autosparse.config import get_options as get_options
 from autosparse.config import options as options
 from autosparse.config import set_options as set_options
 from autosparse.errors import AutosparseError as AutosparseError
+from autosparse.interop.installing import install as install
+from autosparse.interop.installing import uninstall as uninstall
 from autosparse.notices import CacheWarning as CacheWarning
 from autosparse.notices import FallbackWarning as FallbackWarning
 from autosparse.notices import SnapshotWarning as SnapshotWarning

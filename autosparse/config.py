@@ -150,12 +150,7 @@ def _flag(value: Any) -> bool:
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if str(value) not in words:
-            raise ValueError
-        return str(value)
-
-    return parse
+    return lambda value: words[words.index(str(value))]  # ValueError for other words
 
 
 def _path(value: Any) -> Path:
@@ -196,7 +191,7 @@ SETTINGS: Final[Mapping[str, Setting]] = {
         Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
                 "Let csr, csc and tensor share the caller's arrays where `copy` is not given, as up to version 0.2 "
                 "(default: the matrix owns a copy)."),
-        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans and kernels on disk."),
+        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
         Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
                 "Size limit of the cache; the entries unused for longest go first."),
@@ -224,9 +219,23 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
+DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
+"""Settings that decide which plan may serve, besides whether `effort` is off; others say where and how to search."""
+
+
+class InForce:
+    """Options, and the values of the decisive ones: one tuple object per combination of values."""
+
+    def __init__(self, options: Options) -> None:
+        values = (options.effort is Effort.OFF, *(getattr(options, name) for name in DECISIVE))
+        self.options = options
+        self.decisive: tuple[Any, ...] = _interned.setdefault(values, values)
+
+
+_interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
 _overrides: dict[str, Any] = {}  # set_options(): for the whole process
-_from_environment: Options | None = None
-_current: ContextVar[Options | None] = ContextVar("autosparse_options", default=None)
+_from_environment: InForce | None = None
+_current: ContextVar[InForce | None] = ContextVar("autosparse_options", default=None)
 
 
 def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
@@ -243,7 +252,7 @@ def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
         raise OptionError.bad_value(label, value, domain=row.domain, source=source) from None
 
 
-def _base_options() -> Options:
+def _base_options() -> InForce:
     """Defaults, then environment, then set_options(); parsed once, again after `reload_options`."""
     global _from_environment
     if _from_environment is None:
@@ -253,7 +262,7 @@ def _base_options() -> Options:
             if os.environ.get(row.env)
         }
         _notice_unknown_variables()
-        _from_environment = Options()._replace(**(given | _overrides))
+        _from_environment = InForce(Options()._replace(**(given | _overrides)))
     return _from_environment
 
 
@@ -278,6 +287,20 @@ def _notice_unknown_variables() -> None:
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 
+_listeners: Final[list[Callable[[Options], None]]] = []
+
+
+def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
+    """Call `listener` with the options in force when a block begins or ends: fast calls compare decisive ones only."""
+    _listeners.append(listener)
+    return listener
+
+
+def _announce() -> None:
+    for listener in _listeners:
+        listener(get_options())
+
+
 def get_options() -> Options:
     """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults.
 
@@ -285,7 +308,12 @@ def get_options() -> Options:
     ...     asp.get_options().effort.value
     'off'
     """
-    return _current.get() or _base_options()
+    return (_current.get() or _base_options()).options
+
+
+def decisive_options() -> tuple[Any, ...]:
+    """The decisive values of the options in force here (see `DECISIVE`); equal values are the same object."""
+    return (_current.get() or _base_options()).decisive
 
 
 def set_options(**given: "Unpack[OptionValues]") -> None:
@@ -299,6 +327,7 @@ def set_options(**given: "Unpack[OptionValues]") -> None:
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
     _overrides.update(parsed)
     _from_environment = None
+    _announce()
 
 
 def reload_options() -> None:
@@ -317,11 +346,13 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
     ...     y = A @ x
     """
     parsed = {name: parse_setting(name, value) for name, value in given.items()}
-    token = _current.set(get_options()._replace(**parsed))
+    token = _current.set(InForce(get_options()._replace(**parsed)))
+    _announce()
     try:
         yield get_options()
     finally:
         _current.reset(token)
+        _announce()
 
 
 @contextmanager
@@ -330,7 +361,7 @@ def carried(made_under: Options) -> Iterator[None]:
     if _current.get() is not None:
         yield
         return
-    token = _current.set(made_under)
+    token = _current.set(InForce(made_under))
     try:
         yield
     finally:
@@ -341,6 +372,12 @@ def blas_threads() -> str | None:
     """Return what the environment says about OpenBLAS's number of threads; None: nothing, so all cores."""
     names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in the order in which OpenBLAS reads them
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
+
+
+def xdg_cache_home() -> str:
+    """Return the folder of caches by the XDG specification; relative where the user has no home folder."""
+    named = os.environ.get("XDG_CACHE_HOME", "").strip()
+    return named if os.path.isabs(named) else os.path.expanduser("~/.cache")  # noqa: PTH111, PTH117  # as platformdirs
 
 
 def in_continuous_integration() -> bool:
@@ -354,9 +391,6 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def measuring_environment(cache_dir: str) -> dict[str, str]:
-    """The environment for a child process that measures: this one's, with a cache of its own and no limit of threads.
-
-    Dask starts workers with OMP_NUM_THREADS=1.
-    """
+    """Return the environment of a measuring child: its own cache, and no limit of threads, which Dask sets to 1."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -287,7 +287,8 @@ class InputFileError(AutosparseError, ValueError):
         """A file of a known kind that does not parse."""
         return cls(
             f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
-            f"  Cure: a Matrix Market file (.mtx, .mtx.gz) or one written by scipy.sparse.save_npz (.npz)."
+            f"  Cure: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
+            f"scipy.sparse.save_npz (.npz), or a tensor by its entries (.tns)."
         )
 
     @classmethod

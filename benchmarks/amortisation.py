@@ -71,14 +71,14 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     tail = () if operation.is_vector else (operation.n_dense_cols,)
     B = np.random.default_rng(0).standard_normal((m.shape[1], *tail)).astype(m.dtype)
     set_options(threads=cell["threads"], effort=cell["effort"], runs=cell["n_calls"] if cell["hint"] else None)
-    tuned, default = autosparse.csr(m.copy()), autosparse.csr(m.copy())
+    tuned, default = autosparse.csr(m, copy=True), autosparse.csr(m, copy=True)
 
     if cell["compiler"]:
         set_options(compiler=cell["compiler"])
     if cell["second"]:
         tune_another(cell["dtype"])
     with options(effort="off"):  # load the library and wake the threads on another object
-        autosparse.csr(m.copy()) @ B
+        autosparse.csr(m, copy=True) @ B
     lazily = Stream(lambda: tuned @ B)
     plainly = Stream(lambda: default @ B, lambda: options(effort="off"))
     n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)

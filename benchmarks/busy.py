@@ -70,7 +70,7 @@ def compare(m: Any, args: argparse.Namespace) -> dict[str, Any] | None:
     quiet_s = warm_up(lambda: m @ x, 0.005)
     if quiet_s >= args.below:
         return None
-    A = autosparse.csr(m.copy())
+    A = autosparse.csr(m, copy=True)
     warm_up(lambda: A @ x, 0.005)
     with busy_cores(args.busy):
         for run in (lambda: A @ x, lambda: m @ x):

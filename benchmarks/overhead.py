@@ -50,7 +50,7 @@ def call_rows(rounds: int) -> list[list[str]]:
     for name, product in PRODUCTS.items():
         for n in SIZES:
             m, x = tiny(n, 4 if "B" in name else 1)
-            A = autosparse.csr(m.copy())
+            A = autosparse.csr(m, copy=True)
             runs = {"scipy": lambda: product(m, x), "ours": lambda: product(A, x)}  # noqa: B023 (run in this turn)
             found = take_turns(runs, Protocol(rounds=rounds, sample_s=5e-3, warm_s=1e-3))
             theirs_s, ours_s = found["scipy"].median_s, found["ours"].median_s

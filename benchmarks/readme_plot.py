@@ -2,7 +2,8 @@
 
     python benchmarks/readme_plot.py
 
-Speed of tuned products relative to SciPy's on each matrix of `results/measure_*.jsonl`, sorted.
+Speed of tuned products relative to SciPy's on each matrix of `results/measure_*.jsonl`, sorted. `peers.py` measures
+them on matrices that own their arrays (`copy=True`), as those of users do who write `asp.csr(m)` and keep `m`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,9 @@ python benchmarks/small.py --report --json FILE [--table FILE]
 
 Contenders take turns in shuffled rounds; medians. An operation misses the target when ours takes more than 1.3 times
 SciPy's time and more than 2 us longer; it is then marked with "!". "after A @ x" stands for matrices that were
-multiplied before, so that our class watches its arrays.
+multiplied before, so that our class watches its arrays. `A = csr(m)`, which copies `m`, and some products have a bound
+of their own: no longer than SciPy's products, with `m.copy()` where there are fewer than three
+(`--only "csr(m); A" --sizes 200,2000,20000,200000,2000000` for 1e3 to 1e7 entries).
 """
 
 from __future__ import annotations
@@ -40,6 +42,7 @@ class Row:
     multiplied: bool  # whether A was multiplied before
     scipy_s: float
     ours_s: float
+    has_bound: bool = False  # of its own: no longer than SciPy's
 
     @property
     def ratio(self) -> float:
@@ -54,7 +57,7 @@ class Row:
     @property
     def misses(self) -> bool:
         """Whether the target is missed."""
-        return self.ratio > RATIO and self.more_s > MORE_S
+        return self.ratio > 1.0 if self.has_bound else self.ratio > RATIO and self.more_s > MORE_S
 
     @property
     def name(self) -> str:
@@ -109,12 +112,14 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
             for dtype in args.dtypes.split(","):
                 for multiplied in states if operation.has_state else states[:1]:
                     found = take_turns(runs(operation, n, dtype, multiplied=multiplied), protocol)
-                    yield _row(operation.name, n, dtype, multiplied and operation.has_state, found)
+                    yield _row(operation, n, dtype, multiplied and operation.has_state, found)
 
 
-def _row(name: str, n: int, dtype: str, multiplied: bool, found: dict[str, Timing]) -> Row:
-    times = {"scipy_s": found["scipy"].median_s, "ours_s": found["ours"].median_s}
-    return Row(operation=name, n=n, dtype=dtype, multiplied=multiplied, **times)
+def _row(operation: Operation, n: int, dtype: str, multiplied: bool, found: dict[str, Timing]) -> Row:
+    return Row(
+        operation=operation.name, n=n, dtype=dtype, multiplied=multiplied, has_bound=operation.has_bound,
+        scipy_s=found["scipy"].median_s, ours_s=found["ours"].median_s,
+    )  # fmt: skip
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
@@ -139,7 +144,7 @@ def _cells(row: Row) -> list[str]:
 def summary(rows: Sequence[Row]) -> str:
     """How many miss the target, and by how much at most."""
     missed = [row for row in rows if row.misses]
-    target = f"above {RATIO} x SciPy's time and {MORE_S * 1e6:.0f} us more"
+    target = f"above {RATIO} x SciPy's time and {MORE_S * 1e6:.0f} us more, or above their own bound"
     text = f"{len(rows)} cases, {len(missed)} miss the target ({target})"
     ratios = [row.ratio for row in rows]
     return f"{text}; geomean of ratios {float(np.exp(np.mean(np.log(ratios)))):.2f}" if rows else text

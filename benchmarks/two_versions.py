@@ -59,13 +59,14 @@ CHILDREN: Final = {
     "small": """
 asp.set_options(effort="off")
 out["first product in a process, with the import"] = {"": first_s}
-small = asp.csr(sps.random_array((100, 100), density=0.03, format="csr", random_state=np.random.default_rng(0)))
+m = sps.random_array((100, 100), density=0.03, format="csr", random_state=np.random.default_rng(0))
+small = asp.csr(m, copy=True)
 x = np.ones(100)
 out["steady product of 300 entries"] = {"": many(lambda: small @ x)}
 for name, width in (("A @ x", 1), ("A.T @ x", 1), ("A @ B, 4 columns", 4)):
     for n in (10, 1000):
         m = sps.diags_array([1.0, 2.0, 1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr")
-        A, B = asp.csr(m), np.ones((n, width)) if width > 1 else np.ones(n)
+        A, B = asp.csr(m, copy=True), np.ones((n, width)) if width > 1 else np.ones(n)
         run = (lambda: A.T @ B) if ".T" in name else (lambda: A @ B)
         out[f"tridiagonal {name}, n = {n}"] = {"": many(run, 500)}
 """,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -15,14 +14,14 @@ from autosparse.ops import names
 if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
-PLAN_SCHEMA: Final = 2
+PLAN_SCHEMA: Final = 3
 """Raise when the layout or the meaning of a plan record changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
     "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 1, "device_plan": 1, "failure": 1,
 }  # fmt: skip
 """Kind of record -> version of its layout. Part of the folder's name: versions live side by side."""
 
-_PLAIN_NAME: Final = re.compile(r"[0-9a-f]{16,64}")
+_HEX: Final = frozenset("0123456789abcdef")
 MAX_KEY_CHARS: Final = 4096
 PREFIX_DIGITS: Final = 8
 
@@ -46,7 +45,8 @@ def canonical_json(value: Mapping[str, Any]) -> str:
 
 def file_name(key: str) -> str:
     """`key` as a file name that is safe on every file system: lower-case hex stays, all else is hashed."""
-    return key if _PLAIN_NAME.fullmatch(key) else digest(key.encode("utf-8", "surrogatepass"))
+    is_plain = 16 <= len(key) <= 64 and _HEX.issuperset(key)
+    return key if is_plain else digest(key.encode("utf-8", "surrogatepass"))
 
 
 class Maker(Protocol):

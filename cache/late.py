@@ -40,8 +40,12 @@ def write_soon(store: Settled) -> None:
         _stores.add(store)
         if _writer is None or not _writer.is_alive():
             _at_exit()
-            _writer = threading.Thread(target=_write, name="autosparse-cache", daemon=True)
-            _writer.start()
+            writer = threading.Thread(target=_write, name="autosparse-cache", daemon=True)
+            try:
+                writer.start()
+            except RuntimeError:  # no memory for a stack: the next call tries again, and the exit writes what is left
+                return
+            _writer = writer
     _waiting.put(weakref.ref(store))
 
 

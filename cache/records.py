@@ -27,6 +27,10 @@ MOST_SECONDS: Final = 1e15
 """Thirty million years, or a date: sums and products of such numbers are finite."""
 
 
+MOST_PROGRAM_CHARS: Final = 4096
+"""Characters of the text of a program: four operands and their loops take a few hundred."""
+
+
 def _is_int(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
 
@@ -93,7 +97,8 @@ def _fields_to_json(value: Plan | Candidate) -> Record:
     guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
     # A prediction that is not finite is none: no reader would believe it.
     found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
-    return found | {"schedule": _schedule_to_json(value.schedule)}
+    schedules = ("schedule", "in_place") if isinstance(value, Plan) else ("schedule",)
+    return found | {name: _schedule_to_json(getattr(value, name)) for name in schedules}
 
 
 def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
@@ -116,6 +121,7 @@ def plan_from_record(record: Record) -> Plan:
         "plan",
         record,
         schedule=_schedule_from_json,
+        in_place=_schedule_from_json,
         candidates=_candidates_from_json,
         effort=_effort_from_json,
         remembered=bool,
@@ -267,10 +273,18 @@ def _machine(record: Record) -> Record:
 
 
 def _program(record: Record) -> Record:
-    """A program of an einsum by its text, and the sparse operands whose first level is dense."""
+    """A program of an einsum by its text, and the sparse operands whose first level is dense.
+
+    Whether the enumeration lists the program, those who use the record ask: the text is only compared, never read.
+    """
     program = record.get("program") if isinstance(record, dict) else None
-    if not isinstance(program, str):
-        raise RecordError.bad_field(EINSUM.name, "program", program, expected="text")
+    if not isinstance(program, str) or len(program) > MOST_PROGRAM_CHARS:
+        raise RecordError.bad_field(
+            EINSUM.name, "program", program, expected=f"at most {MOST_PROGRAM_CHARS} characters"
+        )
+    tasks = record.get("tasks", 0.0)
+    if not _is_float(tasks):
+        raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
     names = record.get("dense_levels")
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise RecordError.bad_field(EINSUM.name, "dense_levels", names, expected="names of operands")

@@ -68,6 +68,20 @@ def test_every_fact_is_the_standard_decorators(settings):
     assert found == wanted
 
 
+@pytest.mark.parametrize("n_before", [0, values.FIRST_INSTANCES])
+@pytest.mark.parametrize("decorator", DECORATORS.values(), ids=DECORATORS)
+@pytest.mark.parametrize(
+    "wrong", [((), {}), ((1, 2, [], 3, 4, 5), {}), ((1,), {"x": 2}), ((1,), {"unknown": 2}), ((1,), {"total": 2})]
+)
+def test_wrong_arguments_are_refused(decorator, n_before, wrong):
+    Point = made_by(decorator, {})
+    for _ in range(n_before):
+        Point(1)
+    args, kwargs = wrong
+    with pytest.raises(TypeError, match=r"__init__\(\)"):
+        Point(*args, **kwargs)
+
+
 @values.dataclass(frozen=True, slots=True)
 class Kept:
     x: int
@@ -114,7 +128,9 @@ def test_methods_of_the_class_are_kept(decorator):
 
 def test_methods_are_written_when_they_are_first_used():
     Point = made_by(values.dataclass, {"frozen": True})
-    assert type(Point.__dict__["__init__"]) is type(Point.__dict__["__repr__"]) is values._WrittenLate
-    Point(x=1)
+    for _ in range(values.FIRST_INSTANCES):
+        assert Point(1, hidden=5).total == 3
+    assert type(Point.__dict__["__init__"]) is values._InitLate
+    assert Point(1, hidden=5).total == 3
     assert inspect.isfunction(Point.__dict__["__init__"])
     assert type(Point.__dict__["__repr__"]) is values._WrittenLate

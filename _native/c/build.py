@@ -5,13 +5,16 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import importlib.util
+import math
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import sysconfig
 import threading
+import time
 import weakref
 from collections.abc import Sequence
 from pathlib import Path
@@ -58,7 +61,7 @@ class Compiler:
         if zig is not None:
             return zig
         raise BuildError(
-            f"no C compiler was found (looked for {', '.join(map(repr, names))}).\n"
+            f"no C compiler was found (looked for {', '.join(map(repr, names))}){_of_words(wanted)}.\n"
             "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
             "Until then the default kernels are used."
         )
@@ -78,10 +81,21 @@ def _ziglang() -> Compiler | None:
 
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
-    """A command's words."""
+    """A command's words, as a shell would take them; none where a quote is not closed."""
     import shlex
 
-    return tuple(shlex.split(name))
+    try:
+        return tuple(shlex.split(name))
+    except ValueError:
+        return ()
+
+
+def _of_words(wanted: str | None) -> str:
+    """What a setting with a space in it was taken for; "" for others."""
+    words = _words(wanted) if wanted else ()
+    if len(words) > 1:
+        return f": AUTOSPARSE_CC is a command, and its program {words[0]!r} is not there; quote a path with spaces"
+    return "" if words or not wanted else ": a quote in AUTOSPARSE_CC is not closed"
 
 
 def _program(name: str) -> tuple[Path, os.stat_result] | None:
@@ -130,6 +144,8 @@ class Compilations:
     """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
 
     limit_s: float = COMPILE_LIMIT_S  # for each; never more than COMPILE_LIMIT_S
+    ends_at: float = math.inf  # by time.monotonic(): then all are ended, which says nothing about their kernels
+    failed: dict[str, BuildError] = field(default_factory=dict)  # by the keys of kernels: not once more in this build
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _mutex: threading.Lock = field(default_factory=forking.lock)
     _cancelled: bool = False
@@ -137,16 +153,18 @@ class Compilations:
     def compile(self, compiler: Compiler, isa: str, source: Path, target: Path) -> None:
         """Run the compiler on `source`; BuildError with its output when it fails, is slow or was cancelled."""
         process = self._start(compiler.arguments(isa, source, target))
+        limit_s, left_s = min(self.limit_s, COMPILE_LIMIT_S), max(0.0, self.ends_at - time.monotonic())
         try:
-            _, log = process.communicate(timeout=min(self.limit_s, COMPILE_LIMIT_S))
+            _, log = process.communicate(timeout=min(limit_s, left_s))
         except subprocess.TimeoutExpired:
-            limit_s = min(self.limit_s, COMPILE_LIMIT_S)
+            if left_s < limit_s:
+                message = f"the budget of tuning ended while {compiler.command[0]} compiled a kernel"
+                raise BuildError(message, is_cancelled=True) from None
             raise BuildError(f"the compiler took more than {limit_s:.3g} s on {source.name}") from None
         finally:
             self._end(process)
         if process.returncode:
-            first = next((line for line in log.splitlines() if "error" in line), log.strip().split("\n")[0])
-            what = "was cancelled" if self._cancelled else f"failed: {first}"
+            what = "was cancelled" if self._cancelled else f"failed: {_first_error(log)}"
             message = f"compiling a kernel with {compiler.command[0]} {what}"
             raise BuildError(message, log=log, is_cancelled=self._cancelled)
 
@@ -189,6 +207,19 @@ class Compilations:
             process.stderr.close()
         with self._mutex:
             self._running.discard(process)
+
+
+def _first_error(log: str) -> str:
+    """The line of a compiler's output that says what is wrong.
+
+    A linker says it in lines of its own; the compiler's line after them only says that the linker failed.
+    """
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    errors = [line for line in lines if "error" in line]
+    linking = [line for line in lines if re.match(r"\S*\b(ld|lld|gold|mold)(\.\w+)?(\.exe)?: ", line)]
+    if errors and "ld returned" not in errors[0] and "linker command failed" not in errors[0]:
+        return errors[0]
+    return next(iter([*linking, *errors, *lines]), "it says nothing")
 
 
 _all: Final[weakref.WeakSet[Compilations]] = weakref.WeakSet()

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from autosparse._native.c import build as c_build
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest
 from autosparse._native.kernels.kernel import Kernel
 
@@ -81,9 +82,17 @@ class CBackend:
         def into(folder: Path) -> None:
             from autosparse._native.c.emit import emit
 
+            key = spec.key()
+            if (before := compilations.failed.get(key)) is not None:
+                raise BuildError(str(before), key=key, log=before.log)
             source = folder / SOURCE_NAME
             source.write_text(_edited_source(spec) or emit(spec), encoding="utf-8")
-            compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+            try:
+                compilations.compile(Compiler.find(compiler), spec.isa, source, folder / OBJECT_NAME)
+            except BuildError as err:
+                if not err.is_cancelled:
+                    compilations.failed[key] = err
+                raise
 
         return into
 
@@ -107,13 +116,10 @@ BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend, "numba": _nu
 
 def _edited_source(spec: KernelSpec) -> str | None:
     """The text of ``<dump_dir>/<key>.c`` where somebody changed it."""
-    folder = config.get_options().dump_dir
-    if folder is None:
+    if config.get_options().dump_dir is None:
         return None
-    try:
-        text = (folder / f"{spec.key()}.c").read_text(encoding="utf-8")
-        generated = (folder / f"{spec.key()}.generated").read_text(encoding="utf-8")
-    except OSError:
+    text, generated = dumping.read(f"{spec.key()}.c"), dumping.read(f"{spec.key()}.generated")
+    if text is None or generated is None:
         return None
     return None if hashlib.blake2b(text.encode()).hexdigest() == generated.strip() else text
 
@@ -123,17 +129,11 @@ def _dump(spec: KernelSpec) -> None:
 
     ``<key>.generated`` holds the digest of the C as it was written: that is how an edit shows.
     """
-    folder = config.get_options().dump_dir
-    if folder is None or _edited_source(spec) is not None:
+    if config.get_options().dump_dir is None or _edited_source(spec) is not None:
         return
     from autosparse._native.c.emit import emit
     from autosparse._native.ir.lower import lower
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / f"{spec.key()}.ir").write_text(f"{lower(spec)}\n", encoding="utf-8")
-        text = emit(spec)
-        (folder / f"{spec.key()}.c").write_text(text, encoding="utf-8")
-        (folder / f"{spec.key()}.generated").write_text(hashlib.blake2b(text.encode()).hexdigest(), encoding="utf-8")
-    except OSError as err:
-        raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=spec.key()) from err
+    key, text = spec.key(), emit(spec)
+    digest = hashlib.blake2b(text.encode()).hexdigest()
+    dumping.write({f"{key}.ir": f"{lower(spec)}\n", f"{key}.c": text, f"{key}.generated": digest}, key)

@@ -8,6 +8,7 @@ kernels for a GPU, which have schedules of their own. To add one, add a row.
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import threading
 from collections import deque
@@ -279,13 +280,15 @@ def is_built(spec: Spec, *, store: ArtefactStore, compiler: str | None = None) -
 
 def build_many(
     specs: Sequence[Spec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None,
-    limit_s: float = c_build.COMPILE_LIMIT_S,
+    limit_s: float = c_build.COMPILE_LIMIT_S, ends_at: float = math.inf,
 ) -> list[AnyKernel | BuildError]:  # fmt: skip
     """Each spec's kernel or its error, compiled `n_jobs` at a time (default: one per core), `limit_s` at most for each.
 
+    All compilers are ended at `ends_at` (by time.monotonic()), without a word about their kernels.
+
     An interrupt ends every compiler before it is passed on.
     """
-    compilations = Compilations(limit_s=limit_s)
+    compilations = Compilations(limit_s=limit_s, ends_at=ends_at)
 
     def one(spec: Spec) -> AnyKernel | BuildError:
         try:

@@ -38,11 +38,30 @@ class Rows(NamedTuple):
         )
 
 
+MOST_EMPTY_COLS: Final = 8
+"""Columns per entry of B up to which sums have a place for each column; beyond, for each column that has an entry."""
+FEW_COLS: Final = 1 << 22
+"""Columns that always have a place each."""
+
+
 def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     """Rows of A @ B, which has `n_cols` columns; both operands of one dtype and one index type.
 
-    The index type of the result is that of the operands, or int64 when the entries cannot be counted in int32.
+    The memory that it takes grows with entries, not with `n_cols`.
     Raises MemoryError when there is no room for the product.
+    """
+    if n_cols <= FEW_COLS + MOST_EMPTY_COLS * B.indices.size:
+        return _multiply(A, B, n_cols=n_cols, threads=threads)
+    used, numbers = np.unique(B.indices[: B.indptr[-1]], return_inverse=True)
+    narrow = B._replace(indices=np.ascontiguousarray(numbers.reshape(-1), dtype=B.indices.dtype))
+    made = _multiply(A, narrow, n_cols=max(1, used.size), threads=threads)
+    return made._replace(indices=used.astype(made.indices.dtype, copy=False)[made.indices])
+
+
+def _multiply(A: Rows, B: Rows, *, n_cols: int, threads: int) -> Rows:
+    """Rows of A @ B by the runtime, each thread with a place per column.
+
+    The index type of the result is that of the operands, or int64 when the entries cannot be counted in int32.
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
     index_code = _INDEX_CODES[A.indptr.dtype]

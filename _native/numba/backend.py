@@ -15,6 +15,7 @@ from typing import Any, Final
 
 from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
+from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest, has_numba, numba_versions
 from autosparse._native.kernels.kernel import Kernel
 from autosparse._native.numba.emit import emit
@@ -48,15 +49,9 @@ class NumbaBackend:
 
     def dump(self, spec: KernelSpec) -> None:
         """IR and Python, to be read."""
-        folder = config.get_options().dump_dir
-        if folder is None:
-            return
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{spec.key()}.ir").write_text(f"{lower(spec)}\n", encoding="utf-8")
-            (folder / f"{spec.key()}.py").write_text(emit(spec), encoding="utf-8")
-        except OSError as err:
-            raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=spec.key()) from err
+        key = spec.key()
+        if config.get_options().dump_dir is not None:
+            dumping.write({f"{key}.ir": f"{lower(spec)}\n", f"{key}.py": emit(spec)}, key)
 
     def key(self, spec: KernelSpec, compiler: str | None) -> str:
         """The spec's key with the emitter's digest and numba's identity; no C compiler has a part in it."""

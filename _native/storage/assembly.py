@@ -96,7 +96,7 @@ def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple
             if level.kind is not LevelKind.SINGLETON:
                 pos[name] = np.zeros(n_positions + 1, dtype=types.pos)
             n_positions = int(n_listed[depth])
-            crd[name] = memory.empty_output((n_positions,), types.crd)
+            crd[name] = memory.empty_scratch((n_positions,), types.crd)
         if n_positions > MAX_POSITIONS:
             raise PackError.unfit(fmt, f"{n_positions:,} positions")
     nnz = int(n_listed[len(fmt.levels) - 1])

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from autosparse.core.formats import PRESETS, Format
 from autosparse.core.pattern import Pattern
+from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # values or indices of any supported dtype
 
@@ -78,7 +79,7 @@ def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Ar
     check(code)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Packer:
     """A native way into one family of formats: `takes` says which, `fill` writes values only, in place."""
 
@@ -182,7 +183,7 @@ def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows,
         return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
     csr, threads = (pattern.indptr, np.ascontiguousarray(indices), data), packing_threads()
     indptr_t, indices_t, data_t, _ = runtime_api.transpose(
-        csr, pattern.shape, threads=threads, room=memory.empty_output
+        csr, pattern.shape, threads=threads, room=memory.empty_scratch
     )
     assert data_t is not None
     return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
@@ -203,4 +204,4 @@ def _inner_steps(fmt: Format) -> Mapping[str, int]:
 
 def _room(n: int, dtype: np.dtype[Any]) -> Array:
     """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
-    return memory.empty_output((n,), dtype)
+    return memory.empty_scratch((n,), dtype)

@@ -100,7 +100,7 @@ def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
         lengths = pattern.row_lengths[left]
         return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
     assert isinstance(selection, RowList)
-    return np.isin(left, np.asarray(selection.numbers))
+    return np.isin(left, selection.numbers.below(pattern.n_rows))
 
 
 def _whole(view: View) -> Subset:
@@ -185,7 +185,7 @@ def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
 
 
 def _in_columns(selection: ColumnList, pattern: Pattern, left: Array) -> Array:
-    return np.isin(pattern.indices[: pattern.nnz], np.asarray(selection.numbers))
+    return np.isin(pattern.indices[: pattern.nnz], selection.numbers.below(pattern.n_cols))
 
 
 TAKERS: Final[Mapping[type, Callable[[Any, Pattern, Array], Array]]] = {

@@ -99,8 +99,8 @@ def is_packed_here(fmt: Format) -> bool:
 def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
     """Lay out, list, fill."""
     layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
-    crd = memory.empty_output((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
-    packed = memory.empty_output((layout.n_slots * fmt.split("i"),), values.dtype)
+    crd = memory.empty_scratch((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
+    packed = memory.empty_scratch((layout.n_slots * fmt.split("i"),), values.dtype)
     _fill(rows, values, fmt, (layout, crd, packed), crd_known=False)
     sides = layout.sides()
     pos = {"k1": layout.pos, "begin": sides.pop("begin")}

@@ -65,7 +65,7 @@ def _by_length(rule: Rows, entries: Entries) -> torch.Tensor:
 
 
 def _by_number(rule: RowList, entries: Entries) -> torch.Tensor:
-    numbers = torch.tensor(rule.numbers, device=entries.starts.device)
+    numbers = torch.tensor(rule.numbers.below(entries.n_rows), device=entries.starts.device)
     grid = torch.arange(entries.n_rows, device=numbers.device) if entries.grid is None else entries.grid
     return torch.isin(grid, numbers)
 
@@ -94,7 +94,7 @@ def _on_diagonals(rule: Diagonals, entries: Entries, places: Places) -> torch.Te
 
 
 def _in_columns(rule: ColumnList, entries: Entries, places: Places) -> torch.Tensor:
-    return torch.isin(places[1], torch.tensor(rule.numbers, device=places[1].device))
+    return torch.isin(places[1], torch.tensor(rule.numbers.below(entries.n_cols), device=places[1].device))
 
 
 Taker = Callable[[Any, Entries], torch.Tensor]

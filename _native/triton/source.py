@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from autosparse._native.kernels import dumping
 from autosparse._native.kernels.backend import ArtefactStore
 from autosparse._native.kernels.identity import code_digest
 from autosparse._native.triton.emit import emit
@@ -49,13 +50,8 @@ def _writer(spec: DeviceSpec) -> Callable[[Path], None]:
 
 def _dump(spec: DeviceSpec, key: str) -> None:
     """Source in the folder of the setting `dump_dir`, to be read."""
-    folder = config.get_options().dump_dir
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{key}.triton.py").write_text(emit(spec), encoding="utf-8")
-        except OSError as err:
-            raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=key) from err
+    if config.get_options().dump_dir is not None:
+        dumping.write({f"{key}.triton.py": emit(spec)}, key)
 
 
 def load(path: Path, key: str) -> ModuleType:

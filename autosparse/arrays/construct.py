@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any, Final, Protocol, SupportsIndex
 
 import numpy as np
@@ -13,7 +12,9 @@ from numpy.typing import DTypeLike
 
 from autosparse.arrays import adoption, tensors
 from autosparse.arrays.family import AutoSparseMatrix, csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.config import get_options
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, LayoutError, ShapeError
+from autosparse.interop import foreign, neighbours
 from autosparse.operands import ownership
 from autosparse.operands.native_rows import check_structure
 
@@ -49,7 +50,7 @@ _CURES: Final[Mapping[str, str]] = {
 }
 _ANY_INPUT: Final = (
     "pass a SciPy sparse array or matrix, a two-dimensional array, (data, indices, indptr), a torch sparse tensor or a "
-    "path to a .mtx, .mtx.gz or .npz file"
+    "path to a .mtx, .mtx.gz, .mtx.bz2, .tar.gz or .npz file, or an open one"
 )
 
 
@@ -141,7 +142,9 @@ def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
 
 
 def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None, frozen: bool) -> Any:  # Any: of SciPy
-    copy = ownership.wanted(copy)
+    neighbours.greet()
+    if copy is not False and (copy is not None or get_options().share):
+        copy = bool(copy)
     A: Any = None
     if shape is None and dtype is None and (kept := _OVER.get((fmt, type(obj)))) is not None:
         A = (obj.copy() if copy else obj._same()) if kept is type(obj) else kept._over(obj, copy)
@@ -171,18 +174,11 @@ def _check_indices(A: Any) -> None:
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
     """The matrix by way of SciPy's constructor."""
-    given, tensor = ownership.Given(obj), None
-    if isinstance(obj, str | os.PathLike):
-        from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
-
-        obj = files.read(Path(obj))
-    elif fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
+    if fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
         from autosparse.cuda import matrix  # torch and our GPU kernels, for who has such a tensor
 
         return matrix.csr(obj)
-    elif tensors.is_tensor(obj):
-        tensor, obj = obj, tensors.from_tensor(obj)
-        given = ownership.Given(obj)
+    obj, given, tensor = _for_scipy(obj)
     if isinstance(obj, tuple) and len(obj) == 4:
         shape = obj[3] if shape is None else shape
         obj = obj[:3]
@@ -201,6 +197,20 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
     if isinstance(obj, tuple) and len(obj) == 3:
         _check_indices(A)
     return A
+
+
+def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
+    """What SciPy's constructor takes instead of `obj`, the caller's arrays in it, and the tensor that has them."""
+    if foreign.is_file(obj):
+        return foreign.from_file(obj), ownership.Given(None), None
+    if tensors.is_tensor(obj):
+        made = tensors.from_tensor(obj)
+        return made, ownership.Given(made), obj
+    try:
+        made = obj if sps.issparse(obj) else foreign.as_scipys(obj)
+        return made, ownership.Given(made), None
+    except ValueError as err:
+        raise InputError.refused(_first_line(err), given=describe(obj), cure="subtract the fill value") from err
 
 
 def _first_line(err: Exception) -> str:

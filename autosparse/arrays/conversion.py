@@ -1,17 +1,20 @@
-"""csr to csc and back: the entries grouped by the other index, by a counting sort on several threads.
+"""csr to csc and back: the entries grouped by the other index, by a counting sort on several threads; dense results.
 
 Arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``: rows in order within each column.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse._sparsetools import csr_diagonal, csr_todense
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.native_rows import NATIVE
 
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
 
@@ -30,3 +33,46 @@ def transposed_rows(cell: Operand) -> Compressed | None:
     t_indptr, t_indices, t_data, _ = made
     assert t_data is not None
     return t_indptr, t_indices, t_data
+
+
+class DenseResults:
+    """``A.toarray()``, ``A.diagonal()`` and ``A.sum()``; mixed in before SciPy's class.
+
+    SciPy's loops are called on the arrays at once, without noting that these were read; what is asked for with more
+    arguments is SciPy's.
+    """
+
+    __slots__ = ()
+
+    _cell: Operand
+    _shape: tuple[int, ...]
+    _transposed: ClassVar[bool]
+
+    def toarray(self, order: Any = None, out: Any = None) -> Any:
+        """SciPy's toarray: the matrix as an ndarray."""
+        arrays = self._cell._arrays
+        if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not np.ndarray:
+            return super().toarray(order=order, out=out)  # type: ignore[misc]
+        dense = np.zeros(self._shape, arrays[DATA].dtype, "F" if self._transposed else "C")
+        rows = dense.T if self._transposed else dense
+        csr_todense(*rows.shape, *arrays, rows)
+        return dense
+
+    def diagonal(self, k: int = 0) -> Any:
+        """SciPy's diagonal: the k-th diagonal of the matrix."""
+        arrays = self._cell._arrays
+        is_plain = type(arrays[DATA]) is np.ndarray and arrays[DATA].dtype.char in NATIVE
+        if k != 0 or len(self._shape) != 2 or not is_plain:
+            return super().diagonal(k)  # type: ignore[misc]
+        diagonal = np.empty(min(self._shape), arrays[DATA].dtype)
+        csr_diagonal(0, self._cell.n_major, self._cell.n_minor, *arrays, diagonal)
+        return diagonal
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        """SciPy's sum, over all entries or along an axis."""
+        values = self._cell._arrays[DATA]
+        is_plain = axis is None and dtype is None and out is None and type(values) is np.ndarray
+        # Where duplicates are left apart, only booleans and integers that overflow have another sum.
+        if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
+            return values.sum()
+        return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]

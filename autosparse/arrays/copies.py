@@ -6,7 +6,7 @@ import copy
 from typing import Any, ClassVar
 
 from autosparse.arrays.fields import NAMES
-from autosparse.arrays.plain import attributes, set_state
+from autosparse.arrays.plain import arrays_of, attributes, set_state
 from autosparse.operands import ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
@@ -54,12 +54,12 @@ class Copies:
     def _freeze(self) -> None:
         """Keep the caller's promise that nobody writes to the arrays, for this object alone."""
         if self._cell.shared:
-            self._cell = self._cell.fork()
+            self._cell = self._cell.fork()  # type: ignore[misc]  # a slot of the class that this is mixed into
         self._cell.freeze()
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Become what `state` says: SciPy's attributes, with the three arrays among them."""
-        self._cell = Operand()
+        self._cell = Operand()  # type: ignore[misc]
         for field, name in enumerate(NAMES):
             self._cell.rebind(field, state.pop(name))
         own = attributes(self)
@@ -69,7 +69,7 @@ class Copies:
 
     def __getstate__(self) -> dict[str, Any]:
         """What SciPy pickles: plans and packed copies stay behind."""
-        return {**attributes(self), **{name: getattr(self, name) for name in NAMES}}
+        return {**attributes(self), **arrays_of(self)}
 
     def __copy__(self) -> Any:
         """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
@@ -82,6 +82,7 @@ class Copies:
         memo[id(self)] = twin = object.__new__(type(self))
         state = {**attributes(self), **{name: self._cell.peek(field) for field, name in enumerate(NAMES)}}
         twin._restore(copy.deepcopy(state, memo))
+        twin._cell.copied_bytes = sum(twin._cell.peek(field).nbytes for field in range(3))
         return twin
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -18,11 +18,14 @@ from autosparse._native import memory
 from autosparse.arrays import adoption, conversion, fields
 from autosparse.arrays.copies import Copies
 from autosparse.arrays.fields import watched
-from autosparse.arrays.plain import set_state
+from autosparse.arrays.plain import LiveAttributes, ModuleName, constructed, set_state
 from autosparse.arrays.products import Products
 from autosparse.dispatch import executor
+from autosparse.interop import neighbours
+from autosparse.interop.reflected import Reflected
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
+from autosparse.operands.unsettled import UnsettledOperand
 from autosparse.ops import names
 
 if TYPE_CHECKING:
@@ -55,7 +58,7 @@ class _Family:
         return coo_array if isinstance(self, sps.sparray) else coo_matrix
 
 
-class AutoSparseMatrix(_Family, Copies, Products):
+class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseResults):
     """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
@@ -75,6 +78,7 @@ class AutoSparseMatrix(_Family, Copies, Products):
         self, arg1: Any, shape: Any = None, dtype: Any = None, copy: bool = False, **kwargs: Any
     ) -> None:  # Any: SciPy's own arguments, checked by SciPy
         if not hasattr(self, "_cell"):
+            neighbours.greet()
             if not copy and not kwargs and self._adopt(*adoption.arrays_of(self, arg1, shape, dtype)):
                 return
             self._cell = Operand()
@@ -139,11 +143,11 @@ class AutoSparseMatrix(_Family, Copies, Products):
             if not adoption.can_be_cut(indices, data, nnz):
                 return False
             indices, data = adoption.cut(indices, nnz), adoption.cut(data, nnz)
-        arrays, copied_bytes = [indptr, indices, data], None
-        if copy is not False:
-            arrays, copied_bytes = ownership.copies_of(arrays, everything=copy is True)
-        self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-        if copied_bytes is not None:
+        if copy is False:
+            self._cell = Operand.over(n_major, n_minor, [indptr, indices, data], is_valid=False)
+        else:
+            arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
+            self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
             cell.copied_bytes, cell.fresh = copied_bytes, False
         set_state(self, shape)
         return True
@@ -188,7 +192,7 @@ class AutoSparseMatrix(_Family, Copies, Products):
         >>> type(A.base) is sps.csr_array, np.shares_memory(A.base.data, A.data)
         (True, True)
         """
-        return self._plain_class((self.data, self.indices, self.indptr), shape=self._shape)
+        return constructed(self._plain_class, (self.data, self.indices, self.indptr), self._shape)
 
     def to_scipy(self) -> Any:
         """`base` as a method.
@@ -270,7 +274,7 @@ class AutoSparseMatrix(_Family, Copies, Products):
         """The operand, shared with no other object: a transpose must not follow when this one is given new arrays."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
-            self._cell = Operand()
+            self._cell = UnsettledOperand(self)
         elif cell.shared:
             del cell
             if not mutation_guard.is_held_once(self):
@@ -284,11 +288,8 @@ class AutoSparseMatrix(_Family, Copies, Products):
         self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
 
 
-# Code that looks into SciPy's objects (its own set_shape, its tests) finds the arrays where SciPy keeps them. Each
-# final class needs the property in its own body, where Python would otherwise put the plain one.
-_SCIPY_DICT = property(
-    AutoSparseMatrix.__getstate__, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included; a copy."
-)
+# Each final class needs it in its own body, where Python would otherwise put one that shows no arrays.
+_SCIPY_DICT = property(LiveAttributes, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included.")
 
 
 class _MatrixSemantics(AutoSparseMatrix):
@@ -370,9 +371,8 @@ class coo_matrix(_Coordinates, sps.coo_matrix):  # type: ignore[misc]  # noqa: D
 
 
 fields.hasten(AutoSparseMatrix, lambda: object.__new__(csr_array))
-
 csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
-    _class.__module__ = "autosparse"  # where users and pickles find it, wherever this file moves
+    _class.__module__ = ModuleName("autosparse")  # where users and pickles find it, wherever this file moves

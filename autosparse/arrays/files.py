@@ -1,4 +1,4 @@
-"""Sparse matrices from files: Matrix Market and SciPy's .npz.
+"""Sparse matrices from files: Matrix Market, SciPy's .npz and those of graph libraries, tensors in FROSTT's format.
 
 SciPy's readers believe a file: what it promises is allocated, and some texts make them write past their arrays or end
 the process. Here a file is looked at before it is handed to them, and indices are checked before anybody follows them.
@@ -6,7 +6,6 @@ the process. Here a file is looked at before it is handed to them, and indices a
 
 from __future__ import annotations
 
-import gzip
 import io
 import operator
 import os
@@ -23,6 +22,8 @@ import scipy.sparse as sps
 
 from autosparse.errors import InputFileError
 from autosparse.operands.native_rows import check_structure
+from autosparse.reading import tensors as coordinates
+from autosparse.reading import texts
 
 # What the readers raise for broken files; a missing file stays FileNotFoundError, and MemoryError itself.
 UNREADABLE: Final = (
@@ -33,6 +34,7 @@ LEAST_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 """Of a Matrix Market file: ``1 1`` and the end of the line, or one digit and what separates it from the next."""
 _DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
 BLOCK_BYTES: Final = 1 << 20
+_ARRAYS: Final = ("data", "indices", "indptr")
 MOST_INFLATED: Final = 1100
 """Bytes that one byte of a .npz file can stand for: deflate reaches 1032."""
 
@@ -45,7 +47,10 @@ A stream that is closed before the reader is destroyed, which an exception delay
 
 def _read_matrix_market(path: Path) -> Any:
     """coo_array of a coordinate file, ndarray of an array file."""
-    source, n_bytes = _source_of(path)
+    return _parse_matrix_market(*_source_of(path))
+
+
+def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
     header = Header(*scipy.io.mminfo(_from_start(source)))
     header.check(n_bytes)
     if header.layout == "array" and header.n_stored == 0:
@@ -93,11 +98,16 @@ class Header(NamedTuple):
 
 def _source_of(path: Path) -> tuple[Source, int]:
     """(what to read, its bytes). Text always ends with a line: SciPy's reader looks for the end behind its buffer."""
-    if path.name.lower().endswith(".gz"):
-        return _whole_lines(gzip.decompress(path.read_bytes()))
+    if not path.name.lower().endswith(".mtx"):
+        content = path.read_bytes()
+        if not texts.is_compressed(content):
+            raise ValueError("it is not compressed, as its name says")
+        return _whole_lines(texts.normal(texts.expanded(content, stem=path.name.split(".")[0])))
     n_bytes, last = 0, b""
     with path.open("rb") as stream:
         while block := stream.read(BLOCK_BYTES):
+            if not n_bytes and not texts.is_plain(block):
+                return _whole_lines(texts.normal(path.read_bytes()))
             _refuse_zero_bytes(block)
             n_bytes, last = n_bytes + len(block), block[-1:]
     if last == b"\n" and str(path).isascii():
@@ -120,28 +130,42 @@ def _whole_lines(text: bytes) -> tuple[io.BytesIO, int]:
     return io.BytesIO(text), len(text)
 
 
-def _from_start(source: Source) -> Source:
-    if not isinstance(source, str):
+def _from_start(source: Any) -> Any:  # Any: a path, or a stream
+    if isinstance(source, io.BytesIO):
         source.seek(0)
     return source
 
 
-def _read_npz(path: Path) -> Any:
-    """What `scipy.sparse.save_npz` wrote, or (data, indices, indptr, shape) from arrays of these names."""
+def _read_npz(path: Path | io.BytesIO) -> Any:
+    """What `scipy.sparse.save_npz` wrote, or (data, indices, indptr, shape) from arrays of these names.
+
+    Names may have a prefix, as graph libraries give them (``adj_data``, ``adj_matrix.data``).
+    """
     refuse_inflated_members(path)
-    with np.load(path, allow_pickle=False) as file:
+    with np.load(_from_start(path), allow_pickle=False) as file:
         if "format" in file:
-            return _within_bounds(sps.load_npz(path))
-        missing = {"data", "indices", "indptr"} - set(file.files)
-        if missing:
-            raise ValueError(f"it holds {file.files}, but not {', '.join(sorted(missing))}")
-        shape = tuple(operator.index(extent) for extent in file["shape"]) if "shape" in file else None
-        return file["data"], file["indices"], file["indptr"], shape
+            return _within_bounds(sps.load_npz(_from_start(path)))
+        prefix = _prefix_of(file.files)
+        shape = tuple(operator.index(extent) for extent in file[f"{prefix}shape"]) if f"{prefix}shape" in file else None
+        return *(file[f"{prefix}{name}"] for name in _ARRAYS), shape
 
 
-def refuse_inflated_members(path: Path) -> None:
+def _prefix_of(names: list[str]) -> str:
+    """What stands before "data", "indices" and "indptr"; of several the adjacency's. ValueError where there is none."""
+    prefixes = [one.removesuffix("data") for one in names if one.endswith("data")]
+    whole = [prefix for prefix in prefixes if all(f"{prefix}{name}" in names for name in _ARRAYS)]
+    if "" in whole:
+        return ""
+    chosen = whole if len(whole) == 1 else [prefix for prefix in whole if prefix.startswith("adj")]
+    if len(chosen) != 1:
+        raise ValueError(f"it holds {names}, but not data, indices and indptr of one matrix")
+    return chosen[0]
+
+
+def refuse_inflated_members(path: Path | io.BytesIO) -> None:
     """ValueError for arrays that promise more bytes than the file can hold: they would all be allocated."""
-    most_bytes = MOST_INFLATED * (path.stat().st_size + 1)
+    size = len(path.getbuffer()) if isinstance(path, io.BytesIO) else path.stat().st_size
+    most_bytes = MOST_INFLATED * (size + 1)
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:
@@ -179,15 +203,26 @@ def _within_bounds(found: Any) -> Any:  # Any: a sparse object of SciPy's
     return found
 
 
+def _read_tensor(path: Path) -> Any:
+    return coordinates.parsed(texts.normal(texts.expanded(path.read_bytes())))
+
+
 READERS: Final[Mapping[str, Callable[[Path], Any]]] = {
     ".mtx": _read_matrix_market,
     ".mtx.gz": _read_matrix_market,
     ".npz": _read_npz,
+    **dict.fromkeys((".mtx.bz2", ".tar.gz", ".tgz", ".tar.bz2"), _read_matrix_market),
+    **dict.fromkeys((".tns", ".tns.gz", ".tns.bz2"), _read_tensor),
 }
 
 
 def read(path: Path) -> Any:
     """The matrix in a file, as SciPy's readers give it; what it is, is decided by the suffix."""
+    return _as_matrix(read_any(path), path)
+
+
+def read_any(path: Path) -> Any:
+    """The matrix in a file, or the `Entries` of a tensor."""
     reader = next((READERS[suffix] for suffix in READERS if path.name.lower().endswith(suffix)), None)
     if reader is None:
         raise InputFileError.unknown_suffix(path, known=READERS)
@@ -197,3 +232,41 @@ def read(path: Path) -> Any:
         return reader(path)
     except UNREADABLE as err:
         raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err
+
+
+def is_open_file(obj: Any) -> bool:
+    """Whether `obj` is something to read from, and no array."""
+    return hasattr(obj, "read") and not hasattr(obj, "shape")
+
+
+def read_open(stream: Any) -> Any:
+    """The matrix in an open file; what it is, is decided by how it begins."""
+    return _as_matrix(read_any_open(stream), _name_of(stream))
+
+
+def read_any_open(stream: Any) -> Any:
+    """The matrix in an open file, or the `Entries` of a tensor."""
+    name = _name_of(stream)
+    try:
+        content = texts.content_of(stream)
+        if content.startswith(b"PK"):
+            return _read_npz(io.BytesIO(content))
+        text = texts.normal(texts.expanded(content, stem=Path(name).name.split(".")[0]))
+        if not text.startswith(b"%") and name.lower().endswith((".tns", ".tns.gz", ".tns.bz2")):
+            return coordinates.parsed(text)
+        return _parse_matrix_market(*_whole_lines(text))
+    except UNREADABLE as err:
+        raise InputFileError.unreadable(name, reason=f"{err}" or type(err).__name__) from err
+
+
+def _name_of(stream: Any) -> str:
+    return str(getattr(stream, "name", "an open file"))
+
+
+def _as_matrix(found: Any, source: Path | str) -> Any:
+    if not isinstance(found, coordinates.Entries):
+        return found
+    if len(found.coords) != 2:
+        reason = f"it holds a tensor of {len(found.coords)} modes, which `tensor` reads"
+        raise InputFileError.unreadable(source, reason=reason)
+    return sps.coo_array((found.values, tuple(found.coords)))

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.config import get_options
+from autosparse.config import decisive_options
 from autosparse.dispatch import executor
 from autosparse.errors import InputTypeError, LayoutError
 
@@ -35,7 +35,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     if out is not None and isinstance(A, AutoSparseMatrix):
         cell = A._cell
         enter = cell.fast_path
-        if enter is not None and enter(B, out, get_options(), A._transposed):
+        if enter is not None and enter(B, out, decisive_options(), A._transposed):
             return out
         if _is_plain(A, B, out):
             executor.matmul(cell, B, transposed=A._transposed, out=out)

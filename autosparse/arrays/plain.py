@@ -8,6 +8,7 @@ from typing import Any, Final
 import scipy.sparse as sps
 
 from autosparse.arrays.fields import NAMES
+from autosparse.operands.csr import Operand
 
 FRESH_STATE: Final = {
     name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
@@ -39,3 +40,99 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
     made.indptr, made.indices, made.data = arrays
     set_state(made, shape)
     return made
+
+
+def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
+    """What SciPy's class `kind` makes of this, also while calls of that class are redirected (`asp.install`)."""
+    made: Any = object.__new__(kind)
+    kind.__init__(made, arg1, shape=shape)
+    return made
+
+
+def arrays_of(made: Any) -> dict[str, Any]:
+    """The arrays of one of our matrices by name; those that are there where ``__new__`` made it."""
+    arrays = {name: getattr(made, name, None) for name in NAMES}
+    return {name: array for name, array in arrays.items() if array is not None}
+
+
+class LiveAttributes(dict[str, Any]):
+    """The ``__dict__`` of a matrix of ours: SciPy's attributes, arrays included. Writes reach the matrix.
+
+    What is written to the matrix after this was made does not show here.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, owner: Any) -> None:  # Any: one of our classes, which import this module
+        super().__init__(owner.__getstate__())
+        self._owner = owner
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        super().__setitem__(name, value)
+        if name in NAMES:
+            setattr(self._owner, name, value)
+            return
+        attributes(self._owner)[name] = value
+        if name == "_shape" and type(getattr(self._owner, "_cell", None)) is Operand:
+            self._owner._settle()
+
+    def __delitem__(self, name: str) -> None:
+        if name in NAMES:
+            raise TypeError(f"a sparse matrix without {name} is none")
+        super().__delitem__(name)
+        del attributes(self._owner)[name]
+
+    def update(self, *others: Any, **items: Any) -> None:
+        """Write every item to the matrix."""
+        for name, value in dict(*others, **items).items():
+            self[name] = value
+
+    def __ior__(self, other: Any) -> LiveAttributes:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def setdefault(self, name: str, default: Any = None) -> Any:
+        """Return the attribute, after writing `default` to the matrix where there was none."""
+        if name not in self:
+            self[name] = default
+        return self[name]
+
+    def pop(self, name: str, *default: Any) -> Any:
+        """Return the attribute and take it away from the matrix."""
+        if name not in self and default:
+            return default[0]
+        value = self[name]
+        del self[name]
+        return value
+
+    def popitem(self) -> tuple[str, Any]:
+        """Take away the attribute that was written last."""
+        name = next(reversed(self))
+        return name, self.pop(name)
+
+    def clear(self) -> None:
+        """Raise TypeError: a matrix without arrays is none."""
+        for name in list(self):
+            del self[name]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return dict, (dict(self),)
+
+    def __copy__(self) -> dict[str, Any]:
+        return dict(self)
+
+
+class ModuleName(str):
+    """The ``__module__`` of our classes: "autosparse" of a class, SciPy's module of an object.
+
+    Libraries that ask an object's module whether it is SciPy's (pydata/sparse) then treat ours as what it is: an
+    instance of SciPy's class. Users and pickles find the class itself where it is public.
+    """
+
+    __slots__ = ()
+
+    def __get__(self, made: Any, owner: type | None = None) -> str:
+        return self if made is None else type(made)._plain_class.__module__
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return str, (str(self),)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from numpy.typing import NDArray
 
 from autosparse.arrays import tensors
 from autosparse.arrays.construct import check_out, describe
+from autosparse.config import get_options
 from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
@@ -146,9 +149,10 @@ def tensor(
 ) -> AutoSparseTensor:
     """T with ``values[e]`` at ``coords[:, e]``: coords (ndim, nnz) of integers, values (nnz,), in any order.
 
-    Instead of the three: a ``sparse.COO`` (with fill value 0), or a COO array of SciPy. `shape`: the smallest that
-    holds the coordinates when left out. Coordinates are copied, and so are values that are an array; with `copy` False
-    values are shared: writes to them are seen. A tensor of ours shares everything, plans included, unless `copy`.
+    Instead of the three: a ``sparse.COO`` (with fill value 0), a COO array of SciPy, a path or an open file (.tns as
+    FROSTT writes it, .npz, .mtx). `shape`: the smallest that holds the coordinates when left out. Coordinates are
+    copied, and so are values that are an array; with `copy` False values are shared: writes to them are seen. A tensor
+    of ours shares everything, plans included, unless `copy`.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError), or RoomError (MemoryError)
     where the copy of the values does not fit.
 
@@ -156,7 +160,8 @@ def tensor(
     >>> T.shape
     (2, 3, 2)
     """
-    copy = ownership.wanted(copy)
+    if copy is None and get_options().share:
+        copy = False
     if isinstance(coords, AutoSparseTensor):
         if not copy and shape is None:
             return coords._same()
@@ -181,8 +186,8 @@ def tensor(
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
     made = Entries(extents, fixed, entries)
-    if copy is not False:
-        made.own(ownership.Given((values,)), everything=copy is True)
+    if copy is None or copy:
+        made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
 
 
@@ -200,7 +205,14 @@ def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Au
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
-    """(coords, values, shape) of an object that has them."""
+    """(coords, values, shape) of an object that has them, or of a file."""
+    if isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape")):
+        from autosparse.arrays import files  # takes scipy.io
+
+        obj = files.read_any(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_any_open(obj)
+        if isinstance(obj, files.coordinates.Entries):
+            return obj.coords, obj.values, shape
+        obj = sps.coo_array(sps.csr_array(obj[:3], shape=obj[3]) if isinstance(obj, tuple) else obj)
     if isinstance(obj, sps.coo_array):
         return np.stack(obj.coords), obj.data, shape or obj.shape
     if type(obj).__name__ == "COO" and hasattr(obj, "fill_value"):
@@ -210,7 +222,7 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
                 "entries that are not stored must be 0", given=given, cure="subtract the fill value"
             )
         return obj.coords, obj.data, shape or obj.shape
-    cure = "tensor(coords, values, shape), a sparse.COO, or a scipy.sparse.coo_array"
+    cure = "tensor(coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
     raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), cure=cure)
 
 

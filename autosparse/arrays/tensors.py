@@ -140,39 +140,39 @@ class Snapshot(Operand):
     Every product reads `fast_path`, so that no other matrix pays for the question.
     """
 
-    __slots__ = ("_tensor", "_version", "n_later")
+    __slots__ = ("n_later", "origin", "version")
 
     n_later: int  # products since the tensor was written
+    origin: weakref.ref[Tensor] | None  # None: nothing to watch any more
+    version: int  # of the tensor, when its values were copied
 
     @classmethod
     def of(cls, operand: Operand, tensor: Tensor) -> Snapshot:
         """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
-        arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
         made = cls()
-        made._arrays = arrays
+        made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
         made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
         made.copied_bytes, made.fresh = operand.copied_bytes, False
         made.few_ns = NOT_FEW_NS  # products before the first look read no fast path
-        made._tensor, made._version, made.n_later = weakref.ref(tensor), _version(tensor), 0
+        made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0
         return made
 
-    @property  # type: ignore[override]
+    @property
     def fast_path(self) -> Any:
         """As of every operand (`dispatch.fast_path`)."""
-        if self._tensor is not None:
-            self._watch()
+        if self.origin is not None:
+            self._watch(self.origin())
         return _FAST_PATH.__get__(self)
 
     @fast_path.setter
     def fast_path(self, enter: Any) -> None:
         _FAST_PATH.__set__(self, enter)
 
-    def _watch(self) -> None:
-        tensor = self._tensor()
+    def _watch(self, tensor: Tensor | None) -> None:
         if tensor is None:
-            self._tensor = None
-        elif _version(tensor) != self._version:
+            self.origin = None
+        elif _version(tensor) != self.version:
             self.n_later += 1
             if self.n_later == 2:
-                self._tensor = None
+                self.origin = None
                 notices.warn(SnapshotWarning, SnapshotWarning.written(describe(tensor)), stacklevel=3)

@@ -20,11 +20,20 @@ from autosparse.asymptotic.programs.protocols import taco_protocols, with_protoc
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
-    """A program with its protocols and the tasks that it costs."""
+class Listed:
+    """A program that the enumeration lists, with its protocols."""
 
     program: Statement
     steps: Steps
+
+    def __str__(self) -> str:
+        return str(with_protocols(self.program, self.steps))
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate(Listed):
+    """A program with its protocols and the tasks that it costs."""
+
     cost: int
 
     def __str__(self) -> str:
@@ -69,6 +78,25 @@ def candidates(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -
     key, names = signature(inputs, output, sparse)
     row = _frontiers().get(key)
     return enumerated(kernel, is_thorough=len(inputs) < MANY) if row is None else _read(kernel, row, names)
+
+
+def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Listed | None:
+    """The program that prints as `text` and is enumerated for these subscripts; None where there is none.
+
+    The text is compared and never read: it may come from a file that anybody wrote.
+    """
+    row = _frontiers().get(signature(inputs, output, sparse)[0])
+    if row is not None:
+        return next((one for one in candidates(inputs, output, sparse).members if str(one) == text), None)
+    if not is_searchable(inputs, output, sparse):
+        return None
+    kernel = kernel_of(inputs, output, sparse)
+    for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
+        for steps in _protocols(kernel, program, is_thorough=len(inputs) < MANY):
+            one = Listed(program, steps)
+            if str(one) == text:
+                return one
+    return None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse.asymptotic.candidates import Candidate, Candidates, candidates, name_of
+from autosparse.asymptotic.candidates import Candidate, Candidates, Listed, candidates, kernel_of, name_of
 from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.estimate import Estimator
+from autosparse.asymptotic.cost.estimate import Estimator
 from autosparse.asymptotic.lower.plan import MOST_DENSE_PLACES, Plan
 from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
@@ -58,12 +58,7 @@ def choose(
     estimator = Estimator(found.queries, patterns, [subscripts.extents[index] for index in indices])
     priced = []
     for candidate in found.members:
-        plan = Plan(
-            candidate.program, candidate.steps, Access("R", tuple(subscripts.output)), is_dense_output,
-            tuple(patterns), tuple(access for access in reads(found.kernel.statement) if access.tensor not in patterns),
-            "".join(indices), frozenset(),
-        )  # fmt: skip
-        plan = _fitted(plan, patterns, subscripts.extents)
+        plan = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
         if not plan.fits(subscripts.extents):
             continue
         price = _price(plan, candidate, patterns, estimator, are_copies_kept=are_copies_kept)
@@ -73,6 +68,20 @@ def choose(
     # At one price a dense first level is better: it needs no list of the rows that are not empty.
     priced.sort(key=lambda row: (round(row[0]), -len(row[1].dense_levels), str(row[1].program)))
     return Choice(found, tuple(priced))
+
+
+def plan_of(candidate: Listed, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Plan:
+    """What runs a program on these operands; how their levels are stored follows from them alone."""
+    inputs = tuple(operand.indices for operand in operands)
+    kernel = kernel_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
+    plan = Plan(
+        candidate.program, candidate.steps, Access("R", tuple(subscripts.output)), is_dense_output,
+        tuple(patterns), tuple(access for access in reads(kernel.statement) if access.tensor not in patterns),
+        "".join(kernel.indices), frozenset(),
+    )  # fmt: skip
+    return _fitted(plan, patterns, subscripts.extents)
 
 
 def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> Plan:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import sys
+import string
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
-import scipy.sparse as sps
-from numpy.typing import NDArray
 
-from autosparse.arrays.sparse_tensor import AutoSparseTensor, tensor
+from autosparse.asymptotic.kinds import AnyArray, arrays_of, canonical, entries, is_sparse, is_tensor
 from autosparse.asymptotic.lower.ordered_entries import OrderedEntries, added, keys
 from autosparse.asymptotic.subscripts import Subscripts
-from autosparse.errors import InputTypeError
 
-AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
+FEW_ROWS: Final = 1 << 20
+"""Rows or columns for which arrays with a place each are always made."""
+MOST_EMPTY_ROWS: Final = 8
+"""Rows or columns per entry up to which larger ones are, too: memory is to go by entries."""
 
 
 class Sparse:
@@ -92,83 +92,6 @@ class Dense:
 Operand: TypeAlias = "Sparse | Dense"
 
 
-class Kind(NamedTuple):
-    """What of an operand decides how an einsum is computed, its entries apart."""
-
-    cls: type
-    shape: tuple[int, ...]
-    dtype: np.dtype[Any]
-
-    @classmethod
-    def of(cls, obj: Any) -> Kind:
-        """Of a sparse object or an array."""
-        return cls(type(obj), tuple(obj.shape), obj.dtype)
-
-    @property
-    def is_tensor(self) -> bool:
-        """Whether it is a tensor of ours."""
-        return issubclass(self.cls, AutoSparseTensor)
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether it has a sparsity pattern."""
-        return self.is_tensor or issubclass(self.cls, (sps.sparray, sps.spmatrix))
-
-
-def is_sparse(obj: object) -> bool:
-    """Whether `obj` is an operand with a sparsity pattern."""
-    return sps.issparse(obj) or isinstance(obj, AutoSparseTensor)
-
-
-def is_of_torch(obj: object) -> bool:
-    """Whether `obj` is a tensor of torch, which nobody has imported if it is not."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(obj, torch.Tensor)
-
-
-def shape_of(obj: Any) -> tuple[int, ...]:
-    """Shape of an operand, which may be a number."""
-    return tuple(obj.shape) if hasattr(obj, "shape") else np.shape(obj)
-
-
-def as_array(obj: Any) -> Any:
-    """`obj`, or an ndarray of it; InputTypeError where that has no numbers."""
-    if is_sparse(obj):
-        return without_room(obj)
-    array = np.asarray(obj)
-    if array.dtype.kind not in "biufcO":
-        raise InputTypeError.refused(
-            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", cure="arrays of numbers"
-        )
-    return array
-
-
-def without_room(obj: Any) -> Any:
-    """`obj` without what lies behind its last entry, which SciPy's conversions would take for entries."""
-    if getattr(obj, "format", None) not in ("csr", "csc") or len(obj.indices) == obj.indptr[-1]:
-        return obj
-    nnz = int(obj.indptr[-1])
-    kind = sps.csr_array if obj.format == "csr" else sps.csc_array
-    return kind((obj.data[:nnz], obj.indices[:nnz], obj.indptr), shape=obj.shape)
-
-
-def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
-    """An operand with values of `dtype`; InputTypeError where the rule `casting` does not allow it."""
-    array = as_array(obj)
-    if not np.can_cast(array.dtype, dtype, casting):
-        raise InputTypeError.refused(
-            f"einsum: an operand could not be cast from {array.dtype} to {dtype} according to the rule {casting!r}",
-            given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
-            cure="casting='same_kind' or 'unsafe', or another dtype",
-        )
-    if isinstance(array, AutoSparseTensor):
-        return tensor(array.coords, array.values.astype(dtype), array.shape, copy=False)
-    if dtype == np.float16 and sps.issparse(array) and array.dtype != dtype:  # SciPy has no such matrix
-        coo = array.tocoo()
-        return tensor(np.stack(coo.coords), coo.data.astype(dtype), coo.shape, copy=False)
-    return array.astype(dtype, copy=False)
-
-
 def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> list[Operand]:
     """Operands of `dtype` in which every index occurs once.
 
@@ -195,7 +118,7 @@ def _dense(array: AnyArray, letters: str, others: str, subscripts: Subscripts, d
         for index in dict.fromkeys(letters)
         if index in others and not _is_broadcast(index, letters, array.shape, subscripts)
     )
-    names = {index: chr(ord("a") + n) for n, index in enumerate(dict.fromkeys(letters))}
+    names = dict(zip(dict.fromkeys(letters), string.ascii_letters, strict=False))
     plain = "".join(names[index] for index in letters) + "->" + "".join(names[index] for index in kept)
     return Dense(kept, np.ascontiguousarray(np.einsum(plain, array.astype(dtype, copy=False))))
 
@@ -206,15 +129,14 @@ def _is_broadcast(index: str, letters: str, shape: Sequence[int], subscripts: Su
 
 
 def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Sparse:
-    if len(set(letters)) == 2 == len(letters) and set(letters) <= set(others) and 1 not in obj.shape:
-        plain = _plain_rows(obj)
-        if plain is not None:
-            return Sparse(
-                letters, None, plain[2].astype(dtype, copy=False), obj.shape, sorted_by=letters, rows=plain[:2]
-            )
-    if isinstance(obj, AutoSparseTensor) and _is_whole(obj.shape, letters, others, subscripts):
+    is_plain = len(set(letters)) == 2 == len(letters) and set(letters) <= set(others) and 1 not in obj.shape
+    if is_plain and _has_rows(obj):
+        *rows, values = _plain_rows(obj)
+        values = values.astype(dtype, copy=False)
+        return Sparse(letters, None, values, obj.shape, sorted_by=letters, rows=(rows[0], rows[1]))
+    if is_tensor(obj) and _is_whole(obj.shape, letters, others, subscripts):
         return Sparse.of_tensor(letters, OrderedEntries.of(obj._entries), obj.shape, dtype)
-    coords, values = _entries(obj)
+    coords, values = entries(obj)
     values = values.astype(dtype, copy=False)
     shape = obj.shape
     keep = np.ones(values.size, dtype=bool)
@@ -244,21 +166,18 @@ def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subsc
     )
 
 
-def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray] | None:
-    """(indptr, indices, data) of a csr matrix with sorted distinct entries; None for others."""
-    if isinstance(obj, AutoSparseTensor) or obj.format != "csr" or not obj.has_canonical_format:
-        return None
-    nnz = int(obj.indptr[-1])
-    return obj.indptr, obj.indices[:nnz], obj.data[:nnz]
+def _has_rows(obj: Any) -> bool:
+    """Return whether `obj` is compressed by rows, or by columns with room for an array as long as its rows."""
+    fmt = getattr(obj, "format", None)
+    return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MOST_EMPTY_ROWS * obj.nnz + FEW_ROWS)
 
 
-def _entries(obj: Any) -> tuple[AnyArray, AnyArray]:
-    """Coordinates and values."""
-    if isinstance(obj, AutoSparseTensor):
-        return np.asarray(obj.coords, dtype=np.int64), np.asarray(obj.values)
-    coo = obj.tocoo()
-    coords = getattr(coo, "coords", None) or (coo.row, coo.col)
-    return np.stack([np.asarray(row, dtype=np.int64) for row in coords]), np.asarray(coo.data)
+def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
+    """(indptr, indices, data) of a matrix by rows, sorted and distinct: made where they are not so."""
+    rows = canonical(obj if obj.format == "csr" else obj.tocsr())
+    nnz = int(arrays_of(rows)[0][-1])
+    indptr, indices, data = arrays_of(rows)
+    return indptr, indices[:nnz], data[:nnz]
 
 
 def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:

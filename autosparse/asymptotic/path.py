@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import itertools
+import math
+import string
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
@@ -59,19 +61,46 @@ def _contracted(
 def _plain(subscripts: Subscripts) -> str:
     """The text of subscripts with letters only, as NumPy takes it, and outputs that some input has."""
     used = "".join(subscripts.inputs)
-    letters = {index: chr(ord("a") + n) for n, index in enumerate(dict.fromkeys(used + subscripts.output))}
+    letters = dict(zip(dict.fromkeys(used + subscripts.output), string.ascii_letters, strict=False))
     output = "".join(letters[index] for index in subscripts.output if index in used)
     return ",".join("".join(map(letters.__getitem__, indices)) for indices in subscripts.inputs) + "->" + output
 
 
-def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tuple[int, ...]]:
-    """Pairs of positions to contract; opt_einsum's where it is installed, else NumPy's greedy path."""
-    text = _plain(replace(subscripts, inputs=tuple(inputs)))
-    shapes = [tuple(subscripts.extents[index] for index in indices) for indices in inputs]
+def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tuple[int, int]]:
+    """Pairs of positions to contract, the result going last: each time the one that leaves the least behind.
+
+    The greedy rule of `opt_einsum`, which is used where it is installed. Only extents are read: they need not fit in
+    arrays, as those of ``np.einsum_path`` must.
+    """
     if importlib.util.find_spec("opt_einsum"):
         import opt_einsum
 
-        path = opt_einsum.contract_path(text, *shapes, shapes=True, optimize="greedy")[0]
-    else:
-        path = np.einsum_path(text, *(np.broadcast_to(0.0, shape) for shape in shapes), optimize="greedy")[0][1:]
-    return [tuple(pair) for pair in path if len(pair) == 2]
+        shapes = [tuple(subscripts.extents[index] for index in indices) for indices in inputs]
+        text = _plain(subscripts._replace(inputs=tuple(inputs)))
+        found = opt_einsum.contract_path(text, *shapes, shapes=True, optimize="greedy")[0]
+        return [tuple(sorted(pair)) for pair in found if len(pair) == 2]
+    left = [frozenset(one) for one in inputs]
+    path = []
+    while len(left) > 1:
+        pairs = list(itertools.combinations(range(len(left)), 2))
+        sharing = [(m, n) for m, n in pairs if left[m] & left[n]] or pairs
+        best = min(sharing, key=lambda pair: _growth(pair, left, subscripts))
+        made = _kept(best, left, subscripts)
+        left = [one for n, one in enumerate(left) if n not in best] + [made]
+        path.append(best)
+    return path
+
+
+def _kept(pair: tuple[int, int], left: Sequence[frozenset[str]], subscripts: Subscripts) -> frozenset[str]:
+    """Indices of the contraction of a pair: those that the output or another operand has."""
+    needed = frozenset(subscripts.output).union(*(one for n, one in enumerate(left) if n not in pair))
+    return (left[pair[0]] | left[pair[1]]) & needed
+
+
+def _growth(pair: tuple[int, int], left: Sequence[frozenset[str]], subscripts: Subscripts) -> float:
+    """Places of the contraction of a pair, less those of both."""
+
+    def places(indices: frozenset[str]) -> float:
+        return math.prod(float(subscripts.extents[index]) for index in indices)
+
+    return places(_kept(pair, left, subscripts)) - sum(places(left[n]) for n in pair)

@@ -2,45 +2,40 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-import numpy as np
-
 from autosparse import config, forking
 from autosparse._native import runtime_api
-from autosparse.asymptotic import pairwise
-from autosparse.asymptotic.candidates import kernel_of, name_of
-from autosparse.asymptotic.choice import choose, large
-from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.cin.parser import parse
+from autosparse.asymptotic.candidates import listed, name_of
+from autosparse.asymptotic.choice import choose, plan_of
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.bound import Bound, bound, is_kept, is_plain
 from autosparse.asymptotic.lower.kernel import Program, compiled, execute
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.race import race
+from autosparse.asymptotic.routes import joins
+from autosparse.asymptotic.routes.patterns import key_of
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.cache.stores import open_store
 from autosparse.config import Effort
-from autosparse.errors import EinsumError
 from autosparse.ops import EINSUM
 
 MOST: Final = 256
 """Choices kept in a process."""
 MOST_BOUND: Final = 32
 """Of those, programs for which copies of patterns are kept, too."""
-VERSION: Final = 3
-"""Of candidates and kernels: what was the best of other ones is chosen and timed anew."""
 CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
 RACE_S: Final = 0.8
 """About what that takes, mostly the compiler's: calls must have taken, or promise to take, as long."""
+MOST_TASKS: Final = 1e15
+"""Most turns of loops that a record is believed to speak of."""
 NUMBA_S: Final = 4.0
 """About what numba takes for a kernel."""
 
@@ -85,13 +80,31 @@ class Remembered(Served):
 
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
 _bound: Final[OrderedDict[str, Bound]] = OrderedDict()
-_keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
 _without_compiler: Final[dict[str, Joined]] = {}
 _mutex: Final = forking.lock()
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Sparse | AnyArray:
     """The einsum of `operands` by the program that is remembered for them, or chosen now. BuildError."""
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
+    options = config.get_options()
+    may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
+    if may_time and not found.is_timed and found.pays(RACE_S):
+        found.is_timed = True
+        choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
+        entrants = race(choice, named, subscripts.extents)
+        found.program, found.tasks = entrants[0].program, entrants[0].tasks
+        found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
+        _save(key, found.program.plan, found.tasks, is_timed=True)
+    start = time.perf_counter()
+    result = _served(key, found, named, subscripts.extents)
+    found.count(time.perf_counter() - start)
+    return result
+
+
+def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> tuple[str, Remembered]:
+    """The key of these patterns and the compiled program for them, which is chosen and compiled where it is not yet."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
@@ -109,18 +122,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
             found = _choices.setdefault(key, found)
             while len(_choices) > MOST:
                 _choices.popitem(last=False)
-    may_time = config.get_options().effort.rank >= Effort.MEASURE.rank
-    if may_time and not found.is_timed and found.pays(RACE_S):
-        found.is_timed = True
-        choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
-        entrants = race(choice, named, subscripts.extents)
-        found.program, found.tasks = entrants[0].program, entrants[0].tasks
-        found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
-        _save(key, found.program.plan, found.tasks, is_timed=True)
-    start = time.perf_counter()
-    result = _served(key, found, named, subscripts.extents)
-    found.count(time.perf_counter() - start)
-    return result
+    return key, found
 
 
 def _served(
@@ -148,7 +150,7 @@ def contract_without_compiler(
     `runs` promise joins, too. Eight calls are the least.
     """
     if not numba_kernel.is_there():
-        return pairwise.contract(operands, subscripts)
+        return joins.contract(operands, subscripts)
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _without_compiler.get(key) or Joined()
     if len(_without_compiler) >= MOST:
@@ -160,7 +162,7 @@ def contract_without_compiler(
         named = {name_of(n): operand for n, operand in enumerate(operands)}
         return numba_kernel.run(found.plan, named, subscripts.extents, is_compiled=True)
     start = time.perf_counter()
-    result = pairwise.contract(operands, subscripts)
+    result = joins.contract(operands, subscripts)
     found.count(time.perf_counter() - start)
     return result
 
@@ -175,43 +177,6 @@ def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output
     return None if loaded is None else loaded[1]
 
 
-def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
-    """Names what the choice depends on: subscripts, extents, type, threads and the patterns."""
-    threads = config.get_options().threads or runtime_api.max_threads()
-    facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
-    facts += [is_dense_output, threads, VERSION]
-    hashes: dict[tuple[int, int], object] = {}
-    for operand in operands:
-        if isinstance(operand, Sparse):
-            facts += [operand.indices, operand.nnz, operand.dtype.str]
-            if operand.tensor is not None:
-                facts.append(operand.tensor.hash)
-                continue
-            for part in operand.rows or (operand.coords,):
-                place = runtime_api.address_of(part), part.nbytes
-                facts.append(hashes.get(place) or hashes.setdefault(place, _hash(part)))
-        else:
-            facts += [operand.indices, operand.array.dtype.str]
-    known = tuple(facts)
-    key = _keys.get(known)
-    if key is None:
-        key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
-        with _mutex:
-            _keys[known] = key
-            while len(_keys) > MOST:
-                _keys.popitem(last=False)
-    return key
-
-
-def _hash(array: AnyArray) -> object:
-    """A hash of all indices; without the runtime of a sample: a collision costs time, not correctness."""
-    if runtime_api.available:
-        return runtime_api.hash128(np.ascontiguousarray(array)) if array.size else (0, 0)
-    flat = array.reshape(-1)
-    sample = np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64)
-    return hashlib.blake2b(sample.tobytes(), digest_size=16).hexdigest()
-
-
 def _save(key: str, plan: Plan, tasks: float, *, is_timed: bool) -> None:
     record = {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "is_timed": is_timed}
     open_store().save(EINSUM.name, key, record)
@@ -220,28 +185,18 @@ def _save(key: str, plan: Plan, tasks: float, *, is_timed: bool) -> None:
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> tuple[float, Plan, bool] | None:
-    """The plan on disk, how many turns its loops take, whether it was timed; None where none fits."""
+    """The plan on disk, how many turns its loops take, whether it was timed; None unless the enumeration lists it."""
     record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None
-    try:
-        program = parse(record["program"])
-    except EinsumError:
+    inputs = tuple(operand.indices for operand in operands)
+    sparse = tuple(isinstance(operand, Sparse) for operand in operands)
+    candidate = listed(record["program"], inputs, subscripts.output, sparse)
+    if candidate is None:
         return None
-    kernel = kernel_of(
-        tuple(operand.indices for operand in operands), subscripts.output,
-        tuple(isinstance(operand, Sparse) for operand in operands),
-    )  # fmt: skip
-    steps = {Access(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
-    inputs = dict.fromkeys(reads(kernel.statement))
-    found = {Access(one.tensor, one.indices) for one in reads(program) if one.tensor[0] == "T"}
-    if found != set(inputs) or not {one for one in inputs if one.tensor in kernel.sparse} <= steps.keys():
+    plan = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
+    if not plan.fits(subscripts.extents):
         return None
-    sparse = tuple(name_of(n) for n, operand in enumerate(operands) if isinstance(operand, Sparse))
-    plan = Plan(
-        with_protocols(program, {}), steps, Access("R", tuple(subscripts.output)), is_dense_output, sparse,
-        tuple(access for access in inputs if access.tensor not in sparse), "".join(kernel.indices),
-        frozenset(record.get("dense_levels", ())) & set(sparse), large(subscripts.extents),
-    )  # fmt: skip
-    tasks = record.get("tasks", 0.0)
-    return float(tasks) if isinstance(tasks, int | float) else 0.0, plan, record.get("is_timed") is True
+    tasks: Any = record.get("tasks")
+    is_number = isinstance(tasks, int | float) and 0 <= tasks <= MOST_TASKS
+    return float(tasks) if is_number else 0.0, plan, record.get("is_timed") is True

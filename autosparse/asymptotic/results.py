@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array
-from autosparse.arrays.sparse_tensor import tensor
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct
+from autosparse.asymptotic.kinds import AnyArray, is_sparse
+from autosparse.asymptotic.kinds import entries as entries_of
 from autosparse.errors import EinsumError
+
+if TYPE_CHECKING:
+    from autosparse.asymptotic.operands import Sparse
 
 
 def _csr(entries: Any) -> Any:
-    if not isinstance(entries, Sparse):
+    if sps.issparse(entries):
         return entries
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
+        check_room(entries.shape[0])
         return construct.csr(_coo(entries).tocsr(), copy=False)
     if entries.rows is not None:
-        return _of_rows(*entries.rows, entries)
+        indptr, indices = entries.rows
+        return _of_rows(indptr, indices, entries)
+    check_room(entries.shape[0])
     major, minor = entries.coords
     indptr = np.concatenate(([0], np.cumsum(np.bincount(major, minlength=entries.shape[0])))).astype(minor.dtype)
     return _of_rows(indptr, minor, entries)
@@ -35,7 +42,21 @@ def _of_rows(indptr: AnyArray, indices: AnyArray, entries: Sparse) -> Any:
 
 
 def _csc(entries: Sparse) -> Any:
+    check_room(entries.shape[1])
     return construct.csc(_coo(entries).tocsc(), copy=False)
+
+
+def check_room(n_rows: int) -> None:
+    """MemoryError where an array of 64-bit row starts would take more than this machine's memory."""
+    try:
+        ram_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):
+        return
+    if 8 * (n_rows + 1) > ram_bytes:
+        raise MemoryError(
+            f"einsum: starts of {n_rows:,} compressed rows take more than the {ram_bytes:,} bytes of this machine\n"
+            "  Hint: format='tensor' or 'coo', which take memory by entries."
+        )
 
 
 def _coo(entries: Sparse) -> Any:
@@ -43,12 +64,16 @@ def _coo(entries: Sparse) -> Any:
 
 
 def _tensor(entries: Sparse) -> Any:
+    from autosparse.arrays.sparse_tensor import tensor  # takes longer to import than most first calls
+
     return tensor(entries.coords, entries.values, entries.shape, copy=False)
 
 
 def _levels(entries: Sparse) -> Any:
     """A tensor whose entries are distinct and in the order of the modes: no class here or in SciPy keeps more."""
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
+        from autosparse.asymptotic.operands import distinct
+
         entries = distinct(entries.indices, entries.coords, entries.values, entries.shape)
     return _tensor(entries)
 
@@ -106,19 +131,26 @@ def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
 
 
 def converted(result: Any, wanted: str) -> Any:
-    """A finished result (sparse matrix, ndarray or scalar) in the format `wanted`."""
-    if sps.issparse(result):
-        return result.toarray() if wanted == "dense" else FORMATS[wanted][0](_of_matrix(result, wanted))
+    """A finished result (sparse object, ndarray or scalar) in the format `wanted`."""
+    if is_sparse(result):
+        return _of_sparse(result, wanted)
+    if hasattr(result, "sorted_by"):  # entries by a kernel or by joins
+        return FORMATS[wanted][0](result)
     if wanted == "dense":
         return result
+    from autosparse.asymptotic.operands import Sparse
+
     array = np.asarray(result)
     check_format(wanted, array.ndim, array.dtype)
     coords = np.stack(np.nonzero(array)).astype(np.int64)
     return FORMATS[wanted][0](Sparse("", coords, array[tuple(coords)], array.shape))
 
 
-def _of_matrix(matrix: Any, wanted: str) -> Any:
-    if wanted == "csr" and matrix.format == "csr":
-        return matrix
-    coo = matrix.tocoo()
-    return Sparse("", np.stack([coo.row, coo.col]), coo.data, matrix.shape)
+def _of_sparse(obj: Any, wanted: str) -> Any:
+    if wanted == "dense":
+        return obj.toarray() if sps.issparse(obj) else obj.todense()
+    if wanted == getattr(obj, "format", "tensor"):
+        return obj
+    from autosparse.asymptotic.operands import Sparse
+
+    return FORMATS[wanted][0](Sparse("", *entries_of(obj), obj.shape))

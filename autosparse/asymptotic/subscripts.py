@@ -1,24 +1,23 @@
 """Subscripts of an einsum, read and checked against the operands' shapes as ``np.einsum`` does."""
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import functools
 import operator
 import string
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
 from autosparse.errors import EinsumError, InputTypeError
+from autosparse.interop.einsum_operands import operands as known_operands
 
 LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
 """Of the numbers in index lists: in the order in which an output that is not given lists them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Subscripts:
+class Subscripts(NamedTuple):
     """Index letters of each operand and of the output, and the extent of each index."""
 
     inputs: tuple[str, ...]
@@ -44,14 +43,14 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
             "or at least one operand and its corresponding subscripts list"
         )
     if isinstance(arguments[0], str):
-        return arguments[0], tuple(arguments[1:])
+        return arguments[0], known_operands(arguments[1:])
     if isinstance(arguments[0], bytes):  # NumPy takes them
-        return arguments[0].decode(), tuple(arguments[1:])
+        return arguments[0].decode(), known_operands(arguments[1:])
     operands, sublists = arguments[0:-1:2], arguments[1::2]
     text = ",".join(map(_letters, sublists))
     if len(arguments) % 2:
         text += f"->{_letters(arguments[-1])}"
-    return text, tuple(operands)
+    return text, known_operands(operands)
 
 
 def _letters(sublist: Any) -> str:

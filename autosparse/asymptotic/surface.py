@@ -1,27 +1,24 @@
 """`einsum` and `einsum_path`: NumPy's, for operands of which some are sparse."""
 
-from __future__ import annotations
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
 
 import functools
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from autosparse.asymptotic import results
-from autosparse.asymptotic.choice import choose, is_computable
-from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.lower.emit import emit
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Kind, Sparse, as_array, cast, is_of_torch, prepare, shape_of
-from autosparse.asymptotic.path import is_short
-from autosparse.asymptotic.results import FORMATS, check_format, default_format, dense
-from autosparse.asymptotic.routes.existing import tuned_kernel
-from autosparse.asymptotic.routes.triangles import triangles
+from autosparse.asymptotic.kinds import AnyArray, Kind, as_array, cast, is_of_torch, shape_of
+from autosparse.asymptotic.results import check_format, default_format
+from autosparse.asymptotic.routes.existing import Direct, direct
+from autosparse.asymptotic.serving import serve, takes
 from autosparse.asymptotic.subscripts import Subscripts, interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
+
+if TYPE_CHECKING:
+    from autosparse.asymptotic.lower.plan import Plan
 
 
 def einsum(
@@ -59,18 +56,17 @@ def einsum(
     known, wanted = request.settled, request.settled.format
     if not known.is_sparse:
         return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
-    if known.tuned_kernel is not None:
-        return _finished(results.converted(known.tuned_kernel(*request.operands), wanted), out)
-    result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
-    if isinstance(result, Sparse):
-        if out is None and wanted != "dense":
-            return FORMATS[wanted][0](result)
-        result = dense(result)
-    return results.converted(_finished(result, out), wanted)
+    result = None
+    if known.direct is not None:
+        result = serve(known.direct, request.operands, known.subscripts, is_dense=wanted == "dense")
+    if result is None:
+        from autosparse.asymptotic.contraction import compute  # not imported by what a product serves
+
+        result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
+    return _finished(results.converted(result, wanted), out)
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Settled:
+class Settled(NamedTuple):
     """What follows from subscripts, format and the operands' kinds."""
 
     subscripts: Subscripts
@@ -79,8 +75,8 @@ class Settled:
     """What is computed in."""
     is_sparse: bool
     """Whether an operand is; NumPy computes the others."""
-    tuned_kernel: Callable[..., Any] | None
-    """The library's own kernel for this expression, where there is one."""
+    direct: Direct | None
+    """What computes this expression without a generated kernel, where there is such a thing."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -93,7 +89,7 @@ def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
         return Settled(subscripts, format or "dense", dtype, False, None)
     wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
     check_format(wanted, len(subscripts.output), dtype)
-    return Settled(subscripts, wanted, dtype, True, tuned_kernel(kinds, subscripts, dtype))
+    return Settled(subscripts, wanted, dtype, True, direct(kinds, subscripts, dtype))
 
 
 class Request:
@@ -107,7 +103,7 @@ class Request:
         self.settled = settled(text, format, tuple(map(Kind.of, self.operands)))
 
     @classmethod
-    def of(cls, arguments: Sequence[Any], format: str | None) -> Request:
+    def of(cls, arguments: Sequence[Any], format: str | None) -> "Request":
         """The arguments as `einsum` takes them."""
         return cls(*interleaved(arguments), format)
 
@@ -147,10 +143,20 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     >>> print(asp.einsum_path("ij,jk->ik", A, A))  # doctest: +ELLIPSIS
     ij,jk->ik...
     """
+    from autosparse.asymptotic.choice import choose, is_computable
+    from autosparse.asymptotic.operands import prepare
+    from autosparse.asymptotic.path import is_short
+    from autosparse.asymptotic.routes.triangles import triangles
+
     request = Request.of(arguments, format)
     known, subscripts = request.settled, request.settled.subscripts
     if not known.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
+    begins = []
+    if known.direct is not None and takes(known.direct, known.direct.arguments(request.operands)):
+        if not known.direct.route.begins:
+            return f"{subscripts}: {known.direct.route.says}"
+        begins = [f"{subscripts}: {known.direct.route.says}, until calls have paid for a kernel"]
     prepared = prepare(request.operands, subscripts, known.dtype)
     halved = triangles(prepared, subscripts)
     if halved is not None:
@@ -158,16 +164,18 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     if not is_short(prepared, subscripts.output):
         return f"{subscripts}: pairs of operands along a path, each an einsum of its own"
     if not is_computable(prepared):
-        return f"{subscripts}: joins of two operands at a time"
+        return "\n".join(begins or [f"{subscripts}: joins of two operands at a time"])
     choice = choose(prepared, subscripts, is_dense_output=known.format == "dense")
     of = " of the strict lower part, six times" if halved is not None else ""
     lines = [f"{subscripts}{of}: {len(choice.plans)} programs of the frontier, of {choice.found.n_programs}"]
     lines += [f"  {price:9.3g} tasks  {candidate}" for price, _, candidate in choice.plans]
-    return "\n".join([*lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
+    return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 
 
-def loops(plan: Plan) -> list[str]:
+def loops(plan: "Plan") -> list[str]:
     """The loops of a plan, as C without declarations and helpers."""
+    from autosparse.asymptotic.lower.emit import emit
+
     value = emit(plan, dtype="float64", index_bits=32)
     body = value[value.index("static int part(") : value.index("\nend:")].splitlines()
     declared = ("  const ", "  int failed", "  asp_", "static int", "{", "}")

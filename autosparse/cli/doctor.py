@@ -73,7 +73,9 @@ def _machine() -> Iterator[Finding]:
     caches = ", ".join(show.size(n) for n in (target.l1_bytes, target.l2_bytes, target.l3_bytes))
     yield Finding("system", platform.platform())
     yield Finding("processor", f"{target.cpu} ({target.machine})")
-    yield Finding("instruction set", target.isa)
+    held = target.held_to(get_options().isa).isa
+    is_held = held != target.isa
+    yield Finding("instruction set", f"{held} (AUTOSPARSE_ISA; the processor has {target.isa})" if is_held else held)
     yield Finding("cores for us", str(target.n_cores))
     yield Finding("caches L1, L2, L3", caches)
 
@@ -114,10 +116,11 @@ def _compiler() -> Iterator[Finding]:
         return
     try:
         compiler = Compiler.find(wanted)
-    except BuildError:
+    except BuildError as err:
+        reason = str(err).split("\n", 1)[0].rstrip(".")
         yield Finding(
             "compiler",
-            f"no {(wanted or 'cc')!r}, and no numba: the default kernels serve, none are generated",
+            f"{reason}, and no numba: the default kernels serve, none are generated",
             cure="apt-get install gcc libc6-dev, or pip install numba or ziglang, or set AUTOSPARSE_CC to a C compiler",
         )
         return

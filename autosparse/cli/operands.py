@@ -24,7 +24,7 @@ DTYPES: Final = ("float32", "float64", "complex64", "complex128")
 
 @dataclass(frozen=True)
 class Pair:
-    """The same matrix twice, sharing no memory: `ours` (autosparse) and `theirs` (SciPy)."""
+    """The same matrix twice: `ours` (autosparse), made as users make it, and `theirs` (SciPy), which stays alive."""
 
     name: str
     ours: Any  # Any: csr_array or csr_matrix of autosparse
@@ -35,7 +35,7 @@ class Pair:
         """`matrix` in CSR, as float64 where its dtype has no kernel and none was asked for."""
         kept = matrix.dtype.name if matrix.dtype.name in DTYPES else "float64"
         theirs = scipy.sparse.csr_array(matrix, dtype=dtype or kept, copy=True)
-        return cls(name, autosparse.csr(theirs, copy=True), theirs)
+        return cls(name, autosparse.csr(theirs), theirs)
 
     @classmethod
     def read(cls, path: Path, dtype: str | None = None) -> Pair:

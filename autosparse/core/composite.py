@@ -12,7 +12,7 @@ import hashlib
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar, Final
 
 from autosparse.core.schedule import SuperSchedule
@@ -43,29 +43,58 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
+class Numbers:
+    """Ascending numbers as runs, first and last of each: a line of text may name more than memory holds."""
+
+    runs: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, numbers: Iterable[int]) -> Numbers:
+        """The runs of these numbers."""
+        runs: list[tuple[int, int]] = []
+        for number in numbers:
+            is_next = bool(runs) and number == runs[-1][1] + 1
+            runs[-1 if is_next else len(runs) :] = [(runs[-1][0] if is_next else number, number)]
+        return cls(tuple(runs))
+
+    @classmethod
+    def parse(cls, text: str) -> Numbers:
+        """Invert `str`; ValueError for anything else."""
+        pairs = [run.partition("-") for run in text.split(",")]
+        return cls(tuple((int(low), int(high or low)) for low, _, high in pairs))
+
+    def below(self, extent: int) -> list[int]:
+        """Those that a pattern with so many rows or columns has."""
+        return [number for low, high in self.runs for number in range(low, min(high + 1, extent))]
+
+    def __str__(self) -> str:
+        return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in self.runs)
+
+
+@dataclass(frozen=True, slots=True)
 class RowList:
     """The rows with these numbers, ascending."""
 
-    numbers: tuple[int, ...]
+    numbers: Any  # Numbers, once it is made; any ascending integers are taken
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.numbers)
+        object.__setattr__(self, "numbers", _checked(self, self.numbers))
 
     def __str__(self) -> str:
-        return f"row_list({_runs(self.numbers)})"
+        return f"row_list({self.numbers})"
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnList:
     """Entries in the columns with these numbers, ascending."""
 
-    numbers: tuple[int, ...]
+    numbers: Any  # Numbers, once it is made; any ascending integers are taken
 
     def __post_init__(self) -> None:
-        _check_numbers(self, self.numbers)
+        object.__setattr__(self, "numbers", _checked(self, self.numbers))
 
     def __str__(self) -> str:
-        return f"columns({_runs(self.numbers)})"
+        return f"columns({self.numbers})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +141,13 @@ ROW_SELECTIONS: Final = (Rows, RowList)
 REST: Final = Rest()
 
 
-def _check_numbers(one: object, numbers: tuple[int, ...]) -> None:
-    if not numbers or numbers[0] < 0 or any(a >= b for a, b in itertools.pairwise(numbers)):
+def _checked(one: object, numbers: Iterable[int]) -> Numbers:
+    found = numbers if isinstance(numbers, Numbers) else Numbers.of(numbers)
+    runs = found.runs
+    is_rising = all(low <= high for low, high in runs) and all(a[1] < b[0] for a, b in itertools.pairwise(runs))
+    if not runs or runs[0][0] < 0 or not is_rising:
         raise ScheduleError.illegal(type(one).__name__, "numbers must ascend from 0 or more, and there must be one")
-
-
-def _runs(numbers: tuple[int, ...]) -> str:
-    """``0-3,9`` for (0, 1, 2, 3, 9)."""
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][1] + 1:
-            runs[-1][1] = number
-        else:
-            runs.append([number, number])
-    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-
-
-def _numbers(text: str) -> tuple[int, ...]:
-    found: list[int] = []
-    for run in text.split(","):
-        low, _, high = run.partition("-")
-        if int(high or low) - int(low) > MAX_WINDOW * MAX_WINDOW:
-            raise ValueError(run)
-        found.extend(range(int(low), int(high or low) + 1))
-    return tuple(found)
+    return found
 
 
 def _rows(text: str) -> Rows:
@@ -151,8 +163,8 @@ def _blocks(text: str) -> Blocks:
 
 READERS: Final[Mapping[str, Callable[[str], Selection]]] = {
     "rows": _rows,
-    "row_list": lambda text: RowList(_numbers(text)),
-    "columns": lambda text: ColumnList(_numbers(text)),
+    "row_list": lambda text: RowList(Numbers.parse(text)),
+    "columns": lambda text: ColumnList(Numbers.parse(text)),
     "blocks": _blocks,
     "diagonals": lambda text: Diagonals(float(text)),
 }

@@ -7,6 +7,8 @@ from typing import Final
 from autosparse.core.composite import Part, Schedule, parts_of
 from autosparse.core.values import dataclass
 
+EFFORT_IS_OFF: Final = "effort is off"
+"""Reason of a plan where the options allow no tuning."""
 MOST_WORDS: Final = 100
 """Characters of a reason in a line."""
 
@@ -45,6 +47,8 @@ class Plan:
     remembered: bool = False  # from the cache, not found in this process
     not_remembered: str = ""  # why it had to be found: what differs from the nearest remembered plan
     predicted_ratio: float | None = None  # predicted time over the default kernel's
+    in_place: Schedule | None = None  # the fastest kernel that reads the user's arrays, where `schedule` packs a copy
+    in_place_s: float | None = None  # measured time of one product by it
     served_by: str | None = None  # library that computes what our kernels cannot; None: they do
 
     def __repr__(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import hashlib
 import json
@@ -52,6 +53,12 @@ class Target:
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
+    def held_to(self, isa: str | None) -> Target:
+        """This machine, with kernels of no higher instruction set than `isa` (None: the highest it has)."""
+        if isa is None or VECTOR_BYTES[isa] >= self.vector_bytes:
+            return self
+        return dataclasses.replace(self, isa=isa)
+
     @classmethod
     @functools.lru_cache(maxsize=1)
     def host(cls) -> Target:
@@ -61,7 +68,7 @@ class Target:
             # platform.processor() starts a process: ask it only where /proc says nothing.
             cpu=info.get("model name") or platform.processor() or platform.machine() or "unknown",
             machine=platform.machine(),
-            isa=_isa(set(info.get("flags", "").split())),
+            isa=_isa_of_runtime() or _isa(set(info.get("flags", "").split())),
             n_cores=_usable_cores(),
             l1_bytes=_cache_bytes(1, 32 << 10),
             l2_bytes=_cache_bytes(2, 1 << 20),
@@ -87,7 +94,19 @@ def _cpu_info() -> dict[str, str]:
     return {name.strip(): value.strip() for name, value in pairs}
 
 
+def _isa_of_runtime() -> str | None:
+    """The instruction set that the C runtime found by CPUID; None where there is no runtime.
+
+    The processor answers CPUID as the process may use it. /proc/cpuinfo describes the machine below: an emulator, or a
+    virtual machine that masks instructions, differs.
+    """
+    from autosparse._native import runtime_api
+
+    return runtime_api.best_isa() if runtime_api.available else None
+
+
 def _isa(flags: set[str]) -> str:
+    """The instruction set by the flags of /proc/cpuinfo."""
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
         return "avx512"
     return "avx2" if {"avx2", "fma"} <= flags else "baseline"

@@ -10,12 +10,15 @@ is frozen.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Final
 
 __all__ = ["dataclass", "field"]
 
+FIRST_INSTANCES: Final = 8
+"""Number of instances of a class that are made without compiling its `__init__`, which takes as long as 50 of them."""
 _UNSET: Final = object()
 """Default of arguments whose field has a factory."""
 
@@ -36,6 +39,50 @@ class _WrittenLate:
         return method.__get__(instance, owner)
 
 
+class _InitLate(_WrittenLate):
+    """`__init__`: the first instances are made without compiling it, since most classes have no more than a few."""
+
+    __slots__ = ("_facts", "_n_left", "_positional")
+
+    def __init__(self, cls: type) -> None:
+        super().__init__(cls, "__init__", _write_init)
+        self._n_left = FIRST_INSTANCES
+        self._facts: list[tuple[str, tuple[bool, Any, Any]]] | None = None
+        self._positional: tuple[str, ...] = ()
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:  # Any: a function or a bound method
+        self._n_left -= 1
+        if instance is None or self._n_left < 0:
+            return super().__get__(instance, owner)
+        return functools.partial(self._make, instance)
+
+    def _make(self, instance: Any, *args: Any, **kwargs: Any) -> None:
+        facts = self._facts
+        if facts is None:
+            fields = dataclasses.fields(self._cls)
+            self._positional = tuple(one.name for one in fields if one.init and not one.kw_only)
+            facts = self._facts = [(one.name, (one.init, one.default, one.default_factory)) for one in fields]
+        given = kwargs | dict(zip(self._positional, args, strict=False))
+        n_given = len(given)
+        values = [(name, _value(name, *rest, given)) for name, rest in facts]
+        if n_given != len(kwargs) + len(args) or given or any(value is _UNSET for _, value in values):
+            super().__get__(instance, self._cls)(*args, **kwargs)  # says what is wrong, or sets what it may
+            return
+        for name, value in values:
+            object.__setattr__(instance, name, value)
+        if hasattr(instance, "__post_init__"):
+            instance.__post_init__()
+
+
+def _value(name: str, is_argument: bool, default: Any, make: Any, given: dict[str, Any]) -> Any:
+    """Return the value of a field, taken out of what is `given`, or _UNSET."""
+    if is_argument and name in given:
+        return given.pop(name)
+    if make is not dataclasses.MISSING:
+        return make()
+    return _UNSET if default is dataclasses.MISSING else default
+
+
 def _compiled(name: str, source: str, names: dict[str, Any]) -> Callable[..., Any]:
     exec(source, names)  # noqa: S102  # names of fields, as in the standard library
     made: Callable[..., Any] = names[name]
@@ -43,9 +90,9 @@ def _compiled(name: str, source: str, names: dict[str, Any]) -> Callable[..., An
 
 
 def _write_init(cls: type) -> Callable[..., Any]:
-    is_frozen = cls.__setattr__ is _refuse_to_set
+    is_frozen = getattr(cls, "__setattr__", None) is _refuse_to_set
     names: dict[str, Any] = {"_set": object.__setattr__, "_UNSET": _UNSET}
-    positional, by_keyword, body = ["self"], [], []
+    positional, by_keyword, body = ["self"], list[str](), list[str]()
     for one in dataclasses.fields(cls):
         argument, value = _argument(one, names)
         if one.init:
@@ -133,10 +180,9 @@ def _with_slots(cls: type) -> type:
 
 def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> type:
     own = set(cls.__dict__)
-    made = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # fields alone
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # fields alone
     made = _with_slots(made) if slots else made
-    late: dict[str, Callable[[type], Callable[..., Any]]] = {"__init__": _write_init}
-    late |= {} if "__repr__" in own else {"__repr__": _write_repr}
+    late: dict[str, Callable[[type], Callable[..., Any]]] = {} if "__repr__" in own else {"__repr__": _write_repr}
     if eq:
         late |= {} if "__eq__" in own else {"__eq__": _write_eq}
         if "__hash__" not in own or (cls.__dict__.get("__hash__") is None and "__eq__" in own):
@@ -144,12 +190,14 @@ def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -
                 late["__hash__"] = _write_hash
             else:
                 made.__hash__ = None  # type: ignore[assignment]  # equal by value and changeable: not hashable
-    for name, write in late.items():
-        setattr(made, name, _WrittenLate(made, name, write))
+    placed: dict[str, Any] = {name: _WrittenLate(made, name, write) for name, write in late.items()}  # Any: methods
+    placed["__init__"] = _InitLate(made)
     if frozen:
-        made.__setattr__, made.__delattr__ = _refuse_to_set, _refuse_to_delete  # type: ignore[method-assign,assignment]
+        placed |= {"__setattr__": _refuse_to_set, "__delattr__": _refuse_to_delete}
         if slots and not {"__getstate__", "__setstate__"} & own:
-            made.__getstate__, made.__setstate__ = _state, _set_state  # type: ignore[attr-defined]
+            placed |= {"__getstate__": _state, "__setstate__": _set_state}
+    for name, method in placed.items():
+        setattr(made, name, method)
     return made
 
 

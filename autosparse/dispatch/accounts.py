@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Tuning
     from autosparse.operands.unfolding import AnyOperand
 
-RUN_SHARE: Final = 0.08
+RUN_SHARE: Final = 0.1
 """Fraction of the lifetime of earlier processes that one process may spend on tuning that these have earned."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
@@ -70,16 +70,20 @@ class ProblemAccount:
         state.settle()
         tuning_s, saved_s = self._spent_and_saved_s(state)
         more = Spent(
-            n_calls=max(0, state.n_calls - self._told_calls), n_objects=int(self._told_calls == 0),
+            n_calls=max(0, state.n_calls - self._told_calls), n_objects=int(self._told_calls == 0 < state.n_calls),
             product_s=max(0, state.product_ns - self._told_ns) * 1e-9,
             tuning_s=max(0.0, tuning_s - self._told_tuning_s), saved_s=max(0.0, saved_s - self._told_saved_s),
         )  # fmt: skip
-        self.tell(state)
+        self._told(state)
         name = self.folder, self.key
         PENDING[name] = PENDING.get(name, _NOTHING) + more
 
     def tell(self, state: Spender) -> None:
         """Take for written what `state` has spent so far."""
+        state.settle()
+        self._told(state)
+
+    def _told(self, state: Spender) -> None:
         self._told_calls, self._told_ns = state.n_calls, state.product_ns
         self._told_tuning_s, self._told_saved_s = self._spent_and_saved_s(state)
 

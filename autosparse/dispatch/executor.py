@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
-from autosparse.config import get_options
+from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
 from autosparse.operands.csr import Operand
@@ -33,6 +33,8 @@ AnyArray = NDArray[Any]  # one of the native dtypes
 
 MOST_ROWS: Final = 1 << 14
 """Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
+LARGE_COPY: Final = 1 << 12
+"""Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
@@ -55,13 +57,13 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and enter(B, out, get_options(), transposed):
+        if enter is not None and enter(B, out, decisive_options(), transposed):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not rows.dtype:
+    if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_few(operand)
     trial = state.serving
@@ -102,6 +104,17 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     out = np.empty((n, *B.shape[1:]), B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None
+
+
+def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
+    """C = M @ B, or Mᵀ @ B, by the default kernel, with no state: the operand is a temporary one. B is contiguous."""
+    rows, options = operand.validate(), get_options()
+    runtime_api.hold(options.isa, options.wait)
+    out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
+    flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
+    if code := _call(rows, B, out, transposed).by_default(options.threads or _lib.asp_max_threads(), flags):
+        raise MemoryError(f"the product needs more memory than there is (code {code})")
+    return out
 
 
 def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArray) -> int | None:
@@ -177,7 +190,7 @@ def serve(operation: str, operand: AnyOperand, typed: HasDtype, n_vecs: int, mak
     """
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, operation)) if dispatcher is not None else None
-    if state is None or state.options is not get_options() or state.dtype is not typed.dtype:
+    if state is None or state.decisive is not decisive_options() or state.dtype is not typed.dtype:
         state = state_for(operand, typed, n_vecs, False, operation=operation)
     _serve(state, operand, make_call(state.threads))
 
@@ -215,13 +228,14 @@ def _void(array: AnyArray) -> Any:
 
 
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
-    """(B or a row-major copy of it, entries between rows, address) for a B that is not simply contiguous."""
-    itemsize = B.itemsize
-    steps_evenly = B.flags.aligned and B.size > 0 and B.strides[0] % itemsize == 0
-    if steps_evenly and (B.ndim == 1 or B.shape[1] == 1 or (B.strides[1] == itemsize and B.strides[0] > 0)):
-        return B, B.strides[0] // itemsize, _void(B)
-    B = np.array(B, order="C", ndmin=1)
-    return B, 1 if B.ndim == 1 else B.shape[1], _from_buffer(B)
+    """(B or a row-major copy of it, entries between rows, address unless the copy is contiguous) for any B."""
+    if B.ndim == 1 or B.size < LARGE_COPY:
+        return np.array(B, order="C"), 1 if B.ndim == 1 else B.shape[1], None
+    from autosparse.operands.dense import by_rows, has_rows, row_step
+
+    if has_rows(B):
+        return B, row_step(B), _void(B)
+    return by_rows(B, threads=get_options().threads or 0), B.shape[1], None
 
 
 def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving | None, took_ns: int) -> None:
@@ -229,8 +243,9 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
     if sys.is_finalizing():
         state.next_look_ns = FOREVER_NS
         return
+    state.options = get_options()  # equal decisive ones; how much may be spent is what is said now
     try:
-        if not state.is_known and _is_enough(state, operand):
+        if state.live_tuner is None and _is_enough(state, operand):
             return
         from autosparse.tuning.setup import live_tuner_of
 
@@ -263,7 +278,12 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
     from autosparse.tuning import explicit
 
-    return explicit.tune(operand, **hints)
+    try:
+        return explicit.tune(operand, **hints)
+    except RuntimeError as err:
+        if "start new thread" not in str(err):
+            raise
+        raise MemoryError("tuning: there is no memory for the stack of another thread") from err
 
 
 def current_plan(operand: Operand, **problem: Any) -> Plan:

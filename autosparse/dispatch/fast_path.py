@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
 
 Run = Callable[..., bool]
-"""(B, out, options, transposed) -> whether out holds the product."""
+"""(B, out, decisive options, transposed) -> whether out holds the product."""
 
 MAX_GUARDED: Final = 16  # asp_entry.guarded: three arrays, and four objects beneath each that was unpickled
 MOST_ASIDE: Final = 8
@@ -46,12 +46,15 @@ class FastPath:
 
     __slots__ = ("__weakref__", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
-    def __init__(self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int) -> None:
+    def __init__(
+        self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int, *,
+        is_guarded: bool = True,
+    ) -> None:  # fmt: skip
         assert make is not None
         cast = runtime_api.ffi.cast
         record = runtime_api.ffi.new("asp_entry *")
         record.rows_slot = cast("void *", id(operand) + object_layout.OFFSETS["rows"])
-        same = {"rows": rows, "options": state.options, "array_type": np.ndarray, "descr": rows.dtype}
+        same = {"rows": rows, "options": state.decisive, "array_type": np.ndarray, "descr": rows.dtype}
         for name, kept in (*same.items(), ("transposed", state.transposed)):
             setattr(record, name, cast("void *", id(kept)))
         record.header, record.n_dims, record.n_vecs = HEADER, n_dims, n_vecs
@@ -64,7 +67,7 @@ class FastPath:
         self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
         self._kernel: list[object] = []  # what a generated kernel reads
         if self.trial is not None:
-            self._kernel += _generated(record, self.trial, operand, rows)
+            self._kernel += _generated(record, self.trial, operand, rows, is_guarded=is_guarded)
             if self.trial.packed_copy is not None:
                 self.trial.packed_copy.fast_paths.add(self)
         self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
@@ -91,9 +94,9 @@ class FastPath:
     def settle(self, state: DispatchState) -> None:
         """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
         record = self._record
-        n_calls, spent_ns = record.n_calls, record.product_ns
+        n_calls = runtime_api.lib.asp_entry_take_calls(record)
         if n_calls:
-            record.n_calls = record.product_ns = 0
+            spent_ns = runtime_api.lib.asp_entry_take_ns(record)
             self.has_served = True
             state.n_calls += n_calls
             state.product_ns += spent_ns
@@ -131,7 +134,9 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     rows, trial, old = operand.rows, state.serving, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not _is_live(rows):
         return
-    if old is not None and old.is_for(rows, trial, n_dims, n_vecs):
+    # Where another state's way was open, as before an options block, nothing was written that closed this one.
+    is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
+    if old is not None and (is_apart or old.is_for(rows, trial, n_dims, n_vecs)):
         operand.fast_path = old.run
         return
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
@@ -146,12 +151,17 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     operand.fast_path = made.run
 
 
-def beside(operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int) -> FastPath | None:
-    """The way that `arm` would open for `state`, for products that are timed; None where there is none."""
+def beside(
+    operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int, is_guarded: bool = True
+) -> FastPath | None:
+    """The way that `arm` would open for `state`, for products that are timed; None where there is none.
+
+    Not `is_guarded`: whatever was written, a packed copy is read as it is. For times alone.
+    """
     trial = state.serving
-    if make is None or not _is_live(rows) or (trial is not None and not may_serve(trial, operand, rows)):
+    if make is None or not _is_live(rows) or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
         return None
-    made = FastPath(state, operand, rows, n_dims, n_vecs)
+    made = FastPath(state, operand, rows, n_dims, n_vecs, is_guarded=is_guarded)
     made.open()
     return made
 
@@ -173,10 +183,12 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         if len(aside) >= MOST_ASIDE:
             aside.clear()
         aside[id(trial)] = path
-    took_ns = path.took_ns(B, out, state.options, state.transposed)
+    took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # something was written
         del aside[id(trial)]
         state.aside_due = state.n_calls + ASIDE_WAIT
+    elif trial is not None:
+        trial.looked_ns = 0
     return took_ns
 
 
@@ -185,12 +197,17 @@ def _is_live(rows: NativeRows) -> bool:
     return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
 
 
-def may_serve(trial: Serving, operand: Operand, rows: NativeRows) -> bool:
-    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds."""
+def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bool = True) -> bool:
+    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds.
+
+    Not `is_guarded`: a packed copy may be of older values.
+    """
     if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
+    if not is_guarded:
+        return operand.structure_version == trial.lab.structure_version
     anchors = operand.anchors
     return (
         object_layout.references_beside is not None
@@ -207,7 +224,7 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
     return rows.indptr[0], rows.indices[0], rows.data[0]
 
 
-def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows) -> list[object]:
+def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
     """Write what a generated kernel needs into `record`; what must live as long."""
     cast, bound = runtime_api.ffi.cast, trial.bound
     assert bound is not None
@@ -216,13 +233,17 @@ def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows) 
         for at, place in enumerate(_places(rows)):
             record.places[at] = place
         return [bound]
+    if not is_guarded:
+        same = runtime_api.ffi.addressof(record, "rows")
+        record.slots, record.versions = [same] * 6, [record.rows] * 2
+        return [bound]
+    versions = (operand.structure_version, operand.values_version)
+    record.versions = [cast("void *", id(version)) for version in versions]
+    for at, name in enumerate(object_layout.GUARDED_SLOTS):
+        record.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
     anchors = operand.anchors
     assert anchors is not None
     assert object_layout.references_beside is not None
-    for at, name in enumerate(object_layout.GUARDED_SLOTS):
-        record.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
-    versions = (operand.structure_version, operand.values_version)
-    record.versions = [cast("void *", id(version)) for version in versions]
     # No array may be in a local of ours: it would be one reference more.
     record.guarded = [cast("void *", address) for address in map(id, anchors.arrays)]
     record.n_guarded = len(anchors.arrays)

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
-from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent
+from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import PENDING, ProblemAccount, key_of, place_of
 from autosparse.errors import TUNING_FAILURES
+from autosparse.operands.holding import expected_look_s
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,6 +30,9 @@ RECALL_S: Final = 5e-3
 """Price of letting a remembered plan serve, seconds: imports, reading its record, loading its kernel."""
 RECALL_ENTRY_S: Final = 3e-8
 """The same per entry of the matrix: hashing, packing, comparing the kernel's result."""
+FIRST_SEARCH_S: Final = 0.06
+"""Price of a search up to its first candidate, with loading the modules of tuning, seconds. What earlier processes have
+earned must pay for all of it: a process that only loads the modules leaves nothing for the next one."""
 LONG_RECALL_S: Final = 0.05
 """Price from which on a plan that `tune` found also waits until it pays."""
 UNKNOWN_GAIN: Final = 0.2
@@ -41,17 +45,26 @@ _registered: Final[list[bool]] = []
 
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Look at a problem for the first time; return whether tuning need not be thought of yet."""
-    state.is_known = True
-    account = state.account = _opened(state, operand)
-    if account is not None and account.plan is not None and state.serving is None and state.live_tuner is None:
-        _recall(state, operand, account, account.plan)
+    """Look at a problem before there is tuning; return whether that need not be thought of yet."""
+    if not state.is_known:
+        due_ns, state.next_look_ns, state.is_known = (
+            state.next_look_ns,
+            states.FOREVER_NS,
+            True,
+        )  # of other threads, too
+        try:
+            account = state.account = _opened(state, operand)
+            if account is not None and account.plan is not None and state.serving is None:
+                _recall(state, operand, account, account.plan)
+        except BaseException:  # Ctrl-C: the next product looks again
+            state.next_look_ns, state.is_known = due_ns, False
+            raise
     look_ns = _tuning_look_ns(state)
-    if state.product_ns >= look_ns:
-        return False
     state.next_look_ns = look_ns
+    if state.recalled is not None and state.recalled.service is not None:
+        state.recalled.service.steer(state.recalled, operand)
     state.settle()
-    return True
+    return state.product_ns < look_ns
 
 
 def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
@@ -70,7 +83,9 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     from autosparse.cache.accounts import ledger
 
     found = ledger.read(place[1], key)
-    return ProblemAccount(*place, key, spent=found and found.spent, plan=found and found.plan)
+    if found is None:
+        return ProblemAccount(*place, key)
+    return ProblemAccount(*place, key, spent=found.spent, plan=found.plan)
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
@@ -90,19 +105,22 @@ def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, pl
     if plan.is_asked and price_s < LONG_RECALL_S:
         return True
     gain = 1.0 - plan.measured_s / plan.default_s if plan.default_s and plan.measured_s else UNKNOWN_GAIN
-    runs = state.options.runs
-    expected_s = runs * state.product_ns * 1e-9 / max(1, state.n_calls) if runs else account.spent.mean_product_s
+    runs, product_s = state.options.runs, state.product_ns * 1e-9 / max(1, state.n_calls)
+    gain -= expected_look_s(operand) / product_s if product_s else 0.0
+    expected_s = runs * product_s if runs else account.spent.mean_product_s
     return gain * max(expected_s, state.product_ns * 1e-9) > price_s
 
 
 def _tuning_look_ns(state: DispatchState) -> float:
     """Return the product time of this process after which the modules of tuning may be imported."""
     options, account = state.options, state.account
+    if options.overhead <= 0:
+        return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
     if account is None or account.is_settled:
         return own_ns
     purse_s = min(account.earned_s(options.overhead), account.limit_s() - account.recall_s)
-    return 0.0 if purse_s >= states.FIRST_IMPORT_S else own_ns
+    return 0.0 if purse_s >= FIRST_SEARCH_S else own_ns
 
 
 def write() -> None:
@@ -125,7 +143,7 @@ def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
         if (folder, key) not in _written:
             _written.add((folder, key))
             whole = spent + Spent(n_processes=1, life_s=max(life_s, spent.product_s))
-        rows.setdefault(folder, []).append(ledger.spent_row(key, whole, process=ledger.token(), now=now))
+        rows.setdefault(folder, []).append(spent_row(key, whole, process=ledger.token(), now=now))
     for folder, own in rows.items():
         ledger.append(folder, own)
 

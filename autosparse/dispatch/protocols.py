@@ -85,6 +85,11 @@ class Serving(Protocol):
     """A tuned kernel that may compute products (`tuning.trials.kernel_trial.KernelTrial`)."""
 
     failed: str | None
+    looked_ns: int  # of its last product: spent on looks and repacking
+
+    @property
+    def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
+        """What says whether its packed copy pays; None: it reads the user's own arrays, or is a candidate."""
 
     @property
     def lab(self) -> Problems:
@@ -117,7 +122,7 @@ class PastPython(Protocol):
 
     @property
     def run(self) -> Callable[..., bool]:
-        """(B, out, options, transposed) -> whether out holds the product."""
+        """(B, out, decisive options, transposed) -> whether out holds the product."""
 
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
@@ -143,6 +148,9 @@ class PastPython(Protocol):
 
 class Tuning(Protocol):
     """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
+
+    def lend(self, state: Any) -> None:  # Any: a DispatchState
+        """Let the plan serve products of `state` too, where its options allow that plan."""
 
     def spent_and_saved_s(self) -> tuple[float, float]:
         """Seconds that this process spent on tuning the problem, and those that tuned kernels saved."""

@@ -11,7 +11,8 @@ import numpy as np
 
 from autosparse import forking
 from autosparse._native import runtime_api
-from autosparse.config import Effort, Options, get_options
+from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.log import event  # now: a fallback must import nothing (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -35,13 +36,14 @@ FIRST_FAST_PATH: Final = 500
 
 
 class DispatchState:
-    """One problem, (operation, transposed, columns bucket, dtype), under one set of options.
+    """One problem, (operation, transposed, columns bucket, dtype), under one set of decisive options.
 
     Counts may lose an increment when threads collide, which costs nothing.
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags", "is_known",
+        "account", "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags",
+        "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns",
     )  # fmt: skip
@@ -57,8 +59,10 @@ class DispatchState:
         flags: int,
         next_look_ns: float = FOREVER_NS,
         operation: str = names.MATMUL,
+        decisive: tuple[Any, ...] | None = None,
     ) -> None:
-        self.options = options
+        self.options = options  # those in force at the last look: what may be spent, and where plans are remembered
+        self.decisive = decisive_options() if decisive is None else decisive  # the same object for equal values
         self.transposed = transposed
         self.dtype = dtype
         self.n_dense_cols = n_dense_cols  # width of the first product: candidates are measured at this one
@@ -68,6 +72,7 @@ class DispatchState:
         self.serving: Serving | None = None  # who computes the next product; None: the default kernel
         self.n_calls = self.product_ns = 0
         self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
+        self.recalled: Serving | None = None  # the kernel of a remembered plan, which serves before there is tuning
         self.live_tuner: Tuning | None = None  # tuning, from the first look on
         self.operation = operation
         self.is_known = False  # whether its account over processes was looked up
@@ -92,8 +97,6 @@ class DispatchState:
         fast_path, self.fast_path, self.aside = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
-        from autosparse.log import event
-
         reason = f"{type(err).__name__}: {err}"
         event("fallback", reason)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
@@ -126,7 +129,7 @@ class Dispatcher:
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)
-            state.serving = state.live_tuner = state.aside = None
+            state.serving = state.recalled = state.live_tuner = state.aside = None
 
     def forget_threads(self) -> None:
         """In a forked child: products and tuning of other threads are not there any more."""
@@ -161,11 +164,11 @@ def state_for(
     operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = names.MATMUL
 ) -> DispatchState:
     """The state of this problem under the options in force; becomes the hot one."""
-    options, dispatcher = get_options(), dispatcher_of(operand)
+    options, decisive, dispatcher = get_options(), decisive_options(), dispatcher_of(operand)
     runtime_api.hold(options.isa, options.wait)
     assert rows.dtype is not None
     bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
-    key = (operation, bucket, transposed, rows.dtype.char, *_decisive(options))
+    key = (operation, bucket, transposed, rows.dtype.char, decisive)
     state = dispatcher.states.get(key)
     if state is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
@@ -174,34 +177,29 @@ def state_for(
         )  # converted values: untuned
         state = DispatchState(
             options, transposed, rows.dtype, max(1, n_vecs), threads=options.threads or 0, flags=flags,
-            next_look_ns=look_ns, operation=operation,
+            next_look_ns=look_ns, operation=operation, decisive=decisive,
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
     state.options, state.dtype = options, rows.dtype
+    if state.serving is None and len(dispatcher.states) > 1:
+        _borrow(state, key, dispatcher)
     dispatcher.hot[n_vecs, transposed if operation == names.MATMUL else operation] = state
     return state
 
 
-def _decisive(options: Options) -> tuple[Any, ...]:
-    """The options that make another problem of it; the others only say what may be spent."""
-    is_off = options.effort is Effort.OFF
-    return (
-        options.threads,
-        options.deterministic,
-        is_off,
-        options.cache,
-        options.cache_dir,
-        options.isa,
-        options.storage,
-        options.hybrid,
-        options.compiler,
-    )
+def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) -> None:
+    """Let a plan serve that was found for the same problem under other options, where the options in force allow it."""
+    for other_key, other in list(dispatcher.states.items()):
+        if other is not state and other_key[:-1] == key[:-1] and other.live_tuner is not None:
+            other.live_tuner.lend(state)
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
     """Product time after which a problem is looked at for the first time."""
-    if options.effort is Effort.OFF or options.deterministic or options.overhead <= 0:
+    if options.effort is Effort.OFF or options.deterministic:
         return float("inf")
+    if options.overhead <= 0:  # other options may be in force by then
+        return FIRST_IMPORT_S * 1e9
     if options.runs is not None:
         return 0.0
     look_ns = FIRST_GLANCE_S / options.overhead * 1e9 if options.cache else math.inf

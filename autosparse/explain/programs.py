@@ -9,7 +9,10 @@ from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import Operand, Sparse, prepare
 from autosparse.asymptotic.path import is_short
 from autosparse.asymptotic.remembered import Remembered, peek
+from autosparse.asymptotic.routes.existing import Route
+from autosparse.asymptotic.routes.paid import COMPILE_S, Account
 from autosparse.asymptotic.routes.triangles import triangles
+from autosparse.asymptotic.serving import account_of, takes
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.asymptotic.surface import Request, loops
 from autosparse.explain.program_explanation import ProgramExplanation
@@ -30,15 +33,21 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
     facts = [("computes", EINSUM.formula), ("indices", extents)]
     if not known.is_sparse:
         return ProgramExplanation(title, (_section(title, facts, f"{EINSUM.library}: no operand is sparse"),))
-    if known.tuned_kernel is not None:
-        return ProgramExplanation(title, (_section(title, facts, str(known.tuned_kernel.__doc__)),))
+    begun = "first calls are joins in NumPy"
+    if known.direct is not None:
+        route, given = known.direct.route, known.direct.arguments(request.operands)
+        if takes(known.direct, given):
+            account = account_of(known.direct, given, known.subscripts)
+            if not route.begins or not account.prefers_kernel:
+                return ProgramExplanation(title, (_section(title, facts + _calls(route, account), route.says),))
+            begun = f"{route.says}, at first"
     prepared = prepare(request.operands, known.subscripts, known.dtype)
     subscripts = known.subscripts
     halved = triangles(prepared, subscripts)
     if halved is not None:
         prepared, subscripts = halved.operands, halved.subscripts
         facts += [("symmetric", "one matrix, equal to its transpose: six times the sum over its strict lower part")]
-    facts += [("operands", "; ".join(_operand(n, one) for n, one in enumerate(prepared)))]
+    facts += [("begins", begun), ("operands", "; ".join(_operand(n, one) for n, one in enumerate(prepared)))]
     if not is_short(prepared, subscripts.output):
         server = (
             "programs of fewer operands, after pairs were contracted along a path: there are too many for all at once"
@@ -47,6 +56,18 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
     if not is_computable(prepared):
         return ProgramExplanation(title, (_section(title, facts, "joins of two operands at a time in NumPy"),))
     return _of_programs(title, facts, subscripts, prepared, is_dense=known.format == "dense")
+
+
+def _calls(route: Route, account: Account) -> list[tuple[str, str]]:
+    """Calls that a route served, and when a kernel will be compiled."""
+    if not route.begins:
+        return []
+    if account.is_ready:
+        return [("kernel", f"compiled; it took {seconds(account.trial_s)}, this way {seconds(account.least_s)}")]
+    spent = f"{account.n_calls} calls took {seconds(account.served_s)}"
+    if account.failure is not None:
+        return [("kernel", f"none: {account.failure}")]
+    return [("kernel", f"compiled in the background once calls have taken {seconds(COMPILE_S)}; {spent}")]
 
 
 def _of_programs(

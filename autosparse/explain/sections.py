@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import TensorPattern
-from autosparse.core.plan import Candidate, Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Candidate, Plan
 from autosparse.core.problem import Problem
 from autosparse.explain.loop_nest import default_name, format_lines, format_name, nest_lines, schedule_name, words_of
 from autosparse.explain.memory import memory_section
@@ -145,9 +145,22 @@ def _plan(report: Report) -> Section:
         ("measured", "" if plan.is_default else seconds(plan.measured_s)),
         ("predicted", _predicted(plan, report.default_s)),
         ("default kernel", _against(report)),
+        ("serves now", _served(report)),
     ]
     facts += [("failed", failure) for failure in report.failures]
     return Section(title="Plan", facts=_known(facts))
+
+
+def _served(report: Report) -> str:
+    """Which kernel serves where looks at the arrays and new values cost time, and what they cost."""
+    served = report.served
+    if served is None or not (served.look_rate or served.n_changes):
+        return ""
+    cost_s = served.look_rate * served.look_s + served.repack_rate * served.repack_s
+    per_product = f"looks at the arrays and repacking of new values take {seconds(cost_s)} a product"
+    saves = f"; the packed copy saves {seconds(served.gain_s)}" if served.gain_s else ""
+    other = "a kernel on the arrays themselves" if served.has_in_place else "the default kernel"
+    return f"{'the packed copy' if served.is_packed else other}: {per_product}{saves}"
 
 
 def _predicted(one: Plan | Candidate, default_s: float | None) -> str:
@@ -164,7 +177,7 @@ def _was_tuned(plan: Plan) -> bool:
 
 def _effort(plan: Plan) -> str:
     if not _was_tuned(plan):
-        return "off"
+        return "off" if EFFORT_IS_OFF in plan.why else "none so far"
     name = plan.effort if plan.effort != "off" else "search not finished"
     return f"{name}, {'remembered from an earlier run' if plan.remembered else 'found in this process'}"
 

@@ -7,6 +7,7 @@ pass, after it was handed out), and did bytes change (`refresh`: nothing, or an 
 
 from __future__ import annotations
 
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands import mutation_guard
-from autosparse.operands.array_views import Lease, moved, same_memory
-from autosparse.operands.native_rows import NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.array_views import Lease, moved, pointer_to, same_memory, structure_sample
+from autosparse.operands.native_rows import BUILTIN, NATIVE, NativeRows, check_bounds, plain_codes
+from autosparse.operands.packed_copies import smoothed
 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
@@ -40,9 +42,9 @@ class Operand:
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_clean_structure", "_clean_values",
         "_flat", "_handed_out", "_known_rows", "_leased", "_pattern", "_structure_print",
-        "_touch_structure", "_touch_values", "_values_print", "dispatcher", "fast_path", "few_ns", "fresh", "n_few",
-        "n_major", "n_minor", "rows", "shared", "structure_version", "values_version",
-        "copied_bytes", "frozen",
+        "_touch_structure", "_touch_values", "_values_print", "copied_bytes", "dispatcher", "fast_path", "few_ns",
+        "fresh", "frozen", "look_ns", "n_few", "n_looks", "n_major", "n_minor", "n_touched", "rows", "shared",
+        "smoothed_look_ns", "structure_version", "values_version",
     )  # fmt: skip
 
     rows: NativeRows | None  # None: look again, `validate`
@@ -53,6 +55,7 @@ class Operand:
     fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
     copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
     frozen: bool  # the caller has promised that nobody writes to the arrays
+    n_looks: int  # times that bytes were read to find writes, in `look_ns`, `smoothed_look_ns` of late
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _anchors: mutation_guard.Anchors | None
@@ -72,7 +75,7 @@ class Operand:
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self._aliases_before = 0
+        self.n_few = self._aliases_before = self.n_touched = self.n_looks = self.look_ns = self.smoothed_look_ns = 0
         self.few_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = None
         self._known_rows = self._anchors = self._values_print = self._structure_print = self._pattern = None
@@ -90,8 +93,7 @@ class Operand:
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked = is_valid
-        made.fresh = not is_valid
+        made._checked, made.fresh = is_valid, not is_valid
         made._handed_out = False
         return made
 
@@ -230,13 +232,8 @@ class Operand:
         return self.nnz * int(self.indices.itemsize)
 
     def structure_sample(self) -> bytes:
-        """Shape and some of the structure: tells most patterns apart in microseconds."""
-        nnz = self.nnz
-        picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
-        starts = np.linspace(0, self.n_major, 17).astype(np.int64)
-        facts = np.array([self.n_major, self.n_minor, nnz], dtype=np.int64).tobytes()
-        facts += self.indptr[starts].astype(np.int64).tobytes()
-        return facts + (self.indices[picks].astype(np.int64).tobytes() if nnz else b"")
+        """See `array_views.structure_sample`."""
+        return structure_sample(self)
 
     def pin(self) -> None:
         """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
@@ -262,6 +259,12 @@ class Operand:
             and mutation_guard.reference_total(anchors.arrays) == anchors.expected
         )
 
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
+        anchors = self._anchors or self._anchor()
+        return not (self.frozen or (self.is_alone and not mutation_guard.has_weak_references(anchors)))
+
     def refresh(self) -> None:
         """Bring `values_version` and `structure_version` up to date with every write made before this call.
 
@@ -278,19 +281,20 @@ class Operand:
             self._anchors = self._anchors or self._anchor()
             self._clean_values, self._clean_structure = self._touch_values, self._touch_structure
             return
-        token = object()
+        start_ns, token = perf_counter_ns(), object()
         values_touched = self._touch_values is not self._clean_values
         structure_touched = self._touch_structure is not self._clean_structure
         self._touch_values = self._touch_structure = token
-        anchors = self._anchors or self._anchor()
         # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
-        alone = mutation_guard.is_alone(anchors) and not mutation_guard.has_weak_references(anchors)
+        alone = not self.is_exposed
         if structure_touched or not alone:
             self._compare_structure()
         if values_touched or structure_touched or not alone:
             self._compare_values()
         if alone:
             self._clean_values = self._clean_structure = token
+        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
+        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
 
     def _compare_structure(self) -> None:
         indptr, indices, _ = self._arrays
@@ -355,6 +359,7 @@ class Operand:
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
         self.fresh = False
+        self.n_touched += 1  # products that find arrays handed out or replaced come here
         codes = self._codes()
         if codes is None:
             self.few_ns = NOT_FEW_NS
@@ -362,7 +367,7 @@ class Operand:
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
-            rows = NativeRows(self.n_major, self.n_minor, self._arrays[DATA].dtype, codes)
+            rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
             self._known_rows = rows  # not before it is whole: another thread would use it
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
@@ -390,11 +395,6 @@ class Operand:
 
     def _point(self, field: int) -> Any:
         """Cffi pointer to a pointer to the array's memory."""
-        array = self._arrays[field]
-        fixed = runtime_api.pointer(array)
-        # Where the array object keeps its data pointer: right even after the array was resized in place.
-        live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
-        if live[0] != fixed:
-            self._known_rows = None
-            return (fixed,)
-        return live
+        found, is_live = pointer_to(self._arrays[field])
+        self._known_rows = self._known_rows if is_live else None
+        return found

@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Final, NamedTuple
 
+from autosparse.operands.csr import Operand
 from autosparse.operands.ownership import owns_arrays
-from autosparse.operands.unfolding import AnyOperand
+from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+
+LOOK_BYTES_PER_S: Final = 2e10
+"""Speed at which a look reads arrays, before one was timed."""
+
+
+def late_look_s(operand: Operand) -> float:
+    """Return the seconds of a look lately; 0 before the first. The first looks of a process load what they use."""
+    return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
+
+
+def expected_look_s(operand: AnyOperand | None) -> float:
+    """Return the expected seconds per product of looks at arrays that others can write; 0 where nobody else can."""
+    if not isinstance(operand, Operand) or not operand.is_exposed:
+        return 0.0
+    n_bytes = operand.structure_bytes + operand.data.nbytes
+    return late_look_s(operand) or n_bytes / LOOK_BYTES_PER_S
 
 
 class Holding(NamedTuple):
@@ -20,10 +37,12 @@ class Holding(NamedTuple):
     @classmethod
     def of(cls, operand: AnyOperand) -> Holding:
         """How things are now."""
-        holder: Any = getattr(operand, "entries", operand)  # of a tensor, they hold the values
+        holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone
-        arrays = (holder.coords, holder.peek()) if holder is not operand else map(holder.peek, range(3))
-        return cls(sum(array.nbytes for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen)
+        arrays = (holder.coords, holder.peek()) if isinstance(holder, Entries) else map(holder.peek, range(3))
+        return cls(
+            sum(getattr(array, "nbytes", 0) for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen
+        )
 
     @property
     def own_bytes(self) -> int:

@@ -16,6 +16,8 @@ _DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DT
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
 """Characters of the dtypes of our kernels."""
+BUILTIN: Final = {char: np.dtype(char) for char in NATIVE}
+"""NumPy's own objects of these dtypes: unpickled arrays have equal ones, and products compare by identity."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final
 
 from autosparse import forking
 from autosparse.errors import PackError
@@ -14,16 +15,33 @@ if TYPE_CHECKING:
     from autosparse.core.formats import Format
 
 
-class PackedCopy:
-    """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs."""
+SMOOTHING: Final = 8
+"""Samples over which `smoothed` averages: a larger number follows changes later."""
 
-    __slots__ = ("_lock", "fast_paths", "n_bytes", "n_owners", "n_running", "packed", "values_version")
+
+def smoothed(average_ns: int, sample_ns: int) -> int:
+    """Return the exponential average after one more sample; the first sample is the average."""
+    return average_ns + (sample_ns - average_ns) // SMOOTHING if average_ns else sample_ns
+
+
+class PackedCopy:
+    """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs.
+
+    `n_refreshes` counts the times that new values were written into it, `refresh_ns` is the time of the last one, and
+    `smoothed_refresh_ns` the exponential average; both times are zero before the first.
+    """
+
+    __slots__ = (
+        "_lock", "fast_paths", "n_bytes", "n_owners", "n_refreshes", "n_running", "packed", "refresh_ns",
+        "smoothed_refresh_ns", "values_version",
+    )  # fmt: skip
 
     def __init__(self, packed: Any, n_bytes: int, values_version: int) -> None:
         self.packed = packed  # autosparse._native.PackedOperand
         self.n_bytes = n_bytes
         self.values_version = values_version
         self.n_owners = self.n_running = 0
+        self.n_refreshes = self.refresh_ns = self.smoothed_refresh_ns = 0
         self.fast_paths: Any = weakref.WeakSet()  # ways past Python to kernels that read it
         self._lock = forking.lock()
 
@@ -49,8 +67,11 @@ class PackedCopy:
             if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
                 return False
             if self.values_version != version:
+                start_ns = perf_counter_ns()
                 self.packed.refresh(values)
                 self.values_version = version
+                self.n_refreshes, self.refresh_ns = self.n_refreshes + 1, perf_counter_ns() - start_ns
+                self.smoothed_refresh_ns = smoothed(self.smoothed_refresh_ns, self.refresh_ns)
             return True
 
 

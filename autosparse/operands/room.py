@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
+from autosparse._native import memory
 from autosparse.errors import RoomError
 
 CHECKED_FROM_BYTES: Final = 64 << 20
@@ -15,6 +16,9 @@ _GROUPS: Final = Path("/sys/fs/cgroup")
 def require(needed_bytes: int) -> None:
     """RoomError unless a copy of `needed_bytes` fits into the memory that is available."""
     available = available_bytes()
+    if available is not None and needed_bytes > available:
+        memory.release_kept()
+        available = available_bytes()
     if available is not None and needed_bytes > available:
         raise RoomError.copy(needed_bytes=needed_bytes, available_bytes=available)
 

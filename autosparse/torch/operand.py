@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import perf_counter_ns
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,6 +22,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
+from autosparse.operands.packed_copies import smoothed
 from autosparse.torch import native
 from autosparse.torch.structure import CPU, VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
@@ -180,11 +182,19 @@ class TorchOperand(Operand):
 
     def refresh(self) -> None:
         """Raise the versions when values or structure are not what they were at the last look."""
+        start_ns = perf_counter_ns()
         now = lib.asp_xxh3_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize)
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
         self._refresh_structure()
+        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
+        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
+
+    @property
+    def is_exposed(self) -> bool:
+        """Whether others can write the arrays unseen: who made the tensors can."""
+        return True
 
     def _refresh_structure(self) -> None:
         if isinstance(self._structure, Structure):

@@ -72,6 +72,17 @@ class Verdict:
     reason: str
 
 
+def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: float) -> float:
+    """Seconds that tuned products have saved, which took `served_s`, `looked_s` of it for looks and repackings.
+
+    By the ratio of one product's times, `tuned_s` to `default_s` (0: unknown), not by difference: the machine gets
+    faster and slower, both kernels with it.
+    """
+    if not tuned_s:
+        return 0.0
+    return max(0.0, served_s - looked_s) * (default_s / tuned_s - 1.0) - looked_s
+
+
 def rent_purse_s(account: Account, outlook: Outlook) -> float:
     """Seconds that rent allows for tuning in total (spent ones included)."""
     return outlook.overhead * account.product_s + REINVEST_SHARE * max(0.0, account.saved_s)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from autosparse.config import Effort
@@ -18,7 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
 from autosparse.tuner.search.search import CLOSE, Search
-from autosparse.tuner.search.trial import Pause, Sample, Step, Steps, Trial
+from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -31,6 +32,8 @@ RUNS_A_ROUND: Final = 4
 """Of an entrant of the last race: two ways, each product after one that brings its operands back."""
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+UNSERVED_CALLS: Final = 1024
+"""Products after which it is asked again whether a tuned kernel serves, where the default kernel does."""
 WATCH_SETTLES_S: Final = 1e-4
 """Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
@@ -39,6 +42,28 @@ WATCH_MARGIN: Final = 1.03
 HOPELESS: Final = 4.0
 """... at once when it was so many times as slow, which no sleeping thread explains."""
 WATCH_MAJORITY: Final = 0.75
+
+
+MAX_REFUSALS: Final = 8
+"""A candidate that did not serve so many products in a row leaves the race."""
+
+
+@dataclass(slots=True)
+class CheckedWidth:
+    """Number of columns of the products that a plan in service is checked on: one until products have another one."""
+
+    width: int = 0
+    _n_others: int = 0  # products of other widths since the last of this one
+
+    def is_sample(self, n_vecs: int) -> bool:
+        """Whether a product of so many columns is a sample of the check that goes on."""
+        if n_vecs != self.width:
+            self._n_others += 1
+            if self.width and self._n_others < MAX_REFUSALS:
+                return False
+            self.width = n_vecs
+        self._n_others = 0
+        return True
 
 
 def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
@@ -59,7 +84,40 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
         other.pack()  # there was no room for it before
         winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.champion = winner or search.default
-    return plan_of(search, tune_s=found.tune_s + clock() - start_s)
+    search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
+    return planned(search, tune_s=found.tune_s + clock() - start_s)
+
+
+def fastest_in_place(search: Search) -> KernelTrial | None:
+    """The fastest candidate on the user's arrays that beat the default kernel; None where the champion is one."""
+    champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
+    if champion.schedule is None or _reads_live(champion):
+        return None
+    able = [one for one in search.trials if isinstance(one, KernelTrial) and one.reads_live and one.failed is None]
+    able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
+    return min(able, key=lambda one: search.measured_s[id(one)], default=None)
+
+
+def _reads_live(trial: Trial) -> bool:
+    return isinstance(trial, KernelTrial) and trial.reads_live
+
+
+def planned(search: Search, *, tune_s: float) -> Plan:
+    """The plan of a search that is over, with its kernel on the user's arrays."""
+    in_place = search.in_place
+    found = plan_of(search, tune_s=tune_s)
+    if in_place is None:
+        return found
+    return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
+
+
+def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
+    """The fastest kernel that reads the user's arrays, where it wins a last race; None where the champion does so."""
+    trial = fastest_in_place(search)
+    if trial is None:
+        return None
+    trial.pack()
+    return _winner(lab, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
 
 
 def _winner(
@@ -150,23 +208,28 @@ def _singles(search: Search) -> list[Trial]:
     return sorted(able, key=lambda one: times_s[id(one)])
 
 
-def watch(lab: KernelLab, champion: KernelTrial, *, excess_s: float) -> Steps:
-    """Compare `champion` with the default kernel, which takes `excess_s` longer, now and then until it has lost.
+def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
+    Step, float | None, KernelTrial
+]:  # fmt: skip
+    """Compare what `served` gives with the default kernel, which takes `excess_s` longer, until it has lost; who lost.
 
-    A champion that lost by single products is compared once more, by products that follow each other: a short product
-    that comes alone finds threads asleep and is not shared.
+    Where the default kernel serves, there is nothing to compare. A kernel that lost by single products is compared once
+    more, by products that follow each other: a short product that comes alone finds threads asleep and is not shared.
     """
-    entrants, n_calls = (lab(None), champion), WATCH_CALLS
+    default, n_calls = lab(None), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
+        if (trial := served()) is None:
+            n_calls = max(n_calls, UNSERVED_CALLS)
+            continue
         for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared(entrants, excess_s=excess_s, settle_s=settle_s)
+            race = yield from _compared((default, trial), excess_s=excess_s, settle_s=settle_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
-                return
+                return trial
         else:
-            return
+            return trial
         n_calls *= 4
 
 

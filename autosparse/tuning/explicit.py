@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import time
 import weakref
 from typing import Any, Final
 
 import numpy as np
 
 from autosparse import _native
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from autosparse.config import Effort, get_options, parse_setting
 from autosparse.core.composite import Composite
 from autosparse.core.pattern import Pattern
@@ -30,7 +31,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.report import Report
+from autosparse.tuning.report import Report, Served, verdict_of
 from autosparse.tuning.setup import lab_of, session_of
 from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
@@ -77,14 +78,14 @@ def tune(
     state.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
     lab = lab_of(operand, state)
-    lab.patience_s = budget_s
-    decision = planner.plan(lab, runs=runs, effort=wanted, budget_s=budget_s, may_lower=effort is None, progress=show)
-    live_tuner = state.live_tuner
-    if not isinstance(live_tuner, LiveTuner):
-        live_tuner = state.live_tuner = LiveTuner(state, operand=weakref.ref(operand))
+    lab.patience_s, lab.ends_at = budget_s, time.monotonic() + budget_s
+    asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
+    with memory.scratch_recycled():
+        decision = planner.plan(lab, runs=runs, **asked)
+    live_tuner = state.live_tuner = _driver(state, operand)
     session = session_of(live_tuner, operand)
     session.lab = lab
-    live_tuner.install(session, decision.plan, decision.trial)
+    live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
     notes.note(lab, decision.plan, is_asked=True)
     return decision.plan
 
@@ -131,10 +132,12 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
     return _driver(state_for(operand, rows, columns, transposed)).current_plan()
 
 
-def _driver(state: DispatchState) -> LiveTuner:
+def _driver(state: DispatchState, operand: AnyOperand | None = None) -> LiveTuner:
     """The state's live tuner, or one that has not begun: looking changes nothing."""
     known = state.live_tuner
-    return known if isinstance(known, LiveTuner) else LiveTuner(state)
+    if isinstance(known, LiveTuner):
+        return known
+    return LiveTuner(state) if operand is None else LiveTuner(state, operand=weakref.ref(operand))
 
 
 def report(
@@ -188,7 +191,8 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         packed_bytes=lab.packed_copies.n_bytes,
         packed_limit_bytes=lab.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
-        verdict=live_tuner.verdict(),
+        verdict=verdict_of(live_tuner),
+        served=Served.of(live_tuner.service),
         failures=_failures(live_tuner, lab),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,

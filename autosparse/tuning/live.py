@@ -21,19 +21,20 @@ from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.operands.holding import expected_look_s
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import Experience
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.service import Service
 
 WAIT_S: Final = 0.5
 """How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
-MAX_REFUSALS: Final = 8
-"""A candidate that did not serve so many products in a row leaves the race."""
 Product: TypeAlias = tuple[int, Serving | None, float]
 """Columns of a product that was just computed, by which tuned kernel (None: the default kernel), and its seconds."""
 
@@ -68,12 +69,12 @@ class LiveTuner:
     _installed_s: float = 0.0  # default_s of a plan that was found otherwise
     _n_refusals: int = 0
     _paused_at: int = 0  # n_calls at which a pause began
-    _resume_at: int = 0  # ... and ends
-    _pause: Pause | None = None  # the pause that _resume_at ends
+    resume_at: int = 0  # ... and ends
+    _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
+    service: Service | None = None  # of the session's champion
     _in_background: bool = False
-    _checked_width: int = 0  # of the products that a plan in service is checked on
-    _n_others: int = 0  # products of other widths since the last of these
+    _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
     _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
 
@@ -106,9 +107,9 @@ class LiveTuner:
     def account(self) -> Account:
         """What was spent so far."""
         self.state.settle()
-        # By ratio, not by difference: the machine gets faster and slower, both kernels with it.
-        champion_s = self._champion_s()
-        saved_s = self.state.tuned_ns * 1e-9 * (self.default_s / champion_s - 1.0) if champion_s else 0.0
+        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._champion_s()
+        served_s = self.state.tuned_ns * 1e-9
+        saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
         return Account(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
@@ -119,17 +120,18 @@ class LiveTuner:
 
     def outlook(self) -> Outlook:
         """What is expected."""
-        session = self.session
+        session, options = self.session, self.state.options
         n_default = self.state.n_calls - self.state.n_tuned
         mean_s = (self.state.product_ns - self.state.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
+        default_s = self.default_s or mean_s
+        gain, look_s = session.gain if session else 0.1, expected_look_s(self.operand())
         return Outlook(
             # In the background nobody waits: there the rent may grow to the price itself (ski rental).
-            overhead=1.0
-            if self.state.options.background and isinstance(self.pending, Work)
-            else self.state.options.overhead,
+            overhead=1.0 if options.background and isinstance(self.pending, Work) else options.overhead,
             total_runs=session.total_runs if session else None,
-            gain=session.gain if session else 0.1,
-            default_s=self.default_s or mean_s,
+            # A gain that is smaller than the look at arrays that others can write is none.
+            gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
+            default_s=default_s,
         )
 
     def count_into(self, experience: Experience) -> None:
@@ -153,7 +155,10 @@ class LiveTuner:
             return
         start_s, self._worked_s = self.clock(), 0.0
         try:
+            if self.session is not None:
+                self.session.keep_private(self.state.options)
             self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
+            self._recheck()
             # What lies between steps counts as well: asking what is compiled, putting candidates in order.
             self._spend(max(0.0, self.clock() - start_s - self._worked_s))
         except TUNING_FAILURES as err:
@@ -235,15 +240,15 @@ class LiveTuner:
     def _pause_or_end(self, step: Pause) -> Perform | None:
         if step is not self._pause:
             self._pause, self._paused_at = step, self.state.n_calls
-            self._resume_at = self._paused_at + step.n_calls
-        if self.state.n_calls >= self._resume_at:
+            self.resume_at = self._paused_at + step.n_calls
+        if self.state.n_calls >= self.resume_at:
             return skipped
-        self._wait_calls(self._resume_at - self.state.n_calls)
+        self._wait_calls(self.resume_at - self.state.n_calls)
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
         """The product just computed as the sample that is wanted; None where it is none."""
-        if not self._has_width(step, n_vecs):
+        if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = step.trial if step.trial.schedule is not None else None
         if served_by is not wanted:
@@ -253,33 +258,45 @@ class LiveTuner:
         self._n_refusals = 0
         if served_by is not wanted:
             return skipped
+        if isinstance(served_by, KernelTrial):
+            self._spend(served_by.looked_ns * 1e-9)
+            took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # kernels race, looks are counted apart
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
 
-    def _has_width(self, step: Sample, n_vecs: int) -> bool:
-        """Whether a product of so many columns is a sample: candidates have one width, checks the one in use."""
-        if not step.is_check:
-            return n_vecs == self.state.n_dense_cols
-        if n_vecs != self._checked_width:
-            self._n_others += 1
-            if self._checked_width and self._n_others < MAX_REFUSALS:
-                return False
-            self._checked_width = n_vecs
-        self._n_others = 0
-        return True
-
     def _champion_s(self) -> float:
         """Time of a product by the champion, measured beside default_s; 0 where there is none."""
-        session = self.session
-        if session is None or session.champion is None or not self.default_s:
-            return 0.0
-        if session.search is not None:
-            return session.search.measured_s.get(id(session.search.champion), 0.0)
-        return session.plan.measured_s or 0.0
+        return self.session.champion_s if self.session is not None and self.default_s else 0.0
 
     def _champion(self) -> KernelTrial | None:
-        return self.session.incumbent(is_over=self.pending is None) if self.session else None
+        """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""
+        session = self.session
+        champion = session.incumbent(is_over=self.pending is None) if session is not None else None
+        if session is None or champion is None or champion.reads_live:
+            self.service = None
+            return champion
+        fallback_s, tuned_s = session.in_place_s or self.default_s, self._champion_s()
+        gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
+        self.service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
+        return champion if service.choice.serves_packed and champion.ready else session.in_place
+
+    def _recheck(self) -> None:
+        """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
+        if self.service is not None and not self._in_background:
+            self.service.recheck(self.operand())
+            if not isinstance(self.pending, Sample):
+                self.state.serving = self._champion()
+
+    def lend(self, state: DispatchState) -> None:
+        """See `dispatch.protocols.Tuning`."""
+        borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
+        if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
+            return
+        if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
+            borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
+            state.live_tuner = borrower
+            borrower.install(lent, lent.plan, lent.champion, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""
@@ -301,44 +318,27 @@ class LiveTuner:
         """Start tuning in the background of products."""
         self.session, self.loop = session, StepLoop(session.steps())
 
-    def install(self, session: TuningSession, plan: Plan, trial: KernelTrial | None) -> None:
+    def install(
+        self, session: TuningSession, plan: Plan, trial: KernelTrial | None, in_place: KernelTrial | None = None
+    ) -> None:
         """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
         with self._lock:
-            old = self._champion()
+            old = self.session.champion if self.session is not None else None
             if old is not None and old is not trial:
                 old.drop()
             self._stop()
             self._installed_s = plan.default_s or self.default_s
-            session.settle(plan, trial)
+            session.settle(plan, trial, in_place)
             self.begin(session)
             self._go_on()
-            self.state.serving = trial
+            self.state.serving = self._champion()
+            self._recheck()
             self.state.settle()
 
     def current_plan(self) -> Plan:
         """What runs now."""
         too_little = "not tuned: too little was run so far"
         return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
-
-    def verdict(self) -> str:
-        """What the next step of tuning is and waits for, or why there is none."""
-        step = self.pending
-        if self.state.options.deterministic:
-            return "deterministic: one kernel, one summation order, nothing to tune"
-        if step is None and self.session is not None:
-            return "tuning is done"
-        if step is None:
-            waits = self.state.next_look_ns * 1e-9 - self.state.product_ns * 1e-9
-            return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else "effort is off"
-        if isinstance(step, Pause):
-            n_left = max(0, self._resume_at - self.state.n_calls)
-            return f"compare with the default kernel again after {n_left} products"
-        what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
-        verdict = amortization.weigh(
-            step.price_s, account=self.account(), outlook=self.outlook(), path_price_s=step.path_price_s,
-            on_credit=step.on_credit,
-        )  # fmt: skip
-        return f"{what}: {verdict.reason}"
 
     def _stop(self) -> None:
         """No more tuning for this problem; the champion, if any, goes on."""

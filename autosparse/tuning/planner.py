@@ -13,19 +13,20 @@ from functools import partial
 from typing import Any, Final
 
 from autosparse.config import Effort
-from autosparse.core.plan import Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
+from autosparse.operands.holding import expected_look_s
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
-from autosparse.tuner.search.trial import Divider, Step, Trial, Work
+from autosparse.tuner.search.trial import Divider, Step, Work
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
@@ -45,6 +46,8 @@ from autosparse.tuning.trials.lab import KernelLab
 
 LEAST_ORDERED: Final = 10_000
 """Entries from which rows are worth an order: those of fewer, and what they read, stay in the first cache."""
+MOST_IN_PLACE: Final = 2
+"""Schedules over the user's own arrays that race whatever models say: they are as many compilations."""
 FULL_LEAVES: Final = 0.97
 """Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
 
@@ -55,6 +58,7 @@ class Decision:
 
     plan: Plan
     trial: KernelTrial | None = None
+    in_place: KernelTrial | None = None  # ready as well: serves where looks at the arrays cost more than `trial` saves
 
 
 def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
@@ -78,7 +82,7 @@ def plan(
     `may_lower` they may also be found to pay best for a less thorough tier than `effort`.
     """
     if effort is Effort.OFF or lab.problem.deterministic:
-        why = "effort is off" if effort is Effort.OFF else "deterministic: one kernel, one summation order"
+        why = EFFORT_IS_OFF if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
     known = supported(lab, recall(lab))
     if known is not None and satisfies(known, effort, budget_s):
@@ -106,7 +110,7 @@ def plan(
     finally:
         lab.release()
     conclude(lab, found)
-    return _decision(found, search.champion)
+    return _decision(found, search)
 
 
 def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
@@ -116,14 +120,24 @@ def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
     return divider_of(lab, **terms)
 
 
-def _decision(found: Plan, champion: Trial) -> Decision:
-    """What was found, its champion ready to run."""
+def _decision(found: Plan, search: Search) -> Decision:
+    """What was found, its kernels ready to run."""
+    champion = search.champion
     if not isinstance(champion, KernelTrial) or champion.schedule is None:
         return Decision(found)
     if not champion.ready:  # it had made room for a challenger when the budget ended
         champion.pack()
-    champion.gain_s = _gain_s(found)
-    return Decision(found, champion)
+    return Decision(found, champion, in_place_of(search))
+
+
+def in_place_of(search: Search) -> KernelTrial | None:
+    """The search's fastest kernel on the user's arrays, ready to run; None where the champion is one or none won."""
+    trial = search.in_place
+    if not isinstance(trial, KernelTrial):
+        return None
+    if not trial.ready:
+        trial.pack()
+    return trial if trial.ready else None
 
 
 def adopt(lab: KernelLab, known: Plan) -> Decision:
@@ -152,13 +166,19 @@ def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decis
     if not trial.ready:
         no_room = "other packed copies of the matrix leave it no room (option extra_memory)"
         return Decision(_unusable(known, trial.failed or no_room))
-    trial.gain_s = _gain_s(known)
-    return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial)
+    in_place = yield from _adopt_in_place(lab, known)
+    return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial, in_place)
 
 
-def _gain_s(found: Plan) -> float:
-    """Seconds that a product by the plan's kernel saves; 0 while unknown."""
-    return max(0.0, found.default_s - found.measured_s) if found.default_s and found.measured_s else 0.0
+def _adopt_in_place(lab: KernelLab, known: Plan) -> Generator[Step, float | None, KernelTrial | None]:
+    """The steps that make the plan's kernel on the user's arrays runnable, where it needs no compiler."""
+    schedule = known.in_place
+    if schedule is None or lab.supports(lab.problem.operation, schedule) is not None or not lab.is_built(schedule):
+        return None
+    trial = lab(schedule)
+    for kind, price_s, do in (("build", trial.build_price_s(), trial.build), ("pack", 0.0, trial.pack)):
+        yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, on_credit=True)
+    return trial if trial.ready else None
 
 
 def satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
@@ -257,8 +277,29 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         build_all=None if live else lab.build,
-        always=() if live else _always(lab),
+        always=(*_in_place(lab, live=live), *(() if live else _always(lab))),
     )
+
+
+def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
+    """Schedules over the user's own arrays, which need no look at values and no repacking: they race before others.
+
+    Those that need a compiler race where others can write the arrays: there a packed copy may not pay. In a live search
+    none of these, since what comes after a step waits until products have paid for it, and the others there alone.
+    """
+    problem = lab.problem
+    if problem.transposed or problem.storage or not is_read_in_place(lab):
+        return []
+    found = [one for one in spaces.candidates(problem, lab.supports) if one.format.is_csr]
+    is_exposed = expected_look_s(lab.operand()) > 0.0
+    ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
+    others = [one for one in found if one not in ready] if is_exposed and not live else []
+    return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
+
+
+def is_read_in_place(lab: KernelLab) -> bool:
+    """Whether kernels of the operation can read the user's own arrays."""
+    return lab.handling.pack_live is not None and lab.problem.pattern.nnz >= LEAST_ORDERED
 
 
 def _always(lab: KernelLab) -> list[SuperSchedule]:

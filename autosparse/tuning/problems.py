@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from autosparse._native import runtime_api
@@ -46,8 +45,4 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
 
 def target_of(options: Options) -> Target:
     """This machine, held to the instruction set that options allow."""
-    host = Target.host()
-    order = ("baseline", "avx2", "avx512")
-    if options.isa is None or order.index(options.isa) >= order.index(host.isa):
-        return host
-    return dataclasses.replace(host, isa=options.isa)
+    return Target.host().held_to(options.isa)

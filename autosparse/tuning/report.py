@@ -5,15 +5,45 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from autosparse.core.plan import Plan
+from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.values import dataclass, field
+from autosparse.tuner.search.trial import Pause, Work
+from autosparse.tuning import amortization
 from autosparse.tuning.amortization import Tier
 
 if TYPE_CHECKING:
     from autosparse.operands.holding import Holding
     from autosparse.tuner.features.statistics import PatternFacts
+    from autosparse.tuning.live import LiveTuner
     from autosparse.tuning.trials.part_times import PartTime
+    from autosparse.tuning.trials.service import Service
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Served:
+    """Which kernel of a plan with a packed copy serves now, and the costs that decide it."""
+
+    is_packed: bool
+    has_in_place: bool  # a kernel that reads the user's arrays serves otherwise; else the default kernel
+    gain_s: float | None  # of a product by the packed copy, looks left out; None: unknown
+    look_s: float
+    look_rate: float  # looks per product by the packed copy
+    repack_s: float
+    repack_rate: float
+    n_changes: int = 0
+
+    @classmethod
+    def of(cls, service: Service | None) -> Served | None:
+        """As things are now; None where no packed copy could serve."""
+        if service is None:
+            return None
+        choice, has_in_place = service.choice, service.in_place is not None
+        return cls(
+            is_packed=choice.serves_packed, has_in_place=has_in_place, gain_s=choice.gain_s, look_s=choice.look_s,
+            look_rate=choice.look_rate, repack_s=choice.repack_s, repack_rate=choice.repack_rate,
+            n_changes=choice.n_changes,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +68,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
+    served: Served | None = None  # which kernel of the plan serves; None: there is only one
     holding: Holding | None = None  # whose arrays they are, and what they take
     cores_are_contended: bool = False  # threads of this process waited for cores between products lately
     part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
@@ -55,3 +86,24 @@ class Report:
         if not self.default_s or self.expected_gain <= 0:
             return None
         return sum(self.prices_s.values()) / (self.default_s * self.expected_gain)
+
+
+def verdict_of(tuner: LiveTuner) -> str:
+    """What the next step of tuning is and waits for, or why there is none."""
+    step, state = tuner.pending, tuner.state
+    if state.options.deterministic:
+        return "deterministic: one kernel, one summation order, nothing to tune"
+    if step is None and tuner.session is not None:
+        return "tuning is done"
+    if step is None:
+        waits = state.next_look_ns * 1e-9 - state.product_ns * 1e-9
+        return f"tuning is thought of after {waits:.2g} s more in products" if waits < 1e9 else EFFORT_IS_OFF
+    if isinstance(step, Pause):
+        n_left = max(0, tuner.resume_at - state.n_calls)
+        return f"compare with the default kernel again after {n_left} products"
+    what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
+    verdict = amortization.weigh(
+        step.price_s, account=tuner.account(), outlook=tuner.outlook(), path_price_s=step.path_price_s,
+        on_credit=step.on_credit,
+    )  # fmt: skip
+    return f"{what}: {verdict.reason}"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from collections.abc import Callable
 from functools import partial
 
 from autosparse import _native
-from autosparse.config import Effort
+from autosparse._native import memory
+from autosparse.config import Effort, Options
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
 from autosparse.log import event
@@ -15,15 +17,16 @@ from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.trial import Steps, Work
-from autosparse.tuning.confirmation import given_up, watch
+from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, watch
 from autosparse.tuning.memory import notes
-from autosparse.tuning.memory.plan_lookup import expected_gain, recall, remember_measured, supported
+from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 from autosparse.tuning.planner import (
     adoption,
     conclude,
     default_plan,
     has_space,
+    in_place_of,
     make_space,
     satisfies,
     search_for,
@@ -50,15 +53,59 @@ class TuningSession:
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     champion: KernelTrial | None = None  # None: the default kernel
+    in_place: KernelTrial | None = None  # serves where a champion with a packed copy does not pay; None: the default
     recalled: KernelTrial | None = None  # has served since before the session, until that has a champion or is over
     gain: float = 0.1
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
-    _is_settled: bool = False
+    is_settled: bool = False  # there is a plan: watching it is all that is left to do
 
-    def settle(self, plan: Plan, champion: KernelTrial | None) -> None:
+    def settle(self, plan: Plan, champion: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
         """Take a plan that was found otherwise: only watching is left to do."""
-        self.plan, self.champion, self._is_settled = plan, champion, True
+        self.plan, self.champion, self.in_place, self.is_settled = plan, champion, in_place, True
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether it has found something, or is looking for it."""
+        return self.is_settled or self.search is not None or self.champion is not None
+
+    @property
+    def champion_s(self) -> float:
+        """Seconds of one product by the champion, measured beside the default kernel's; 0 where that is unknown."""
+        if self.champion is None:
+            return 0.0
+        if self.search is not None:
+            return self.search.measured_s.get(id(self.search.champion), 0.0)
+        return self.plan.measured_s or 0.0
+
+    @property
+    def in_place_s(self) -> float:
+        """Seconds of one product by `in_place`, measured beside the default kernel's; 0 where there is none."""
+        return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0
+
+    def keep_private(self, options: Options) -> None:
+        """Under ``cache=False``: what is found from now on is not written to disk, nor later."""
+        if self.lab is not None and not options.cache:
+            self.lab.keep_private(options)
+
+    def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
+        """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
+        schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
+        if schedule is None or not is_allowed(schedule, options, found_under=found_under):
+            return None
+        champion, in_place = (self._twin(one) for one in (self.champion, self.in_place))
+        if champion is None:
+            return None
+        return dataclasses.replace(self, search=None, tuning_s=0.0, champion=champion, in_place=in_place)
+
+    def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
+        """A trial of the same schedule, ready on the same packed copy; None where that has gone."""
+        if trial is None or self.lab is None or not trial.ready:
+            return None
+        twin = self.lab(trial.schedule)
+        twin.build()
+        twin.pack()
+        return twin if twin.ready else None
 
     def incumbent(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves while nothing else is tried; None: the default kernel."""
@@ -70,13 +117,13 @@ class TuningSession:
 
     def current_plan(self) -> Plan:
         """What is known by now."""
-        if self.search is not None and not self._is_settled:
+        if self.search is not None and not self.is_settled:
             return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
         """Recall, then adopt or search, then watch."""
-        if self._is_settled:
+        if self.is_settled:
             yield from self._watch()
             return
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
@@ -113,9 +160,9 @@ class TuningSession:
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
-        self._is_settled = True
+        self.is_settled = True
         decision = yield from adoption(lab, known)
-        self.plan, self.champion = decision.plan, decision.trial
+        self.plan, self.champion, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None or known.schedule is None:
             notes.note(lab, known)
         if decision.trial is not None and known.schedule is not None:
@@ -129,6 +176,7 @@ class TuningSession:
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
         self.search = search = search_for(lab, effort=self.effort, live=True, start=known.schedule if known else None)
         loop = StepLoop(search.steps())
+        memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
                 self._follow(lab, search)
@@ -138,6 +186,7 @@ class TuningSession:
             raise
         finally:
             loop.close()
+            memory.SCRATCH.release()
             self._follow(lab, search)
         price_s = lab.experience.prices.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
@@ -147,20 +196,20 @@ class TuningSession:
         self.gain = _gain_after_ranking(lab, search)
         champion = search.champion
         self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
-        if self.champion is not None and search.default_s:
-            self.champion.gain_s = max(0.0, search.default_s - search.measured_s.get(id(champion), search.default_s))
 
     def _save(self) -> None:
         assert self.lab is not None
         assert self.search is not None
-        self.plan, self._is_settled = plan_of(self.search, tune_s=self.tuning_s), True
+        self.search.in_place = fastest_in_place(self.search)
+        self.in_place = in_place_of(self.search)
+        self.plan, self.is_settled = planned(self.search, tune_s=self.tuning_s), True
         conclude(self.lab, self.plan)
         notes.note(self.lab, self.plan)
 
     def keep_unfinished(self) -> None:
         """Keep what a search that will not be finished has found: the process, or the matrix, ends before it."""
         lab, search = self.lab, self.search
-        if lab is None or search is None or self._is_settled or sys.is_finalizing():
+        if lab is None or search is None or self.is_settled or sys.is_finalizing():
             return
         found = remember_measured(lab, search, self._known, tune_s=self.tuning_s)
         if found is not None and found.schedule is not None:
@@ -171,11 +220,20 @@ class TuningSession:
         lab, champion = self.lab, self.champion
         if lab is None or champion is None:
             return
-        yield from watch(lab, champion, excess_s=(self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0))
+        excess_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0)
+        while (yield from watch(lab, self._served, excess_s=excess_s)) is not champion:
+            self.in_place = None
+            self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
         champion.drop()
-        self.champion = None
+        self.champion = self.in_place = None
         self.plan = given_up(lab, self.plan)
         event("plan", self.plan.why)
+
+    def _served(self) -> KernelTrial | None:
+        """The tuned kernel that serves now."""
+        champion = self.champion
+        is_packed = champion is None or champion.service is None or champion.service.choice.serves_packed
+        return champion if is_packed else self.in_place
 
 
 def _gain_after_ranking(lab: KernelLab, search: Search) -> float:

@@ -49,7 +49,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
         import_price_s=experience.prices.price_s("import"),
         runs_expected=lambda: experience.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
-        recalled=state.serving if isinstance(state.serving, KernelTrial) else None,
+        recalled=state.recalled if isinstance(state.recalled, KernelTrial) else None,
     )
     if _report_counts not in _reporters:
         _reporters.append(_report_counts)

@@ -38,7 +38,7 @@ def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
 
 
 def _own(case: Case) -> Any:
-    """Arrays of its own: see the guard (docs/adr/0003)."""
+    """A matrix that owns its arrays, as `asp.csr(A)` with `A` alive does; said here, so that no setting changes it."""
     A = case.A
     if case.operation.is_of_tensors:
         return autosparse.tensor(A.coords, A.data, A.shape, copy=True)

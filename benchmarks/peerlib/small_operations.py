@@ -7,7 +7,7 @@ import operator
 import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import numpy as np
 
@@ -39,17 +39,27 @@ class Operation:
     prepare: Callable[[Setting], Run]
     has_state: bool = True  # whether it matters that A was multiplied before
     format: str = "csr"
+    has_bound: bool = False  # at most SciPy's time, where other operations may take somewhat longer
 
 
 def _unary(name: str, run: Callable[[Any], Any], format: str = "csr") -> Operation:
     return Operation(name=name, prepare=lambda s: lambda: run(s.A), format=format)
 
 
-def _product(name: str, run: Callable[[Any, Any], Any], *, columns: int = 0, dtype: str = "") -> Operation:
-    """`run` of A and a dense operand: a vector, or `columns` columns."""
+def _product(
+    name: str,
+    run: Callable[[Any, Any], Any],
+    *,
+    columns: int = 0,
+    dtype: str = "",
+    repeated: int = 1,
+    order: Literal["C", "F"] = "C",
+) -> Operation:
+    """`run` of A and a dense operand: a vector with each number `repeated` times, or `columns` columns."""
 
     def prepare(s: Setting) -> Run:
-        x = np.ones((s.n, columns) if columns else s.n, dtype or s.dtype)
+        rows = s.n * repeated
+        x = np.ones((rows, columns) if columns else rows, dtype or s.dtype, order)
         return lambda: run(s.A, x)
 
     return Operation(name=name, prepare=prepare, has_state=False)
@@ -81,20 +91,31 @@ def _construct(argument: Callable[[Setting], Any], name: str = "csr_array") -> C
     return prepare
 
 
-def _wrapped(times: Callable[[Any, Any], Any]) -> Callable[[Setting], Run]:
-    """`asp.csr(m) @ x` beside `csr_array(m) @ x`."""
+def _wrapped(s: Setting) -> Run:
+    """`asp.csr(m)`, which owns its arrays, beside `csr_array(m, copy=True)`."""
+    m, library = s.m, s.library
+    return (lambda: library.csr(m)) if _is_ours(s) else lambda: library.csr_array(m, copy=True)
+
+
+def _products(n_products: int) -> Operation:
+    """`A = asp.csr(m)`, then `A @ x` some times, with `m` alive: what users write, beside `m @ x` as often.
+
+    SciPy copies `m`, too, where the products are too few to pay for that.
+    """
+    copies = n_products < 3
 
     def prepare(s: Setting) -> Run:
-        m, x, make = s.m, np.ones(s.n, s.dtype), s.library.csr if _is_ours(s) else s.library.csr_array
-        return lambda: times(make(m), x)
+        m, x, make = s.m, np.ones(s.n, s.dtype), s.library.csr if _is_ours(s) else None
 
-    return prepare
+        def run() -> None:
+            A = m.copy() if make is None and copies else m if make is None else make(m)
+            for _ in range(n_products):
+                A @ x
 
+        return run
 
-def _wrapped_beside_bare(s: Setting) -> Run:
-    """`asp.csr(m) @ x` beside `m @ x`."""
-    m, x, library = s.m, np.ones(s.n, s.dtype), s.library
-    return (lambda: library.csr(m) @ x) if _is_ours(s) else lambda: m @ x
+    name = f"A = csr(m); A @ x, {n_products} times, beside m @ x{' and m.copy()' if copies else ''}"
+    return Operation(name=name, prepare=prepare, has_state=False, has_bound=True)
 
 
 def _loop(step: Callable[[Any, int], Any], times: int = 100) -> Callable[[Any], Any]:
@@ -170,9 +191,8 @@ OPERATIONS: Final = (
     _made("csr_array((data, indices, indptr))", _from_parts),
     _made("csr_array((data, indices, indptr)) @ x", _from_parts_and_product),
     _made("csr_array(m)", _construct(_csr_of)),
-    _made("csr(m)", _wrapped(lambda A, x: A)),
-    _made("csr(m) @ x", _wrapped(lambda A, x: A @ x)),
-    _made("csr(m) @ x, beside m @ x", _wrapped_beside_bare),
+    _made("csr(m)", _wrapped),
+    *map(_products, (1, 2, 3, 10)),
     _made("csr_array(m, copy=True)", lambda s: lambda: s.library.csr_array(s.m, copy=True)),
     _made("csr_array(dense)", _construct(lambda s: s.m.toarray())),
     _made("csr_array(coo)", _construct(lambda s: s.m.tocoo())),
@@ -193,6 +213,13 @@ OPERATIONS: Final = (
     _product("A @ x of bool", lambda A, x: A @ x, dtype="bool"),
     _product("A @ x of complex128", lambda A, x: A @ x, dtype="complex128"),
     _product("A @ B of bool, 4 columns", lambda A, x: A @ x, columns=4, dtype="bool"),
+    _product("A @ a strided x", lambda A, x: A @ x[::2], repeated=2),
+    _product("A @ a window of B, 4 of 8 columns", lambda A, x: A @ x[:, :4], columns=8),
+    _product("A @ B in Fortran order, 4 columns", lambda A, x: A @ x, columns=4, order="F"),
+    _product("A @ B of float64, 32 columns", lambda A, x: A @ x, columns=32, dtype="float64"),
+    _product("A[::2] @ x", lambda A, x: A[::2] @ x),
+    _product("A.tocsc() @ x", lambda A, x: A.tocsc() @ x),
+    _unary("A != 0", lambda A: operator.ne(A, 0)),
     _made("A @ A", _fresh_pair(lambda A, other: A @ other)),
     _made("A.T @ A", _fresh_pair(lambda A, other: A.T @ other)),
     _made("A of bool @ x", _with(lambda s: (s.A.astype(bool), np.ones(s.n, s.dtype)), operator.matmul)),

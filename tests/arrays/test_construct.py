@@ -383,6 +383,6 @@ def test_a_snapshot_is_as_fast_a_path_as_any(torch: Any) -> None:
     assert A._cell.fast_path is autosparse.arrays.tensors._FAST_PATH.__get__(A._cell)
     del tensor
     A @ np.ones(8)
-    assert A._cell._tensor is None
+    assert A._cell.origin is None
     with torch.inference_mode():
         assert autosparse.csr(torch.eye(3)).nnz == 3

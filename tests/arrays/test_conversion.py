@@ -81,3 +81,41 @@ def test_indices_out_of_bounds_raise() -> None:
     A.indices[2] = 99
     with pytest.raises(ValueError, match="99"):
         A.tocsc()
+
+
+@pytest.mark.parametrize("cls", ["csr_array", "csc_array", "csr_matrix", "csc_matrix"])
+@pytest.mark.parametrize("shape", [(7, 5), (3, 8), (0, 3), (3, 0), (1, 1)])
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "float64", "complex128"])
+def test_dense_results_are_those_of_scipy(cls, shape, dtype):
+    """In dtype, order and class, with duplicates and room behind the last entry."""
+    values = (np.random.default_rng(3).random(shape) > 0.4).astype(dtype)
+    plain = getattr(sps, cls)(sps.coo_array(values))
+    plain.data, plain.indices = np.append(plain.data, plain.data[:1]), np.append(plain.indices, plain.indices[:1])
+    A = getattr(autosparse, cls)(plain, copy=True)
+    for matrix in (plain, A):
+        matrix.indices[: matrix.nnz // 2] = 0
+    for call in (
+        lambda m: m.toarray(),
+        lambda m: m.toarray(order="F"),
+        lambda m: m.toarray(out=np.zeros(shape, m.dtype)),
+        lambda m: m.diagonal(),
+        lambda m: m.diagonal(1),
+        lambda m: m.sum(),
+        lambda m: m.sum(axis=0),
+        lambda m: m.sum(axis=-1),
+        lambda m: m.sum(dtype="complex64"),
+    ):
+        expected, found = call(plain), call(A)
+        assert (type(found), found.dtype, found.shape) == (type(expected), expected.dtype, expected.shape)
+        np.testing.assert_array_equal(found, expected)
+        if isinstance(found, np.ndarray):
+            assert found.flags.c_contiguous == expected.flags.c_contiguous
+            assert found.flags.f_contiguous == expected.flags.f_contiguous
+
+
+def test_dense_results_hand_no_array_out():
+    A = autosparse.csr(sps.random_array((40, 30), density=0.2, rng=np.random.default_rng(0), format="csr"), copy=True)
+    A._cell.validate()
+    assert A._cell.rows is not None
+    A.toarray(), A.diagonal(), A.sum()
+    assert A._cell.rows is not None

@@ -23,7 +23,8 @@ from autosparse.dispatch import state as states
 from autosparse.dispatch.state import DispatchState
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
-from tests.arrays import structure_writes, value_writes  # noqa: F401 - what they register is what is played
+from tests.arrays import foreign_writes, structure_writes, value_writes  # noqa: F401 - what they register is played
+from tests.arrays.other_process import other_process
 from tests.arrays.packed import PackedCopies
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
 from tests.tuning.forcing import force, schedule_of, state_of
@@ -134,6 +135,29 @@ def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
 ) -> None:
     monkeypatch.setattr(mutation_guard, "calibrated_counts", lambda: None)
     assert not stale_products(400)[1]
+
+
+def test_no_product_is_stale_after_writes_of_another_process(packed: PackedCopies) -> None:
+    """The arrays lie in shared memory, and somebody else, of whom no reference count tells, writes them."""
+    with other_process() as other:
+        for seed in range(12):
+            rng = np.random.default_rng(seed)
+            m = sps.random(N_ROWS, N_COLUMNS, 0.35, format="csr", random_state=np.random.RandomState(seed))
+            other.share(m)
+            arrays = (other.arrays["data"], other.arrays["indices"], other.arrays["indptr"])
+            A = autosparse.csr(arrays, shape=m.shape, copy=False)
+            theirs = sps.csr_array(arrays, shape=m.shape)
+            if seed % 2:
+                A = A.T.T
+            for _ in range(N_STEPS):
+                other.write(("data", "indices")[int(rng.integers(2))], int(rng.integers(1 << 30)))
+                np.testing.assert_allclose(A @ np.ones(N_COLUMNS), theirs @ np.ones(N_COLUMNS), rtol=1e-10)
+                np.testing.assert_allclose(A.T @ np.ones(N_ROWS), theirs.T @ np.ones(N_ROWS), rtol=1e-10)
+            owned = autosparse.csr(arrays, shape=m.shape)
+            before = owned @ np.ones(N_COLUMNS)
+            other.write("data", 1)
+            np.testing.assert_array_equal(owned @ np.ones(N_COLUMNS), before)
+            del A, theirs, arrays
 
 
 def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,14 +12,17 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import memory
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse
-from autosparse.dispatch import executor
+from autosparse.dispatch import executor, object_layout
 from autosparse.operands import ownership
+from autosparse.tuning.trials import kernel_trial
 from tests.arrays.holders import KINDS, N, bytes_of, counts_known, large, ours, over_bytes, plain
 from tests.arrays.packed import PackedCopies
+from tests.tuning.forcing import force, schedule_of
 
 # -- writes to m, and writes through A
 
@@ -98,6 +101,32 @@ def test_writes_to_m_are_not_seen_by_default_kernels_and_tuned_products(kind: st
     WRITES[name](m)
     np.testing.assert_allclose(A @ x, expected)
     np.testing.assert_array_equal(m.shape, A.shape)
+
+
+@pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
+@pytest.mark.parametrize("protocol", [None, 4, 5])
+def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
+    protocol: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    through_python = []
+    run = kernel_trial.KernelTrial.run
+    monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: through_python.append(1) or run(*args))
+    m, x = plain(n=200).astype(np.float32), np.ones(200, np.float32)
+    A = autosparse.csr(m)
+    if protocol is not None:
+        A = pickle.loads(pickle.dumps(A, protocol))
+    with autosparse.options(effort="off"):
+        trial = force(A, schedule_of("slices", 1))
+        timed = trial.lab.runner(trial)
+        through_python.clear()
+        timed()
+        assert not through_python
+        expected = A @ x
+        m.data[:] = 0
+        np.testing.assert_array_equal(A @ x, expected)
+        A.data[:] = 0
+        np.testing.assert_array_equal(A @ x, np.zeros(200, np.float32))
+        assert through_python
 
 
 # -- a caller's matrix is a caller's matrix, by whatever name he holds it
@@ -256,12 +285,38 @@ def test_copied_exactly_once(name: str) -> None:
     assert bytes_of(m) <= n_bytes < 1.4 * bytes_of(m), f"{n_bytes / bytes_of(m):.2f} copies"
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_another_dtype_leaves_as_it_is_is_copied(kind: str) -> None:
+    m = plain(kind)
+    for source in (m, arrays_of(m)):
+        A = getattr(autosparse, m.format)(source, shape=m.shape, dtype=np.float32)
+        assert A.owns_arrays
+        assert not any(np.may_share_memory(mine, his) for mine in arrays_of(A) for his in arrays_of(m))
+    for make in (lambda: ours(m, copy=True), lambda: ours(ours(m), copy=True), lambda: ours(ours(m), dtype="f4")):
+        assert not any(np.may_share_memory(mine, his) for mine in arrays_of(make()) for his in arrays_of(m))
+
+
+def arrays_of(m: Any) -> tuple[Any, Any, Any]:
+    return m.data, m.indices, m.indptr
+
+
+def test_an_unknown_class_may_keep_what_it_converts_to() -> None:
+    class Cached(sps.coo_array):
+        kept = plain()
+
+        def tocsr(self, copy: bool = False) -> Any:
+            return self.kept
+
+    A = autosparse.csr(Cached(plain()))
+    assert not np.may_share_memory(A.data, Cached.kept.data)
+
+
 def test_large_arrays_are_copied_right() -> None:
     rng = np.random.default_rng(0)
     for dtype in ("f4", "f8", "c16", "i2", "?"):
         arrays = [rng.integers(0, 2, n).astype(dtype) for n in (1_000_003, 7, 3_000_001)]
         arrays[1] = np.repeat(arrays[1], 2)[::2]
-        assert sum(array.nbytes for array in arrays) > 1 << 20
+        assert sum(array.nbytes for array in arrays) > memory.ALL_THREADS_FROM_BYTES
         copies, n_bytes = ownership.copies_of(arrays, everything=False)
         assert n_bytes == sum(array.nbytes for array in arrays)
         for array, made in zip(arrays, copies, strict=True):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import mmap
 import pickle
+import subprocess
+import sys
 import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
+from autosparse._native import memory
 
 import autosparse
 from autosparse.errors import RoomError
@@ -241,6 +243,7 @@ def test_to_freeze_one_of_ours_leaves_it_as_it_is() -> None:
 def test_a_copy_that_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     m = large()
     n_bytes = bytes_of(m)
+    monkeypatch.setattr(memory, "ALL_THREADS_FROM_BYTES", n_bytes // 2)  # smaller ones are copied without asking
     monkeypatch.setattr(room, "CHECKED_FROM_BYTES", n_bytes // 2)
     monkeypatch.setattr(room, "available_bytes", lambda: n_bytes - 1)
     message = f"(?s){n_bytes:,} bytes, and {n_bytes - 1:,} bytes are available.*Cure: copy=False"
@@ -256,6 +259,27 @@ def test_a_copy_that_does_not_fit_is_refused_before_anything_is_allocated(monkey
     np.testing.assert_allclose(autosparse.csr(m, copy=False) @ np.ones(1000), m @ np.ones(1000))
     monkeypatch.setattr(room, "available_bytes", lambda: n_bytes)
     assert autosparse.csr(m).owns_arrays
+
+
+LIMITED = """
+import resource, numpy as np, scipy.sparse as sps, autosparse as asp
+n = 20_000_000
+m = sps.csr_array((np.zeros(n), np.zeros(n, np.int32), np.array([0, n], np.int32)), shape=(1, 1))
+asp.csr(sps.eye_array(3, format="csr")) @ np.ones(3)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (100 << 20),) * 2)
+try:
+    asp.csr(m)
+except MemoryError as error:
+    assert type(error).__name__ == "RoomError" and "240,000,008 bytes" in str(error), error
+    print(asp.csr(m, copy=False).nnz)
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="this system has no /proc")
+def test_the_limit_on_the_address_space_is_known() -> None:
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", LIMITED], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "20000000", run.stderr
 
 
 def test_available_memory_is_what_the_system_says() -> None:
@@ -297,82 +321,3 @@ def test_the_setting_share_is_the_behaviour_up_to_version_0_2(monkeypatch: pytes
     finally:
         monkeypatch.delenv("AUTOSPARSE_SHARE")
         config.reload_options()
-
-
-# -- tensors of any order
-
-
-def test_tensors_own_their_values() -> None:
-    values = np.array([2.0, 3.0])
-    T = autosparse.tensor([[0, 1], [1, 0]], values)
-    shared = autosparse.tensor([[0, 1], [1, 0]], values, copy=False)
-    assert T.owns_arrays
-    assert not shared.owns_arrays
-    values[:] = 0
-    assert T.values.tolist() == [2, 3]
-    assert shared.values is values
-    coo = sps.coo_array((values, ([0, 1], [1, 0])))
-    assert not np.shares_memory(autosparse.tensor(coo).values, values)
-    assert autosparse.tensor([[0]], [1.0]).owns_arrays
-
-
-def test_a_tensor_of_ours_shares_its_plans_until_one_is_given_other_values() -> None:
-    T = autosparse.tensor([[0, 1, 1], [1, 0, 1], [0, 0, 1]], [1.0, 2.0, 3.0])
-    again = autosparse.tensor(T)
-    assert again._unfolding(0) is T._unfolding(0)
-    T.values[0] = 5
-    assert again.values[0] == 5
-    again.values = np.zeros(3)
-    assert T.values.tolist() == [5, 2, 3]
-    factors = [None, np.ones((2, 1)), np.ones((2, 1))]
-    assert autosparse.mttkrp(again, factors, 0).sum() == 0
-    assert autosparse.mttkrp(T, factors, 0).sum() == 10
-    assert not np.shares_memory(autosparse.tensor(T, copy=True).values, T.values)
-
-
-@pytest.mark.parametrize("protocol", [2, 5])
-def test_unpickled_tensors_are_over_the_arrays_of_the_pickle(protocol: int) -> None:
-    rng = np.random.default_rng(0)
-    T = autosparse.tensor(rng.integers(0, 50, (3, 2000)), rng.random(2000), (50, 50, 50))
-    again = pickle.loads(pickle.dumps(T, protocol))
-    np.testing.assert_array_equal(again.todense(), T.todense())
-    assert again._entries.coords.base is not None, "the coordinates were copied"
-    assert again._entries.peek().base is not None, "the values were copied"
-
-
-def test_a_pickle_whose_coordinates_are_out_of_bounds_is_refused() -> None:
-    from autosparse.arrays.sparse_tensor import _unpickled
-
-    with pytest.raises(autosparse.AutosparseError):
-        _unpickled(np.array([[0, 9]], np.int32), np.ones(2), (3,))
-
-
-# -- what explain says
-
-
-@counts_known
-def test_explain_says_whose_arrays_they_are_and_names_all_three_parts() -> None:
-    m = large()
-    text = str(autosparse.csr(m).explain())
-    assert "owned, copied from the caller's by the constructor" in text
-    assert "no product looks for writes" in text
-    for part in ("caller's arrays", "own arrays", "packed copies"):
-        assert part in text
-    shared = str(autosparse.csr(m, copy=False).explain())
-    assert "shared with the caller" in shared
-    assert "looks through them" in shared
-    assert "frozen=True" in shared
-    assert "frozen: the caller has promised" in str(autosparse.csr(m, copy=False, frozen=True).explain())
-    A = autosparse.csr(m)
-    kept = A.data
-    assert "let go of the arrays that were read" in str(A.explain())
-    del kept
-    T = autosparse.tensor([[0, 1], [1, 0]], [2.0, 3.0])
-    assert "own arrays" in str(T.explain())
-
-
-def test_a_matrix_that_is_written_to_a_stream_and_read_again_is_the_same() -> None:
-    A, stream = autosparse.csr(big()), io.BytesIO()
-    pickle.dump(A, stream)
-    stream.seek(0)
-    np.testing.assert_array_equal(pickle.load(stream).toarray(), A.toarray())

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse
-from autosparse.errors import ShapeError
+from autosparse.arrays.products import MANY
+from autosparse.errors import ShapeError, StructureError
 
 CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 NATIVE = ("f4", "f8", "c8", "c16")
@@ -256,7 +257,7 @@ def test_sparse_times_sparse(a: str, b: str) -> None:
     expected = (theirs @ theirs_b).toarray()
     for C in (ours @ ours_b, ours @ theirs_b, theirs @ ours_b):
         np.testing.assert_allclose(C.toarray(), expected)
-    assert type(theirs @ ours_b) is type(theirs @ theirs_b)
+    assert type(theirs @ ours_b) is (type(ours @ ours_b) if a == b else type(theirs @ theirs_b))
 
 
 def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
@@ -273,3 +274,27 @@ def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
                 assert found.dtype == (theirs @ B).dtype
         with pytest.raises(ValueError, match="mismatch"):
             A @ np.ones(5)
+
+
+@pytest.mark.parametrize("fmt", ["csr", "csc"])
+@pytest.mark.parametrize("left", ["bool", "int8", "uint16", "int64", "float32", "float64", "longdouble", "complex64"])
+@pytest.mark.parametrize("right", ["bool", "int32", "uint64", "float32", "float64", "longdouble", "complex128"])
+def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
+    """In SciPy's dtype, class and order; the values of A stay as they were."""
+    rng = np.random.default_rng(4)
+    plain = sps.random_array((300, 200), density=0.25, rng=rng, format=fmt)
+    plain.data = rng.integers(0, 5, plain.nnz).astype(left)
+    A, before = autosparse.csr_array(plain) if fmt == "csr" else autosparse.csc_array(plain), plain.data.copy()
+    B = np.asarray(rng.integers(0, 5, (200, 10)).astype(right), order="F")
+    for threads in (1, 3):
+        with autosparse.options(threads=threads, runs=1000, effort="estimate"):
+            found, expected = A @ B, plain @ B
+        assert (type(found), found.dtype, found.shape) == (type(expected), expected.dtype, expected.shape)
+        assert found.flags.c_contiguous
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(A.data, before)
+    assert plain.nnz * 10 >= MANY
+    A.indices[3] = 10**6
+    if expected.dtype.char in "fdFD":
+        with pytest.raises(StructureError):
+            A @ B

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from autosparse.cache import close_stores, open_store
+from autosparse.cache import close_stores, open_store, stores
 from autosparse.cache.envelope import Envelope
 from autosparse.cache.folder import Folder
 from autosparse.cache.memory import ABSENCE_LIFE_S, Memory
@@ -203,11 +203,22 @@ def test_default_folder_is_the_users_cache_folder(tmp_path: Path, monkeypatch: p
     assert tmp_path in folder.parents
 
 
+@pytest.mark.parametrize("named", [None, "", "/somewhere/else"])
+def test_the_default_folder_is_that_of_platformdirs(named: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    import platformdirs
+
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    if named is not None:
+        monkeypatch.setenv("XDG_CACHE_HOME", named)
+    assert stores._default_folder() == platformdirs.user_cache_path("autosparse", appauthor=False)
+
+
 def test_no_home_costs_one_warning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     import platformdirs
 
     monkeypatch.delenv("AUTOSPARSE_CACHE_DIR", raising=False)
     monkeypatch.setattr(platformdirs, "user_cache_path", lambda *_, **__: Path("~/.cache/autosparse"))
+    monkeypatch.setattr(stores, "xdg_cache_home", lambda: "~/.cache")
     monkeypatch.chdir(tmp_path)
     config.reload_options()
     with pytest.warns(CacheWarning, match="no home folder"):

@@ -187,7 +187,7 @@ def test_doctor_names_versions_and_cures(monkeypatch, capsys):
     reload_options()
     assert main(["doctor"]) == 1
     shown = capsys.readouterr().out
-    assert "no 'no-such-compiler'" in shown
+    assert "looked for 'no-such-compiler'" in shown
     assert "AUTOSPARSE_CC" in shown
     assert "Cure: " in shown
 

@@ -36,9 +36,9 @@ def frames(product: Callable[[], object]) -> list[str]:
 
 
 def without_options(product: Callable[[], object]) -> list[str]:
-    """... but `get_options`, which is a look at a context variable; of the shortest of some products."""
+    """... but `decisive_options`, which is a look at a context variable; of the shortest of some products."""
     found = [frames(product) for _ in range(20)]
-    return [name for name in min(found, key=len) if name != "get_options"]
+    return [name for name in min(found, key=len) if name != "decisive_options"]
 
 
 needs_fast_path = pytest.mark.skipif(fast_path.make is None, reason="no reference counts to trust here")

@@ -75,6 +75,36 @@ def test_odd_dense_operands_are_as_ever(odd, shape):
     close(np.asarray(C), np.asarray(expected))
 
 
+LAYOUTS = {
+    "every second": lambda B: np.repeat(np.repeat(B, 2, axis=0), 2, axis=1)[::2, ::2],
+    "backwards": lambda B: B[::-1, ::-1].copy()[::-1, ::-1],
+    "rows backwards": lambda B: B[::-1].copy()[::-1],
+    "Fortran order": np.asfortranarray,
+    "a window": lambda B: np.hstack([B, B])[:, : B.shape[1]],
+    "one row repeated": lambda B: np.broadcast_to(B[:1], B.shape),
+    "one column repeated": lambda B: np.broadcast_to(B[:, :1], B.shape),
+}
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("columns", [None, 1, 2, 17])
+def test_dense_operands_are_read_however_they_lie(columns, dtype, layout, served):
+    """At once, and by the way of larger products."""
+    plain = make(40, 60, dtype=dtype)
+    A, before = asp.csr(plain, copy=True), None
+    for one, reference in ((A, plain), (A.T, plain.T)):
+        B = LAYOUTS[layout](dense(reference, columns or 2))
+        B = B if columns else B[:, 0]
+        before = B.copy()
+        close(one @ B, reference @ B)
+        close(B.T @ one.T, B.T @ reference.T)
+        np.testing.assert_array_equal(B, before)
+        close(executor.matmul(one._cell, B, transposed=one is not A), reference @ B)
+    assert served.count(True) >= 1
+    assert served[0]
+
+
 @pytest.mark.parametrize("B", [np.ones(19), np.ones((19, 2)), np.ones((2, 20)), np.ones((20, 1, 1)), np.float64(2)])
 def test_operands_that_do_not_fit_raise_as_ever(B):
     plain = sps.random_array((30, 20), density=0.3, random_state=np.random.default_rng(0), format="csr")

@@ -22,6 +22,16 @@ NEEDS = {"torch": "torch", "dask": "distributed"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
+README = Path(asp.__file__).resolve().parent.parent / "README.md"
+
+
+@pytest.mark.skipif(not README.is_file(), reason="needs the sources: README.md")
+def test_the_first_example_of_the_readme_runs_as_it_stands(capsys: pytest.CaptureFixture[str]) -> None:
+    code = README.read_text(encoding="utf-8").split("```python\n", 1)[1].split("```", 1)[0]
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.startswith("matmul: A @ B")
+
+
 def exported(package: str) -> Iterator[str]:
     """Names that a sub-package imports as themselves; read and not imported, because its own needs may be missing."""
     text = (Path(asp.__file__).parent / package / "__init__.py").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ import numpy as np
 
 from autosparse.asymptotic.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
 from autosparse.asymptotic.cost.model import Steps
-from autosparse.asymptotic.operands import AnyArray
+from autosparse.asymptotic.kinds import AnyArray
 
 Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values by coordinates; any numbers
 Bound: TypeAlias = Mapping[str, int]

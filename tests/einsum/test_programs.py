@@ -18,9 +18,9 @@ from autosparse.asymptotic import remembered
 from autosparse.asymptotic.candidates import candidates, enumerated, kernel_of, name_of
 from autosparse.asymptotic.choice import choose, is_computable
 from autosparse.asymptotic.contraction import execute as execute_prepared
+from autosparse.asymptotic.cost.estimate import Estimator
 from autosparse.asymptotic.cost.queries import canonical
 from autosparse.asymptotic.cost.tasks import bits
-from autosparse.asymptotic.estimate import Estimator
 from autosparse.asymptotic.lower import numba_kernel
 from autosparse.asymptotic.lower.kernel import compiled, execute
 from autosparse.asymptotic.operands import Sparse, prepare
@@ -30,7 +30,8 @@ from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import read
 from tests.einsum.test_semantics import array, as_dense, sparse
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+NO_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = [NO_COMPILER, pytest.mark.usefixtures("kernels_at_once")]
 NAMED = ("ij,jk->ik", "ij,jk,kl->il", "ij,ik,kj->ij", "ij,jk,ik->", "ij,jk,kl,il->", "ikl,kj,lj->ij", "ij,j->i")
 PATTERNS = ("random", "empty", "one dense row", "hypersparse", "full")
 

@@ -16,7 +16,10 @@ from autosparse.asymptotic.lower.ordered_entries import OrderedEntries
 EXPRESSIONS = ("ikl,jk,jl->ij", "ikl,k->il", "ikl,lm->mki", "ikl,kil->", "ikl,ikl->l")
 CALLS = 4
 
-pytestmark = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+pytestmark = [
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
+    pytest.mark.usefixtures("kernels_at_once"),
+]
 
 
 @pytest.fixture(scope="module")

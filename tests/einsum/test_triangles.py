@@ -65,6 +65,7 @@ def test_a_value_written_later_is_seen():
     np.testing.assert_allclose(asp.einsum("ij,jk,ik->", A, A, A), np.einsum("ij,jk,ik->", array, array, array))
 
 
+@pytest.mark.usefixtures("kernels_at_once")
 def test_infinite_values_are_in_the_terms_that_exist():
     array = np.zeros((4, 4))
     array[0, 0], array[1, 2], array[2, 1] = np.inf, 3.0, 3.0
@@ -72,6 +73,7 @@ def test_infinite_values_are_in_the_terms_that_exist():
     assert asp.einsum("ij,jk,ik->", A, A, A) == np.inf
 
 
+@pytest.mark.usefixtures("kernels_at_once")
 def test_it_is_explained():
     A = sps.csr_array(symmetric())
     assert "six times" in asp.einsum_path("ij,jk,ik->", A, A, A)

@@ -21,13 +21,27 @@ LAYERS = (
     {"dispatch"},
     {"tuning"},
     {"calibration", "accelerators"},
-    {"arrays", "asymptotic", "cuda", "dask", "explain", "ours", "torch", "linalg", "csgraph", "cli"}
+    {
+        "arrays",
+        "asymptotic",
+        "cuda",
+        "dask",
+        "explain",
+        "interop",
+        "ours",
+        "reading",
+        "torch",
+        "linalg",
+        "csgraph",
+        "cli",
+    }
     | {"__main__", "__init__", "_names"},
 )
 """A module may import its own layer and those above it in this table. A new module needs a place here."""
 
 SIDEWAYS = {
     ("autosparse._native.c.build", "cache"),  # kernels are kept by the cache
+    ("autosparse._native.kernels.dumping", "cache"),  # sources on disk are trusted by the cache's rules
     ("autosparse.tuner.features.counts", "_native"),  # the runtime counts in patterns
     ("autosparse.tuner.features.statistics", "_native"),
     ("autosparse.tuner.learned.embeddings", "_native"),  # and computes what models predict
@@ -38,6 +52,7 @@ SIDEWAYS = {
 
 UPWARDS = {
     ("autosparse.core.pattern", "_native"),  # a pattern's hash is computed by the runtime, on first use
+    ("autosparse.core.target", "_native"),  # the instruction set is the one that the runtime found
     ("autosparse.ops.sddmm", "_native"),  # rows of operations name what computes them
     ("autosparse.ops.sddmm", "operands"),
     ("autosparse.dispatch.executor", "tuning"),  # imported when products have paid for it, or when a user asks

@@ -30,6 +30,10 @@ SANITIZED = tuple(f"tests/native/test_{name}.py" for name in ("kernels", "slices
 """Tests that are run again with kernels compiled for sanitizers."""
 
 
+SHARES = ((0, 32), (1, 32), (2, 8))
+"""Threads and sizes of chunks, which kernels are told when they run."""
+
+
 class FolderStore:
     """The part of the cache that building uses, in a folder of the test."""
 
@@ -155,6 +159,60 @@ def test_several_are_built_at_once_and_errors_stay_apart(tmp_path: Path) -> None
     assert all(isinstance(result, _native.Kernel) for result in results)
     broken = build_many(good[:2], store=FolderStore(tmp_path / "x"), compiler="no-such-compiler-here")
     assert all(isinstance(result, BuildError) for result in broken)
+
+
+def test_a_kernel_that_does_not_compile_is_compiled_once_for_all_schedules_of_a_batch(tmp_path: Path) -> None:
+    """Schedules that differ in what a kernel is told when it runs have one source."""
+    compiler = script(tmp_path, f"echo call >> {tmp_path}/calls; echo 'error: no such luck' >&2; exit 1")
+    loops = [cases.schedule("i1:U,k1:C", "i1 k1", prefetch=61, threads=n, chunk=chunk) for n, chunk in SHARES]
+    batch = [cases.spec(one) for one in loops]
+    assert len({one.key() for one in batch}) == 1
+    assert len(set(loops)) == len(loops)
+    with config.options(cache_dir=tmp_path / "cache"):
+        found = build_many(batch, store=cache.open_store(), compiler=compiler, n_jobs=2)
+    assert ["no such luck" in str(one) for one in found] == [True] * len(batch)
+    assert len((tmp_path / "calls").read_text().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("log", "line"),
+    [
+        ("a.c: In function 'f':\na.c:1:2: error: unknown type\n1 error", "a.c:1:2: error: unknown type"),
+        ("/usr/bin/ld: cannot find -lm\ncollect2: error: ld returned 1 exit status", "/usr/bin/ld: cannot find -lm"),
+        ("ld.lld: error: no -lm\nclang: error: linker command failed", "ld.lld: error: no -lm"),
+        ("collect2: error: ld returned 1 exit status", "collect2: error: ld returned 1 exit status"),
+        ("no such luck\n", "no such luck"),
+        ("", "it says nothing"),
+    ],
+)  # fmt: skip
+def test_an_error_of_the_linker_is_told_in_its_own_words(log: str, line: str, tmp_path: Path) -> None:
+    compiler = script(tmp_path, "\n".join(f"echo {part!r} >&2" for part in log.splitlines()) + "\nexit 1")
+    with pytest.raises(BuildError, match=re.escape(line)):
+        Compilations().compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+
+
+def test_a_path_with_a_space_that_is_not_quoted_is_named(tmp_path: Path) -> None:
+    folder = tmp_path / "my compilers"
+    folder.mkdir()
+    path = script(folder, "exit 0")
+    with pytest.raises(
+        BuildError, match=r"(?s)'.*my compilers/cc-test'.*'.*my' is not there; quote a path with spaces"
+    ):
+        Compiler.find(path)
+    assert Compiler.find(f"'{path}'").command == (path,)
+    with pytest.raises(BuildError, match="a quote in AUTOSPARSE_CC is not closed"):
+        Compiler.find(f"'{path}")
+
+
+def test_a_compiler_ends_with_the_budget_and_its_kernel_is_not_called_bad(tmp_path: Path) -> None:
+    compiler = script(tmp_path, "exec sleep 60")
+    ended = Compilations(ends_at=time.monotonic())
+    with pytest.raises(BuildError, match="the budget of tuning ended while") as caught:
+        ended.compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+    assert caught.value.is_cancelled
+    with pytest.raises(BuildError, match=r"took more than 0\.01 s") as caught:
+        Compilations(limit_s=0.01).compile(Compiler.find(compiler), "baseline", tmp_path / "a.c", tmp_path / "a.so")
+    assert not caught.value.is_cancelled
 
 
 def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:

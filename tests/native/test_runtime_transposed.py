@@ -83,3 +83,42 @@ def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: 
         wanted = out.copy() if wanted is None else wanted
         np.testing.assert_array_equal(out, wanted)
     np.testing.assert_allclose(wanted, A.T @ B, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("index", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", DTYPE_CODES)
+@pytest.mark.parametrize("columns", [1, 3, 64, 65, 3000])
+@pytest.mark.parametrize("mean", [0.5, 1, 3, 8, 20, 60])
+def test_vectors_are_multiplied_whatever_the_lengths_of_rows(mean: float, columns: int, dtype: str, index: str) -> None:
+    """Rows of many lengths and of one, and one longer than the buffer of products; sums of whole numbers are exact."""
+    rng = np.random.default_rng(7)
+    for lengths in (rng.poisson(mean, 3000), np.full(3000, max(1, int(mean)))):
+        lengths[rng.integers(3000)] = 2500
+        indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(index)
+        indices = rng.integers(0, columns, indptr[-1]).astype(index)
+        csr = indptr, indices, rng.integers(-4, 5, indptr[-1]).astype(dtype)
+        x = rng.integers(-4, 5, (3000, 1)).astype(dtype)
+        expected = np.zeros((columns, 1), dtype)
+        np.add.at(expected, indices, csr[2][:, None] * np.repeat(x, lengths, axis=0))
+        for threads, flags in itertools.product((1, 2, 5), (0, FLAG_ACCUMULATE, FLAG_DETERMINISTIC)):
+            out = np.full((columns, 1), 3, dtype)
+            runtime_api.matmul(csr, (3000, columns), x, out, transposed=True, threads=threads, flags=flags)
+            np.testing.assert_array_equal(out, expected + 3 * (flags == FLAG_ACCUMULATE))
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_parts_clear_and_add_no_more_than_their_rows_touch(columns: int) -> None:
+    """A band, rows without entries at both ends, parts of which some have none, and rows of C that nobody names."""
+    n = 4000
+    band = sp.diags_array([np.arange(1.0, n + 1)] * 40, offsets=range(40), shape=(n, n), format="csr")
+    gaps = band.copy()
+    gaps.data[gaps.indices % 3 == 0] = 0
+    gaps.eliminate_zeros()
+    half = sp.vstack([sp.csr_array((n, n)), band[n // 2 :]]).tocsr()
+    for A in (band, gaps, half):
+        csr = A.indptr.astype("i4"), A.indices.astype("i4"), A.data
+        B = np.random.default_rng(3).integers(-4, 5, (A.shape[0], columns)).astype("f8")
+        for threads in (1, 2, 3, 7):
+            out = np.full((n, columns), np.nan)
+            runtime_api.matmul(csr, A.shape, B, out, transposed=True, threads=threads, flags=0)
+            np.testing.assert_array_equal(out, A.T @ B)

@@ -13,6 +13,7 @@ from autosparse.tuner.space.families import schedule
 import autosparse as asp
 from autosparse import _native
 from autosparse.asymptotic import remembered
+from autosparse.asymptotic.routes import paid
 from autosparse.errors import EinsumError, OptionError
 from autosparse.explain import explain_einsum
 from autosparse.ops import EINSUM, OPS
@@ -38,6 +39,7 @@ def test_super_schedules_and_tune_refuse_it_with_the_reason() -> None:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 def test_it_is_explained_before_and_after_it_is_timed(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(remembered, "RACE_S", 0.0)
+    monkeypatch.setattr(paid, "is_sure", lambda: True)
     A = square()
     remembered._choices.clear()
     with asp.options(cache_dir=tmp_path):
@@ -64,7 +66,8 @@ def test_what_is_not_generated_is_explained_by_what_serves_it() -> None:
     A, x = square(), np.ones(30)
     assert "The library's product" in str(explain_einsum("ij,j->i", A, x))
     assert "no operand is sparse" in str(explain_einsum("i->", x))
-    assert "joins of two operands" in str(explain_einsum("ij->i", A))
+    assert "sums of rows" in str(explain_einsum("ij->i", A))
+    assert "joins of two operands" in str(explain_einsum("ijk->k", asp.tensor([[0], [1], [0]], [1.0])))
     assert "along a path" in str(explain_einsum("ab,bc,cd,de,ef->af", *[A] * 5))
     with pytest.raises(EinsumError, match=r"collapsing index|broadcast"):
         explain_einsum("ij,j->i", A, np.ones(7))

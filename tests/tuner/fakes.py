@@ -59,6 +59,9 @@ class FakeTrial:
     n_runs: int = 0
     packed: bool = False
     crowded: bool = False
+    reads_live: bool = True
+    looked_ns: int = 0
+    service: None = None
     room: Callable[[FakeTrial], bool] = lambda trial: True
 
     @property

@@ -37,7 +37,7 @@ def problem(**changed: object) -> Problem:
         ({"isa": "avx2"}, "avx2"),
         ({"n_dense_cols": 8}, "8 columns"),
         ({"n_dense_cols": 128}, "128 columns"),
-        ({"threads": 1}, "1 threads"),
+        ({"threads": 1}, "on 1 threads"),
     ],
 )
 def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:

@@ -33,8 +33,11 @@ class FakeSession:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
-        self.lab = self.search = self.champion = None
+        self.lab = self.search = self.champion = self.in_place = None
         self.plan = planner.default_plan("fake")
+
+    def keep_private(self, options: asp.Options) -> None:
+        """Nothing is remembered."""
 
     def incumbent(self, *, is_over: bool) -> None:
         return self.champion

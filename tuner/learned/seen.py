@@ -39,13 +39,13 @@ class Seen:
         """
         widths = {columns_bucket(n) for n in self.columns}
         is_new = {
-            problem.dtype: problem.dtype not in self.dtypes,
-            problem.target.isa: problem.target.isa not in self.isas,
-            f"{problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
-            f"{problem.threads} threads": problem.threads not in self.threads,
+            f"for {problem.dtype}": problem.dtype not in self.dtypes,
+            f"for {problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
+            f"with {problem.target.isa}": problem.target.isa not in self.isas,
+            f"on {problem.threads} threads": problem.threads not in self.threads,
         }
         new = [what for what, is_so in is_new.items() if is_so]
-        return f"the model was not trained on {', '.join(new)}" if new else None
+        return f"the model was not trained {' '.join(new)}" if new else None
 
     def __or__(self, other: Seen) -> Seen:
         """What either has seen."""

@@ -78,11 +78,13 @@ def _effort_made(search: Search) -> Effort:
 
 def _why(search: Search, best: Candidate, n_raced: int) -> str:
     unfinished = "" if search.finished else " (search not finished)"
+    if n_raced and (failed := [trial.failed for trial in search.trials if trial.failed]):
+        unfinished += f"; {len(failed)} more could not be used: {failed[0].rstrip('.')}"
     if best.schedule is None:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
         if search.doubted is not None:
-            return f"{search.doubted}: nothing is chosen unmeasured"
+            return f"{search.doubted}: nothing is chosen unmeasured (effort='measure' times candidates)"
         return f"{_why_none_raced(search)}{unfinished}"
     if best.measured_s is None or not search.default_s:
         return f"the model expects it to be the fastest{unfinished}"

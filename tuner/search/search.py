@@ -66,6 +66,7 @@ class Search:
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
+    in_place: Trial | None = field(init=False, default=None)  # reads the user's arrays, where the champion does not
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
     default_s: float | None = None

@@ -9,6 +9,10 @@
 #include "hooks.h"
 #include "output_api.h"
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #if ASP_HAVE_THREADS
 #include <pthread.h>
 #include <sys/mman.h>
@@ -30,11 +34,14 @@ typedef struct {
     void *base;      /* what free() wants */
 } header;
 
-static struct {
+typedef struct {
     header *kept[KEPT_MOST]; /* oldest first */
     int n_kept;
     int64_t kept_bytes, limit_bytes, n_reused;
-} pool;
+} block_pool;
+
+/* Freed results, and freed packed copies and other work space of tuning: the latter only while something is tuned. */
+static block_pool results, scratch;
 
 static header *header_of(void *elements) { return (header *)((char *)elements - HEADER); }
 
@@ -71,32 +78,32 @@ static void *fresh(size_t bytes)
 }
 
 /* The youngest kept block of exactly this capacity, taken out, or NULL. */
-static header *take(size_t capacity)
+static header *take(block_pool *pool, size_t capacity)
 {
     header *found = NULL;
     hold();
-    for (int place = pool.n_kept - 1; place >= 0 && !found; place--) {
-        if (pool.kept[place]->capacity != capacity) continue;
-        found = pool.kept[place];
-        pool.n_kept--;
-        memmove(pool.kept + place, pool.kept + place + 1, (size_t)(pool.n_kept - place) * sizeof *pool.kept);
-        pool.kept_bytes -= (int64_t)capacity;
-        pool.n_reused++;
+    for (int place = pool->n_kept - 1; place >= 0 && !found; place--) {
+        if (pool->kept[place]->capacity != capacity) continue;
+        found = pool->kept[place];
+        pool->n_kept--;
+        memmove(pool->kept + place, pool->kept + place + 1, (size_t)(pool->n_kept - place) * sizeof *pool->kept);
+        pool->kept_bytes -= (int64_t)capacity;
+        pool->n_reused++;
     }
     release();
     return found;
 }
 
 /* Blocks that no longer fit under the limit, with room for `bytes` more; the caller frees them without the lock. */
-static int evict(size_t bytes, header **evicted)
+static int evict(block_pool *pool, size_t bytes, header **evicted)
 {
     int n = 0;
-    while (pool.n_kept > 0 &&
-           (pool.kept_bytes + (int64_t)bytes > pool.limit_bytes || (bytes && pool.n_kept == KEPT_MOST))) {
-        header *oldest = pool.kept[0];
-        pool.n_kept--;
-        memmove(pool.kept, pool.kept + 1, (size_t)pool.n_kept * sizeof *pool.kept);
-        pool.kept_bytes -= (int64_t)oldest->capacity;
+    while (pool->n_kept > 0 &&
+           (pool->kept_bytes + (int64_t)bytes > pool->limit_bytes || (bytes && pool->n_kept == KEPT_MOST))) {
+        header *oldest = pool->kept[0];
+        pool->n_kept--;
+        memmove(pool->kept, pool->kept + 1, (size_t)pool->n_kept * sizeof *pool->kept);
+        pool->kept_bytes -= (int64_t)oldest->capacity;
         evicted[n++] = oldest;
     }
     return n;
@@ -104,9 +111,8 @@ static int evict(size_t bytes, header **evicted)
 
 static void *output_malloc(void *context, size_t bytes)
 {
-    (void)context;
     if (bytes >= KEEP_FROM_BYTES) {
-        header *block = take(rounded(bytes));
+        header *block = take(context, rounded(bytes));
         if (block) return (char *)block + HEADER;
     }
     return fresh(bytes ? bytes : 1);
@@ -122,17 +128,18 @@ static void *output_calloc(void *context, size_t n, size_t bytes)
 
 static void output_free(void *context, void *elements, size_t bytes)
 {
-    (void)context, (void)bytes;
+    (void)bytes;
     if (!elements) return;
+    block_pool *pool = context;
     header *block = header_of(elements), *evicted[KEPT_MOST];
     int n_evicted = 0, keep = 0;
     if (block->capacity >= KEEP_FROM_BYTES) {
         hold();
-        keep = (int64_t)block->capacity <= pool.limit_bytes;
+        keep = (int64_t)block->capacity <= pool->limit_bytes;
         if (keep) {
-            n_evicted = evict(block->capacity, evicted);
-            pool.kept[pool.n_kept++] = block;
-            pool.kept_bytes += (int64_t)block->capacity;
+            n_evicted = evict(pool, block->capacity, evicted);
+            pool->kept[pool->n_kept++] = block;
+            pool->kept_bytes += (int64_t)block->capacity;
         }
         release();
     }
@@ -152,26 +159,55 @@ static void *output_realloc(void *context, void *elements, size_t bytes)
     return moved;
 }
 
-static void *work_take(size_t bytes) { return output_malloc(NULL, bytes); }
-static void work_give(void *elements, size_t bytes) { output_free(NULL, elements, bytes); }
+static void *work_take(size_t bytes) { return output_malloc(&results, bytes); }
+static void work_give(void *elements, size_t bytes) { output_free(&results, elements, bytes); }
 void *asp_output_take_address(void) { return (void *)work_take; }
 void *asp_output_give_address(void) { return (void *)work_give; }
 
-void asp_output_limit(int64_t bytes)
+/* Free the oldest kept blocks until at most `bytes` are left; where that is the limit, `limits` is set. */
+static void shrink(block_pool *pool, int64_t bytes, int limits)
 {
     header *evicted[KEPT_MOST];
     hold();
-    pool.limit_bytes = bytes;
-    int n_evicted = evict(0, evicted);
+    const int64_t before_bytes = pool->limit_bytes;
+    pool->limit_bytes = bytes;
+    int n_evicted = evict(pool, 0, evicted);
+    if (!limits) pool->limit_bytes = before_bytes;
     release();
     for (int i = 0; i < n_evicted; i++) free(evicted[i]->base);
+}
+
+void asp_output_limit(int64_t bytes) { shrink(&results, bytes, 1); }
+void asp_scratch_limit(int64_t bytes) { shrink(&scratch, bytes, 1); }
+void asp_output_trim(int64_t bytes)
+{
+    shrink(&results, bytes, 0);
+#ifdef __GLIBC__
+    malloc_trim(0);
+#endif
+}
+
+int64_t asp_output_kept_bytes(void)
+{
+    hold();
+    const int64_t kept_bytes = results.kept_bytes;
+    release();
+    return kept_bytes;
+}
+
+int64_t asp_scratch_kept_bytes(void)
+{
+    hold();
+    const int64_t kept_bytes = scratch.kept_bytes;
+    release();
+    return kept_bytes;
 }
 
 #ifdef ASP_HOOKS
 void asp_output_counters(int64_t *found)
 {
     hold();
-    found[0] = pool.kept_bytes, found[1] = pool.n_kept, found[2] = pool.n_reused;
+    found[0] = results.kept_bytes, found[1] = results.n_kept, found[2] = results.n_reused;
     release();
 }
 #endif
@@ -189,13 +225,14 @@ typedef struct {
     } allocator;
 } memory_handler;
 
-void *asp_output_handler(void)
+void *asp_output_handler(int is_scratch)
 {
-    static memory_handler handler = {
-        "autosparse_output", 1, {NULL, output_malloc, output_calloc, output_realloc, output_free}};
+    static memory_handler handlers[2] = {
+        {"autosparse_output", 1, {&results, output_malloc, output_calloc, output_realloc, output_free}},
+        {"autosparse_scratch", 1, {&scratch, output_malloc, output_calloc, output_realloc, output_free}}};
 #if ASP_HAVE_THREADS
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, install_fork_handlers);
 #endif
-    return &handler;
+    return &handlers[is_scratch != 0];
 }

@@ -101,17 +101,31 @@ static void tiles_task(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* The first row of part p of `n_parts`. */
+static int64_t part_begin(const product *job, int64_t p, int64_t n_parts)
+{
+    if (p == 0 || p == n_parts) return p == 0 ? 0 : job->args.n_rows;
+    return asp_row_at(job->itype, job->args.indptr, job->args.n_rows, job->total * p / n_parts);
+}
+
+/* Rows of C to which rows [first, last) of A may add: [low, high). */
+static void find_touched(const product *job, int64_t first, int64_t last, int64_t *low, int64_t *high)
+{
+    const int64_t index_bytes = job->itype == ASP_I32 ? 4 : 8;
+    const int64_t from = asp_index_at(job->itype, job->args.indptr, first);
+    const int64_t to = asp_index_at(job->itype, job->args.indptr, last);
+    *low = 0, *high = -1;
+    if (from < to) job->kernels->extent((const char *)job->args.indices + from * index_bytes, to - from, low, high);
+    ++*high;
+}
+
 /* Clear those sums of part p to which rows [first, last) of A may add: a band's parts touch little of C. */
 static void clear_touched(product *job, int64_t p, int64_t first, int64_t last)
 {
-    const asp_args *args = &job->args;
-    const int64_t row_bytes = args->n_vecs * job->element_bytes, index_bytes = job->itype == ASP_I32 ? 4 : 8;
-    const int64_t from = asp_index_at(job->itype, args->indptr, first), to = asp_index_at(job->itype, args->indptr, last);
-    int64_t low = 0, high = -1;
-    if (from < to) job->kernels->extent((const char *)args->indices + from * index_bytes, to - from, &low, &high);
-    job->touched[p].low = low;
-    job->touched[p].high = high + 1;
-    memset(job->sums + (p - 1) * job->sums_bytes + low * row_bytes, 0, (size_t)((high + 1 - low) * row_bytes));
+    const int64_t row_bytes = job->args.n_vecs * job->element_bytes;
+    find_touched(job, first, last, &job->touched[p].low, &job->touched[p].high);
+    const int64_t low = job->touched[p].low, n_rows = job->touched[p].high - low;
+    memset(job->sums + (p - 1) * job->sums_bytes + low * row_bytes, 0, (size_t)(n_rows * row_bytes));
 }
 
 static void parts_task(void *context, int64_t begin, int64_t end)
@@ -126,10 +140,7 @@ static void parts_task(void *context, int64_t begin, int64_t end)
             part.ldc = part.n_vecs;
             part.accumulate = 0;
         }
-        const int64_t from = job->total * p / job->n_parts, to = job->total * (p + 1) / job->n_parts;
-        const int64_t first = p == 0 ? 0 : asp_row_at(job->itype, part.indptr, part.n_rows, from);
-        const int64_t last =
-            p + 1 == job->n_parts ? part.n_rows : asp_row_at(job->itype, part.indptr, part.n_rows, to);
+        const int64_t first = part_begin(job, p, job->n_parts), last = part_begin(job, p + 1, job->n_parts);
         if (p > 0) clear_touched(job, p, first, last);
         else clear(&part, job->element_bytes);
         scatter(&part, first, last);
@@ -168,11 +179,14 @@ static void add_task(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Nanoseconds of a nonzero, of a byte of its row of C, and of a byte of sums that are cleared and added. */
+static const double READ_NS = 0.8, BYTE_NS = 0.02, OWN_BYTE_NS = 0.13;
+
 static double serial_ns(const product *job)
 {
     const asp_args *args = &job->args;
     const double row_bytes = (double)(args->n_vecs * job->element_bytes);
-    return (0.8 + 0.02 * row_bytes) * (double)args->nnz + (0.6 + 0.01 * row_bytes) * (double)args->n_rows +
+    return (READ_NS + BYTE_NS * row_bytes) * (double)args->nnz + (0.6 + 0.01 * row_bytes) * (double)args->n_rows +
            0.05 * row_bytes * (double)args->n_cols;
 }
 
@@ -275,7 +289,25 @@ static int by_parts(product *job, int n_threads, int flags)
     return ASP_OK;
 }
 
-/* Which way. Only PARTS depend on `n_threads`, and not even those where results must not (`parts_for`). */
+/* Whether threads that share out dense columns, each of which reads all of A, are done before `n_parts` that share out rows,
+ * each of which clears and adds sums of its own. */
+static int columns_are_faster(const product *job, int64_t n_parts)
+{
+    const asp_args *args = &job->args;
+    const double row_bytes = (double)(args->n_vecs * job->element_bytes), nnz = (double)args->nnz;
+    const double columns_ns = nnz * (READ_NS + BYTE_NS * row_bytes / (double)job->n_tiles);
+    const double parts_ns = nnz * (READ_NS + BYTE_NS * row_bytes) / (double)n_parts;
+    if (columns_ns >= parts_ns + OWN_BYTE_NS * row_bytes * (double)args->n_cols) return 0;
+    int64_t touched = 0;
+    for (int64_t p = 1; p < n_parts; p++) {
+        int64_t low, high;
+        find_touched(job, part_begin(job, p, n_parts), part_begin(job, p + 1, n_parts), &low, &high);
+        touched = asp_max(touched, high - low);
+    }
+    return columns_ns < parts_ns + OWN_BYTE_NS * row_bytes * (double)touched;
+}
+
+/* Which way. PARTS, and whether it is them, depend on `n_threads`, but not where results must not (`parts_for`). */
 static int way_of(product *job, int n_threads, int flags)
 {
     const asp_args *args = &job->args;
@@ -286,7 +318,9 @@ static int way_of(product *job, int n_threads, int flags)
     if (row_bytes < SPLIT_FROM_BYTES) return WAY_PARTS;
     if (worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
     const int64_t n_parts = parts_for(job, n_threads, flags);
-    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MOST_BYTES) return WAY_PARTS;
+    const int may_choose = is_cut && job->n_tiles > 1 && !(flags & ASP_FLAG_DETERMINISTIC);
+    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MOST_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
+        return WAY_PARTS;
     if (result_bytes > OWN_MOST_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
     return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
 }

@@ -23,5 +23,8 @@ typedef struct asp_entry {
  * the asp_entry at the address `state`, an int, that keeps `kept` alive. It answers True when out holds the product;
  * False when anything is not as it was: nothing was done. */
 uintptr_t asp_entry_maker(void);
+/* Return n_calls, or product_ns, and set it to 0: no call of another thread is lost in between. */
+int64_t asp_entry_take_calls(asp_entry *entry);
+int64_t asp_entry_take_ns(asp_entry *entry);
 /* References to the guarded objects now. */
 int64_t asp_entry_references(const asp_entry *entry);

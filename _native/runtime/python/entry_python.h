@@ -68,10 +68,21 @@ static int entry_product(const asp_entry *entry, int transposed, const char *B, 
                                                     entry->n_vecs, entry->n_vecs, (int)n_threads, entry->flags);
 }
 
+/* Counters of an entry, which several threads may use at once: with a GIL one at a time, and without it atomically. */
+#ifdef Py_GIL_DISABLED
+#define ENTRY_ADD(counter, n) ((void)__atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED))
+#else
+#define ENTRY_ADD(counter, n) ((void)((counter) += (n)))
+#endif
+
+int64_t asp_entry_take_calls(asp_entry *entry) { return __atomic_exchange_n(&entry->n_calls, 0, __ATOMIC_RELAXED); }
+
+int64_t asp_entry_take_ns(asp_entry *entry) { return __atomic_exchange_n(&entry->product_ns, 0, __ATOMIC_RELAXED); }
+
 static int entry_serves(asp_entry *entry, PyObject *const *args)
 {
     if (*(const void *const *)entry->rows_slot != entry->rows || args[2] != entry->options ||
-        args[3] != entry->transposed || entry->product_ns >= entry->limit_ns)
+        args[3] != entry->transposed || __atomic_load_n(&entry->product_ns, __ATOMIC_RELAXED) >= entry->limit_ns)
         return 0;
     const entry_array *B = entry_seen(entry, args[0], ENTRY_READ), *out = entry_seen(entry, args[1], ENTRY_WRITTEN);
     const int transposed = args[3] == Py_True;
@@ -91,15 +102,15 @@ static int entry_serves(asp_entry *entry, PyObject *const *args)
     const char *from = B->data;
     char *to = out->data;
     int status;
-    entry->n_running += 1;
+    ENTRY_ADD(entry->n_running, 1);
     const int64_t start_ns = entry_now_ns();
     Py_BEGIN_ALLOW_THREADS;
     status = entry_product(entry, transposed, from, to, arrays);
     Py_END_ALLOW_THREADS;
-    entry->n_running -= 1;
+    ENTRY_ADD(entry->n_running, -1);
     if (status) return 0;
-    entry->n_calls += 1;
-    entry->product_ns += entry_now_ns() - start_ns;
+    ENTRY_ADD(entry->n_calls, 1);
+    ENTRY_ADD(entry->product_ns, entry_now_ns() - start_ns);
     return 1;
 }
 

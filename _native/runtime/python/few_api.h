@@ -13,7 +13,7 @@ enum { ASP_NOT_PLAIN = -1, ASP_FAULTY = -2, ASP_NOT_FEW = -3 };
  * our kernels; ASP_FAULTY: not a matrix of this shape (indices are read only where they are not `checked`). */
 uintptr_t asp_look_maker(void);
 /* few(arrays, n_rows, n_cols, checked, B, out, transposed, flags) -> ns that out = A B (or A^T B) took, on this thread;
- * ASP_NOT_FEW: too much, or operands that do not lie as they must; else what `look` answers. */
+ * B is aligned, its steps are whole elements. ASP_NOT_FEW: too much, or operands that do not lie as they must; else what `look` answers. */
 uintptr_t asp_few_maker(void);
 /* references(list) -> to the objects in the list, and to the objects that those of them that are arrays are views of. */
 uintptr_t asp_references_maker(void);

@@ -1,6 +1,6 @@
 /* The makers of few_api.h, compiled with the extension's own module like entry_python.h, whose `entry_array` it reads. */
 
-enum { FEW_READ = 0x101, FEW_WRITTEN = 0x501 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */
+enum { FEW_READ = 0x101, FEW_WRITTEN = 0x501, FEW_ALIGNED = 0x100 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */
 
 typedef struct few_matrix {
     const entry_array *indptr, *indices, *data;
@@ -16,10 +16,17 @@ static const entry_array *few_array(const asp_array_types *types, PyObject *obje
     return array->n_dims >= 1 && array->n_dims <= n_dims && (array->flags & wanted) == wanted ? array : NULL;
 }
 
-static int few_code(const void *const *descrs, int n, const PyObject *descr)
+/* Unpickled arrays have dtype objects of their own: those are of the same class as NumPy's, one for each kind of number,
+ * and name the same byte order, the third character behind `typeobj`. */
+static int few_code(const asp_array_types *types, const void *const *descrs, int n, const PyObject *descr)
 {
     for (int at = 0; at < n; ++at)
         if (descrs[at] == (const void *)descr) return at;
+    const int64_t order_at = types->header + (int64_t)sizeof(void *) + 2;
+    for (int at = 0; at < n; ++at)
+        if (Py_TYPE((PyObject *)(uintptr_t)descrs[at]) == Py_TYPE((PyObject *)(uintptr_t)descr) &&
+            ((const char *)descrs[at])[order_at] == ((const char *)descr)[order_at])
+            return at;
     return -1;
 }
 
@@ -35,9 +42,10 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     for (Py_ssize_t at = 0; at < 3; ++at)
         if (!(parts[at] = few_array(types, PyList_GetItem(args[0], at), 1, FEW_READ))) return ASP_NOT_PLAIN;
     A->indptr = parts[0], A->indices = parts[1], A->data = parts[2];
-    A->dtype = few_code(types->values, 4, A->data->descr);
-    A->itype = few_code(types->indices, 2, A->indices->descr);
-    if (A->dtype < 0 || A->itype < 0 || A->indptr->descr != A->indices->descr) return ASP_NOT_PLAIN;
+    A->dtype = few_code(types, types->values, 4, A->data->descr);
+    A->itype = few_code(types, types->indices, 2, A->indices->descr);
+    if (A->dtype < 0 || A->itype < 0 || few_code(types, types->indices, 2, A->indptr->descr) != A->itype)
+        return ASP_NOT_PLAIN;
     A->n_rows = PyLong_AsLongLong(args[1]);
     A->n_cols = PyLong_AsLongLong(args[2]);
     if (A->n_rows < 0 || A->n_cols < 0 || A->indptr->dimensions[0] != A->n_rows + 1) return ASP_FAULTY;
@@ -50,24 +58,49 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     return A->dtype + 4 * A->itype;
 }
 
+/* A dense operand of whole steps as the kernels read it: rows of adjacent elements `*ld` apart, a copy unless they lie so,
+ * which the caller frees; NULL without memory. */
+static const char *few_rows(const entry_array *B, int64_t item, int64_t n_vecs, int64_t *ld, void **copy)
+{
+    const int64_t n = B->dimensions[0], row_step = B->strides[0] / item;
+    const int64_t column_step = B->n_dims == 2 ? B->strides[1] / item : 1;
+    *copy = NULL;
+    *ld = row_step;
+    if (n_vecs == 1 || (column_step == 1 && row_step >= n_vecs)) return B->data;
+    *ld = n_vecs;
+    *copy = malloc((size_t)(n * n_vecs * item) + 1);
+    if (*copy) asp_dense_rows((int)item, n, n_vecs, B->data, row_step, column_step, *copy, n_vecs, 1);
+    return *copy;
+}
+
 static int64_t few_product(const asp_array_types *types, PyObject *const *args)
 {
     few_matrix A;
     const int seen = few_look(types, args, ASP_FEW, &A);
     if (seen < 0) return seen;
     const int transposed = args[6] == Py_True;
-    const entry_array *B = few_array(types, args[4], 2, FEW_READ), *out = few_array(types, args[5], 2, FEW_WRITTEN);
-    if (!B || !out || B->descr != A.data->descr || out->descr != B->descr || out->n_dims != B->n_dims) return ASP_NOT_FEW;
+    const entry_array *B = few_array(types, args[4], 2, FEW_ALIGNED), *out = few_array(types, args[5], 2, FEW_WRITTEN);
+    if (!B || !out || few_code(types, types->values, 4, B->descr) != A.dtype || out->descr != B->descr ||
+        out->n_dims != B->n_dims)
+        return ASP_NOT_FEW;
     const int64_t n_vecs = B->n_dims == 2 ? B->dimensions[1] : 1;
     if (n_vecs < 1 || (A.nnz + A.n_rows + A.n_cols) > ASP_FEW / n_vecs ||
         B->dimensions[0] != (transposed ? A.n_rows : A.n_cols) ||
         out->dimensions[0] != (transposed ? A.n_cols : A.n_rows) || (out->n_dims == 2 && out->dimensions[1] != n_vecs))
         return ASP_NOT_FEW;
-    const int64_t start_ns = entry_now_ns();
+    const int64_t start_ns = entry_now_ns(), item = A.dtype == 0 ? 4 : A.dtype == 3 ? 16 : 8;
     const int flags = (int)PyLong_AsLong(args[7]);
+    int64_t ldb = n_vecs;
+    void *copy = NULL;
+    const char *from = B->data;
+    if ((B->flags & FEW_READ) != FEW_READ) {
+        if (B->strides[0] % item || (B->n_dims == 2 && B->strides[1] % item)) return ASP_NOT_FEW;
+        if (!(from = few_rows(B, item, n_vecs, &ldb, &copy))) return ASP_NOT_FEW;
+    }
     const int status = (transposed ? asp_csr_t_mm : asp_csr_mm)(
-        A.dtype, A.itype, A.n_rows, A.n_cols, A.indptr->data, A.indices->data, A.data->data, B->data, n_vecs, out->data,
+        A.dtype, A.itype, A.n_rows, A.n_cols, A.indptr->data, A.indices->data, A.data->data, from, ldb, out->data,
         n_vecs, n_vecs, 1, flags);
+    free(copy);
     return status ? ASP_NOT_FEW : entry_now_ns() - start_ns;
 }
 

@@ -7,12 +7,15 @@
  * no processor foresees. There the products of some rows are written one after another into a buffer, `chunk` lanes of
  * each row at once, whatever its length: what is too much is overwritten by the next row. Then they are added to y by one
  * long loop. Products and the order of sums are the same.
+ *
+ * Of few columns, each has four sums that take turns: an addition then need not wait for the one before it.
  */
 #include "kernels.h"
 
 enum { UNROLL_FROM = 24 }; /* nonzeros in a row; for shorter ones the plain loop is faster */
 enum { BUFFER = 1024 };    /* products; small beside the first cache */
 enum { LANE_BYTES = 16 };
+enum { NARROW = 64, NARROW_FROM = 4096 }; /* columns, and nonzeros: each addition would wait for the one before it */
 
 enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 }; /* places and rows looked at; of which one in so many may differ */
 
@@ -90,10 +93,12 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
         }                                                                                  \
         return row;                                                                        \
     }                                                                                      \
-    ASP_TILE void tag##_##itag##_buffered(const asp_args *args, int64_t begin, int64_t end, int64_t chunk) \
+    /* `y`: where products are added, `apart` elements from each other for four that follow one another. */ \
+    ASP_TILE void tag##_##itag##_buffered(const asp_args *args, R *y, int64_t apart, int64_t begin, int64_t end, int64_t chunk) \
     {                                                                                      \
         const I *indptr = args->indptr, *indices = args->indices;                          \
-        R *y = args->C, buffer[BUFFER + 64];                                               \
+        R *const y1 = y + apart, *const y2 = y1 + apart, *const y3 = y2 + apart;           \
+        R buffer[BUFFER + 64];                                                             \
         while (begin < end) {                                                              \
             const int64_t row = tag##_##itag##_multiply(args, buffer, begin, end, chunk), from = indptr[begin]; \
             const int64_t n = indptr[row] - from;                                          \
@@ -103,24 +108,45 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
                 const R a = buffer[k], b = buffer[k + 1], c = buffer[k + 2], d = buffer[k + 3]; \
                 const I ia = to[k], ib = to[k + 1], ic = to[k + 2], id = to[k + 3];        \
                 y[ia] += a;                                                                \
-                y[ib] += b;                                                                \
-                y[ic] += c;                                                                \
-                y[id] += d;                                                                \
+                y1[ib] += b;                                                               \
+                y2[ic] += c;                                                               \
+                y3[id] += d;                                                               \
             }                                                                              \
             for (; k < n; k++) y[to[k]] += buffer[k];                                      \
             if (row == begin) tag##_##itag##_rows(args, row, row + 1);                     \
             begin = asp_max(row, begin + 1);                                               \
         }                                                                                  \
     }                                                                                      \
+    static void tag##_##itag##_narrow(const asp_args *args, int64_t begin, int64_t end, int64_t chunk) \
+    {                                                                                      \
+        R sums[4 * NARROW] = {0}, *y = args->C;                                            \
+        if (is_regular_##I(args->indptr, begin, end)) {                                    \
+            const I *indptr = args->indptr, *indices = args->indices;                      \
+            const R *data = args->data, *x = args->B;                                      \
+            for (int64_t i = begin; i < end; i++) {                                        \
+                R *to = sums + (i & 3) * NARROW;                                           \
+                for (I k = indptr[i]; k < indptr[i + 1]; k++) to[indices[k]] += data[k] * x[i]; \
+            }                                                                              \
+        } else if (chunk == 4) tag##_##itag##_buffered(args, sums, NARROW, begin, end, 4); \
+        else tag##_##itag##_buffered(args, sums, NARROW, begin, end, 16);                  \
+        for (int64_t j = 0; j < args->n_cols; j++)                                         \
+            y[j] += (sums[j] + sums[j + NARROW]) + (sums[j + 2 * NARROW] + sums[j + 3 * NARROW]); \
+    }                                                                                      \
     static void tag##_##itag(const asp_args *args, int64_t begin, int64_t end)             \
     {                                                                                      \
         const I *indptr = args->indptr;                                                    \
+        R *y = args->C;                                                                    \
         const int64_t n_nonzeros = (int64_t)indptr[end] - (int64_t)indptr[begin];          \
-        switch (is_regular_##I(indptr, begin, end) ? 0 : chunk_for(end - begin, n_nonzeros)) { \
-        case 4: tag##_##itag##_buffered(args, begin, end, 4); break;                       \
-        case 8: tag##_##itag##_buffered(args, begin, end, 8); break;                       \
-        case 16: tag##_##itag##_buffered(args, begin, end, 16); break;                     \
-        case 32: tag##_##itag##_buffered(args, begin, end, 32); break;                     \
+        const int64_t chunk = chunk_for(end - begin, n_nonzeros);                          \
+        if (args->n_cols <= NARROW && n_nonzeros >= NARROW_FROM && chunk) {                \
+            tag##_##itag##_narrow(args, begin, end, chunk);                                \
+            return;                                                                        \
+        }                                                                                  \
+        switch (is_regular_##I(indptr, begin, end) ? 0 : chunk) {                          \
+        case 4: tag##_##itag##_buffered(args, y, 0, begin, end, 4); break;                 \
+        case 8: tag##_##itag##_buffered(args, y, 0, begin, end, 8); break;                 \
+        case 16: tag##_##itag##_buffered(args, y, 0, begin, end, 16); break;               \
+        case 32: tag##_##itag##_buffered(args, y, 0, begin, end, 32); break;               \
         default: tag##_##itag##_rows(args, begin, end);                                    \
         }                                                                                  \
     }

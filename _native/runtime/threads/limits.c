@@ -4,6 +4,7 @@
  * under a quota of two CPUs uses it up in a thirty-second of each period and is stopped for the rest.
  */
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,6 +90,14 @@ int asp_cgroup_cpus(const char *membership, const char *root)
     return least;
 }
 
+static _Atomic int limit; /* of asp_limit_threads; 0: none */
+
+int asp_limit_threads(int n)
+{
+    return n < 0 ? atomic_load_explicit(&limit, memory_order_relaxed)
+                 : atomic_exchange_explicit(&limit, n, memory_order_relaxed);
+}
+
 #if ASP_HAVE_THREADS
 static pthread_once_t quota_known = PTHREAD_ONCE_INIT;
 static int quota;
@@ -98,10 +107,12 @@ int asp_max_threads(void)
 {
     pthread_once(&quota_known, find_quota);
 #ifdef _OPENMP
-    const int n = omp_get_max_threads();
+    int n = omp_get_max_threads();
 #else
-    const int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    int n = (int)sysconf(_SC_NPROCESSORS_ONLN);
 #endif
+    const int most = atomic_load_explicit(&limit, memory_order_relaxed);
+    if (most && most < n) n = most;
     return n < 1 ? 1 : quota && quota < n ? quota : n;
 }
 

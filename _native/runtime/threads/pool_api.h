@@ -12,6 +12,9 @@ void *asp_parallel_address(void);
 /* Most threads this process should use: OpenMP's answer (OMP_NUM_THREADS, threadpoolctl, affinity) or the number of
  * CPUs, and no more than its control group's quota of CPU time is worth. */
 int asp_max_threads(void);
+/* Set the most threads that asp_max_threads answers in this process, and return the limit before; 0: no limit.
+ * With n < 0: only return it. */
+int asp_limit_threads(int n);
 /* Forget the workers: they do not survive fork(). Called by pthread_atfork as well. */
 void asp_after_fork(void);
 /* Nanoseconds for which small jobs still stay on one thread, because of a stall; 0: they do not. */

@@ -8,10 +8,11 @@ from typing import Final
 import numpy as np
 
 from autosparse._native import runtime_api
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.kernel import Inputs, Program, Run, arrays_of
 from autosparse.asymptotic.lower.levels import levels, numbered
 from autosparse.asymptotic.lower.ordered_entries import Levels
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse
+from autosparse.asymptotic.operands import Dense, Operand, Sparse
 
 MOST_ENTRIES: Final = 1 << 19
 """Entries of all matrices up to which copies of patterns in other orders are kept; a tensor keeps its own."""

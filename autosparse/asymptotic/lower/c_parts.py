@@ -8,7 +8,7 @@ RUN: Final = r"""
 typedef void (*asp_task)(void *context, int64_t begin, int64_t end);
 typedef int (*asp_pool)(asp_task task, void *context, int64_t n, int64_t least, int64_t most, int threads, double ns);
 typedef struct {
-  void **args; const int64_t *extents, *edges; asp_out *outs; V *result; int64_t stride; int failed;
+  void **args; const int64_t *extents, *edges; asp_out *outs; W *result; int64_t stride; int failed;
   X *crd[N_MODES]; V *val; int64_t *counts;
 } asp_job;
 
@@ -22,7 +22,7 @@ static void asp_some(void *context, int64_t begin, int64_t end)
 
 /* The outer loop in n_parts ranges between `edges`. Each writes to an output of its own, and to `result`, of which it
  * has a part of its own where `stride` says so. 1: no memory. */
-int asp_einsum(void **args, const int64_t *extents, const int64_t *edges, int64_t n_parts, asp_out *outs, V *result,
+int asp_einsum(void **args, const int64_t *extents, const int64_t *edges, int64_t n_parts, asp_out *outs, W *result,
                int64_t stride, asp_pool pool, int threads, double serial_ns)
 {
   asp_job job = {.args = args, .extents = extents, .edges = edges, .outs = outs, .result = result, .stride = stride};
@@ -42,7 +42,7 @@ static void asp_copy(void *context, int64_t begin, int64_t end)
       if (m == 0 && job->counts) for (int64_t e = 0; e < out->n; e++) job->counts[out->crd[0][e] + 1]++;
       else if (out->n) memcpy(job->crd[m] + at, out->crd[m], out->n * sizeof(X));
     }
-    if (out->n) memcpy(job->val + at, out->val, out->n * sizeof(V));
+    for (int64_t e = 0; e < out->n; e++) job->val[at + e] = (V)out->val[e];
     asp_free(job->outs + n);
   }
 }

@@ -11,9 +11,9 @@ HELPERS: Final = r"""
 #include <string.h>
 #undef I
 TYPES
-typedef struct { X *crd[N_MODES]; V *val; int64_t n, capacity; } asp_out;
+typedef struct { X *crd[N_MODES]; W *val; int64_t n, capacity; } asp_out;
 typedef struct { /* touched: stamp == turn; `bits` are zero but while `space_sort` runs */
-  V *value; uint32_t *stamp, turn; X *list; int64_t n, extent; uint64_t *bits;
+  W *value; uint32_t *stamp, turn; X *list; int64_t n, extent; uint64_t *bits;
 } asp_space;
 
 /* Memory of outputs: the runtime's, in pages that earlier ones gave back, once `asp_memory` has said so. */
@@ -28,7 +28,7 @@ void asp_free(asp_out *out)
 {
   for (int m = 0; m < N_MODES; m++)
     if (out->crd[m]) asp_give(out->crd[m], out->capacity * sizeof(X)), out->crd[m] = 0;
-  if (out->val) asp_give(out->val, out->capacity * sizeof(V)), out->val = 0;
+  if (out->val) asp_give(out->val, out->capacity * sizeof(W)), out->val = 0;
 }
 
 /* `used` bytes of a block in a larger one; NULL, and the block as it was, where there is no memory. */
@@ -48,7 +48,7 @@ static int grow(asp_out *out, int64_t n)
     if (!crd) return 1;
     out->crd[m] = crd;
   }
-  V *val = moved(out->val, out->n * sizeof(V), capacity * sizeof(V));
+  W *val = moved(out->val, out->n * sizeof(W), capacity * sizeof(W));
   if (!val) return 1;
   out->val = val;
   out->capacity = capacity;
@@ -56,7 +56,7 @@ static int grow(asp_out *out, int64_t n)
 }
 
 /* An entry; added to the last one where that has the same coordinates. */
-static inline int push(asp_out *out, const X *at, V value)
+static inline int push(asp_out *out, const X *at, W value)
 {
   const int64_t n = out->n;
   if (n) {
@@ -75,7 +75,7 @@ static int space_new(asp_space *w, int64_t extent)
 {
   w->n = 0;
   w->extent = extent;
-  w->value = malloc((extent + 1) * sizeof(V));
+  w->value = malloc((extent + 1) * sizeof(W));
   w->list = malloc((extent + 1) * sizeof(X));
   w->stamp = calloc(extent + 1, sizeof *w->stamp);
   w->bits = calloc(extent / 64 + 1, sizeof *w->bits);
@@ -87,12 +87,12 @@ static void space_free(asp_space *w) { free(w->value), free(w->list), free(w->st
 
 static inline int space_has(const asp_space *w, X i) { return w->stamp[i] == w->turn; }
 
-static inline void space_add(asp_space *w, X i, V value)
+static inline void space_add(asp_space *w, X i, W value)
 {
   const int is_new = w->stamp[i] != w->turn; /* no branch: it would be mispredicted every other time */
   w->list[w->n] = i;
   w->n += is_new;
-  w->value[i] = (is_new ? (V)0 : w->value[i]) + value;
+  w->value[i] = (is_new ? (W)0 : w->value[i]) + value;
   w->stamp[i] = w->turn;
 }
 
@@ -180,9 +180,9 @@ TABLE: Final = r"""
  * loops around the read) through slots, one per place where there are few, else hashed. */
 enum { MOST_DENSE_SLOTS = 1 << 20 };
 typedef struct {
-  int64_t *key, *place; V *value; int64_t n, capacity;
+  int64_t *key, *place; W *value; int64_t n, capacity;
   int32_t *slot; int64_t n_slots; int is_dense;
-  X *pos[MOST_RANK], *crd[MOST_RANK]; V *val; int64_t *sorted, *spare; int64_t room;
+  X *pos[MOST_RANK], *crd[MOST_RANK]; W *val; int64_t *sorted, *spare; int64_t room;
 } asp_table;
 
 static int table_new(asp_table *w, int64_t total)
@@ -224,7 +224,7 @@ static int table_grow(asp_table *w)
   if (key) w->key = key;
   int64_t *place = realloc(w->place, capacity * sizeof *place);
   if (place) w->place = place;
-  V *value = realloc(w->value, capacity * sizeof *value);
+  W *value = realloc(w->value, capacity * sizeof *value);
   if (value) w->value = value;
   if (!key || !place || !value || capacity > INT32_MAX) return 1;
   w->capacity = capacity;
@@ -240,7 +240,7 @@ static int table_grow(asp_table *w)
   return 0;
 }
 
-static inline int table_add(asp_table *w, int64_t key, V value)
+static inline int table_add(asp_table *w, int64_t key, W value)
 {
   int64_t at = table_slot(w, key);
   if (w->slot[at]) { w->value[w->slot[at] - 1] += value; return 0; }
@@ -283,7 +283,7 @@ static int table_room(asp_table *w, int rank)
     failed |= !w->pos[m] || !w->crd[m];
   }
   free(w->val), free(w->sorted), free(w->spare);
-  w->val = malloc(room * sizeof(V)), w->sorted = malloc(room * 8), w->spare = malloc(room * 8);
+  w->val = malloc(room * sizeof(W)), w->sorted = malloc(room * 8), w->spare = malloc(room * 8);
   failed |= !w->val || !w->sorted || !w->spare;
   if (!failed) w->room = room;
   return failed;

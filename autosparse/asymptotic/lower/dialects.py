@@ -30,7 +30,7 @@ class Dialect:
 
 
 class CText(Dialect):
-    """C: `X` is the type of coordinates, `V` of values."""
+    """C: `X` is the type of coordinates, `V` of values, `W` of sums."""
 
     has_marks = True
 
@@ -113,7 +113,7 @@ class CText(Dialect):
 
     def zero(self) -> str:
         """The value 0."""
-        return "(V)0"
+        return "(W)0"
 
     def wide(self, expression: str) -> str:
         """An index in 64 bits."""

@@ -22,6 +22,9 @@ C_TYPES: Final = {
     "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
 }  # fmt: skip
 """Value types that kernels compute in."""
+SUMS: Final = {"float32": "float64", "complex64": "complex128"}
+"""Type in which sums of a value type are kept where it is another one: one after the other in single precision, ten
+million terms may lose every digit but two."""
 
 
 def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
@@ -32,12 +35,13 @@ def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
     tables = [name for name in plan.spaces if plan.workspace_kind(name) == "table"]
     most = max([1, *(len(plan.spaces[name].indices) for name in tables)])
     head = f"/* {plan.program} */\n#define N_MODES {max(1, len(plan.output.indices))}\n#define MOST_RANK {most}\n"
-    types = f"typedef {C_TYPES[dtype]} V;\ntypedef int{index_bits}_t X;\n"
+    types = f"typedef {C_TYPES[dtype]} V;\ntypedef {C_TYPES[SUMS.get(dtype, dtype)]} W; /* of sums */\n"
+    types += f"typedef int{index_bits}_t X;\n"
     parts = [head, HELPERS.replace("TYPES", types), TABLE if tables else "", MARKS if emitter.marked else ""]
     parts.append(FLUSH if plan.output_kind == "row" else "")
     declared = "".join(f"  asp_{kind} {name} = {{0}};\n" for kind, name in emitter.objects)
     freed = "".join(f"  {kind}_free(&{name});\n" for kind, name in emitter.objects)
-    entry = "static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, V *result)\n{\n"
+    entry = "static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)\n{\n"
     entry += f"  int failed = 0;\n{declared}"
     end = f"\nend: (void)out, (void)result, (void)lo, (void)hi;\n{freed}  return failed;\n}}\n"
     return "".join([*parts, entry, loops, end, RUN])

@@ -15,12 +15,14 @@ import numpy as np
 from autosparse import config, forking
 from autosparse._native import runtime_api
 from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
+from autosparse._native.kernels import dumping
 from autosparse._native.memory import empty_output
-from autosparse.asymptotic.lower.emit import emit
+from autosparse.asymptotic.kinds import AnyArray
+from autosparse.asymptotic.lower.emit import SUMS, emit
 from autosparse.asymptotic.lower.levels import levels, pointers, transposed
 from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -73,13 +75,14 @@ def execute(
 
 def load(source: str) -> Any:
     """The library of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
-    compiler = Compiler.find(config.get_options().compiler)
-    isa = Target.host().isa
+    options = config.get_options()
+    compiler = Compiler.find(options.compiler)
+    isa = Target.host().held_to(options.isa).isa
     facts = [EINSUM.name, source, compiler.identity, " ".join((*FLAGS, *ISA_FLAGS[isa]))]
     key = hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
     library = _loaded.get(key)
     if library is None:
-        dump(key, source)
+        dumping.write({f"{key}.c": source}, key)
         folder = open_store().artefact(key, _fill(source, compiler, isa))
         try:
             library = ctypes.CDLL(str(folder / "kernel.so"))
@@ -90,17 +93,6 @@ def load(source: str) -> Any:
         with _mutex:
             library = _loaded.setdefault(key, library)
     return library
-
-
-def dump(key: str, source: str) -> None:
-    """Write the source into the setting `dump_dir`, if there is one."""
-    folder = config.get_options().dump_dir
-    if folder is not None:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            (folder / f"{key}.c").write_text(source, encoding="utf-8")
-        except OSError as err:
-            raise BuildError(f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {err}", key=key) from err
 
 
 def _fill(source: str, compiler: Compiler, isa: str) -> Callable[[Path], None]:
@@ -230,11 +222,13 @@ class Run:
     def _run_dense(self, addresses: list[int], outs: Any) -> AnyArray:
         plan = self._program.plan
         is_shared = self._n_parts == 1 or getattr(plan.program, "indices")[0] in plan.output.indices  # noqa: B009
-        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), self._program.value)
+        value = self._program.value
+        sums = np.dtype(SUMS.get(value.name, value.name))
+        results = np.zeros((1 if is_shared else self._n_parts, *self._shape), sums)
         self._call(addresses, outs, results, 0 if is_shared else results[0].size)
         for other in results[1:]:
             results[0] += other
-        whole: AnyArray = results[0]
+        whole: AnyArray = results[0].astype(value, copy=False)
         return whole
 
     def _collected(self, outs: Any) -> Sparse:
@@ -244,7 +238,7 @@ class Run:
         indices = "".join(plan.output.indices)
         is_sorted = plan.output_kind != "entries" and plan.output_order == indices
         values = empty_output((n,), self._program.value)
-        has_rows = is_sorted and n_modes == 2
+        has_rows = is_sorted and n_modes == 2 and self._shape[0] <= MOST_EMPTY_ROWS * n + FEW_ROWS
         counts = np.zeros(self._shape[0] + 1, np.int64) if has_rows else None
         coords = empty_output((n_modes - has_rows, n), index)
         rows = [0] * has_rows + [runtime_api.address_of(row) for row in coords]
@@ -256,8 +250,9 @@ class Run:
         if counts is not None:
             pattern = np.cumsum(counts, dtype=index if n < 2**31 else np.int64)
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, coords[0]))
-        if plan.output_kind != "entries" and n_modes == 2 and not is_sorted and max(n, *self._shape) < 2**31:
-            n_rows, n_cols = self._shape
+        n_rows, n_cols = self._shape if n_modes == 2 else (0, 0)
+        is_by_columns = plan.output_kind != "entries" and n_modes == 2 and not is_sorted
+        if is_by_columns and n < 2**31 and max(n_rows, n_cols) <= min(2**31, MOST_EMPTY_ROWS * n + FEW_ROWS):
             by_column = (pointers(coords[1], n_cols).astype(index), coords[0], values)
             pattern, minor, values = transposed(by_column, (n_cols, n_rows))
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, minor))

@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sps
 
 from autosparse._native import runtime_api
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import Levels, keys
-from autosparse.asymptotic.operands import AnyArray, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
@@ -30,13 +31,20 @@ def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: b
         made = lambda: _built(*_ordered(numbered(operand), order), is_dense=is_dense, dtype=dtype)  # noqa: E731
         found = operand.stored[key] = operand.tensor.tree(by_modes, made, operand.dtype, keep=keep)
     if found is None:
-        if len(order) == 2 and operand.sorted_by in (order, order[::-1]) and max(operand.shape) < 2**31:
+        if len(order) == 2 and operand.sorted_by in (order, order[::-1]) and _has_room(operand, order):
             found = _of_matrix(operand, order, is_dense=is_dense, dtype=dtype)
         else:
             found = _built(*_ordered(operand, order), is_dense=is_dense, dtype=dtype)
         operand.stored[key] = operand.shared[by_modes] = found
     assert isinstance(found, Levels)
     return found
+
+
+def _has_room(operand: Sparse, order: str) -> bool:
+    """Return whether arrays as long as the matrix has rows, or columns, take no more than its entries do."""
+    if operand.rows is not None and operand.sorted_by == order:
+        return max(operand.shape) < 2**31
+    return max(operand.shape) <= min(2**31 - 1, MOST_EMPTY_ROWS * operand.nnz + FEW_ROWS)
 
 
 def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:

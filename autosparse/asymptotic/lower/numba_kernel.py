@@ -10,11 +10,12 @@ from typing import Any, Final
 
 import numpy as np
 
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower import python_helpers
-from autosparse.asymptotic.lower.emit import emit_python
+from autosparse.asymptotic.lower.emit import SUMS, emit_python
 from autosparse.asymptotic.lower.levels import levels
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import Dense, Operand, Sparse, distinct
 
 HELPERS: Final = (
     "out_new", "push", "flush", "space_new", "space_has", "space_add", "space_clear", "space_sort", "table_new",
@@ -35,17 +36,18 @@ def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is
     arguments = _arguments(plan, operands)
     shape = tuple(extents[index] for index in plan.output.indices)
     is_dense = plan.output_kind == "dense"
-    result = np.zeros(int(np.prod(shape)) if is_dense else 1, dtype)
-    zero = np.zeros(1, dtype)
+    sums = np.dtype(SUMS.get(dtype.name, dtype.name))
+    result = np.zeros(int(np.prod(shape)) if is_dense else 1, sums)
+    zero = np.zeros(1, sums)
     names, part = _part(emit_python(plan), is_compiled=is_compiled)
     outer = getattr(plan.program, "indices", ("",))[0]
     sizes = tuple(extents[index] for index in plan.indices)
     out = names["out_new"](max(1, len(shape)), zero)
     out = part(arguments, sizes, 0, extents.get(outer, 0), out, result, zero)
     if is_dense:
-        return result.reshape(shape)
+        return result.reshape(shape).astype(dtype, copy=False)
     n = int(out.n[0])
-    return distinct("".join(plan.output.indices), out.crd[:, :n], out.val[:n], shape)
+    return distinct("".join(plan.output.indices), out.crd[:, :n], out.val[:n].astype(dtype, copy=False), shape)
 
 
 def _arguments(plan: Plan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Loop, Statement
+from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where, reads
 from autosparse.asymptotic.cost.model import Steps, concordances
 from autosparse.asymptotic.programs.nests import workspaces
 from autosparse.asymptotic.programs.protocols import with_protocols
@@ -87,10 +87,19 @@ class Plan:
         return len(orders) == len({tensor for tensor, _ in orders})
 
     def fits(self, extents: Mapping[str, int]) -> bool:
-        """Whether entries of every workspace can be numbered, and every tensor is read in one order."""
-        return self.reads_in_one_order and all(
-            math.prod(extents[index] for index in access.indices) < MOST_KEYS for access in self.spaces.values()
+        """Whether entries of every workspace can be numbered, tensors are read in one order, loops are not too long."""
+        return (
+            self.reads_in_one_order
+            and not self.are_large & self.unled
+            and all(
+                math.prod(extents[index] for index in access.indices) < MOST_KEYS for access in self.spaces.values()
+            )
         )
+
+    @cached_property
+    def unled(self) -> frozenset[str]:
+        """Indices that some loop runs over from end to end: it steps through the entries of no tensor."""
+        return frozenset(_unled(self.program, self.steps))
 
     @cached_property
     def n_prefix(self) -> int:
@@ -115,6 +124,21 @@ class Plan:
         kind = {0: "append", 1: "row"}.get(n_inserted, "entries")
         is_buffered = self.n_prefix and self.output_order[-1] not in self.are_large
         return "entries" if kind == "row" and not is_buffered else kind
+
+
+def _unled(node: Statement, steps: Steps) -> set[str]:
+    if isinstance(node, Assign):
+        return set()
+    if isinstance(node, Where):
+        return _unled(node.consumer, steps) | _unled(node.producer, steps)
+    bare = {Access(access.tensor, access.indices) for access in reads(node.body)}
+    stepped = {
+        index
+        for access in bare & steps.keys()
+        for index, protocol in zip(access.indices, steps[access], strict=True)
+        if protocol == "s"
+    }
+    return set(node.indices) - stepped | _unled(node.body, steps)
 
 
 def _loops_of_result(statement: Statement) -> list[str]:

@@ -90,7 +90,7 @@ class Emitter:
         """A workspace as a where begins."""
         kind = self.plan.workspace_kind(name)
         if kind == "scalar":
-            self.text.let(name, self.text.zero(), "V", is_variable=True)
+            self.text.let(name, self.text.zero(), "W", is_variable=True)
             self.text.let(f"{name}_any", "0", "int", is_variable=True)
         else:
             self.text.call(f"{kind}_clear", name)
@@ -103,7 +103,7 @@ class Emitter:
             for level in range(len(sizes)):
                 self._array(f"{name}_pos{level}", f"{name}.pos[{level}]")
                 self._array(f"{name}_crd{level}", f"{name}.crd[{level}]")
-            self._array(f"{name}_val", f"{name}.val", "V")
+            self._array(f"{name}_val", f"{name}.val", "W")
 
     def _loop(self, index: str, body: Statement, bound: tuple[str, ...]) -> None:
         trees, spaces, tables = self._read_at(index, body)
@@ -112,7 +112,7 @@ class Emitter:
         is_summed = isinstance(body, Assign) and index not in body.lhs.indices
         if is_summed:
             self.text.block()
-            self.text.let("acc", self.text.zero(), "V", is_variable=True)
+            self.text.let("acc", self.text.zero(), "W", is_variable=True)
             self.text.let("hit", "0", "int", is_variable=True)
             self._accumulated = "acc"
         if not located and not spaces and not tables and self._can_mark(index, steppers, body, bound):

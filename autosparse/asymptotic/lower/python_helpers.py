@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from autosparse.asymptotic.operands import AnyArray
+from autosparse.asymptotic.kinds import AnyArray
 
 MOST_DENSE_SLOTS = 1 << 20
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from autosparse.arrays import construct
-from autosparse.asymptotic.operands import AnyArray
+from autosparse.asymptotic.kinds import AnyArray
 
 LOOP: Final = 4.0
 """Price of an innermost loop, in multiplications: many short rows cost more than few long ones."""

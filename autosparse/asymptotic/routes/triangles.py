@@ -11,8 +11,9 @@ import numpy as np
 
 from autosparse import forking
 from autosparse._native import runtime_api
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.levels import transposed
-from autosparse.asymptotic.operands import AnyArray, Operand, Sparse
+from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
 
 MOST: Final = 16

@@ -10,7 +10,7 @@ one only where it has entries, which is that einsum with one more factor, the pa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -18,11 +18,13 @@ import torch
 
 from autosparse.arrays.sparse_tensor import tensor
 from autosparse.asymptotic.contraction import compute
+from autosparse.asymptotic.kinds import AnyArray, check_coordinates, sound
 from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import AnyArray, Sparse, distinct, without_room
+from autosparse.asymptotic.operands import Sparse, distinct
 from autosparse.asymptotic.results import dense
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import InputTypeError
+from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
 from autosparse.torch.autograd.derivatives import Last, is_followed
 
@@ -52,7 +54,7 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     An index that an operand repeats takes its diagonal first, by functions that torch differentiates.
     """
     found = [_diagonal(letters, *_split(one)) for letters, one in zip(subscripts.inputs, operands, strict=True)]
-    subscripts = replace(subscripts, inputs=tuple(letters for letters, _, _ in found))
+    subscripts = subscripts._replace(inputs=tuple(letters for letters, _, _ in found))
     pairs = [(places, held) for _, places, held in found]
     result: torch.Tensor = Einsum.apply(subscripts, tuple(places for places, _ in pairs), *(held for _, held in pairs))
     return result
@@ -62,12 +64,13 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
     """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
-            coo = without_room(operand).tocoo()
+            coo = sound(operand).tocoo()
             coo.sum_duplicates()
             coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
             return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
-            return Places(np.asarray(operand.coords, np.int64), tuple(operand.shape)), torch.from_numpy(operand.values)
+            coords = np.asarray(operand.coords, np.int64)
+            return Places(coords, tuple(operand.shape)), torch.from_numpy(np.ascontiguousarray(operand.values))
         return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
@@ -76,8 +79,35 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
         )
     if operand.layout == torch.strided:
         return None, operand
+    _check(operand.detach())
     coo = operand.to_sparse_coo().coalesce()
     return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+
+
+def _check(operand: torch.Tensor) -> None:
+    """StructureError unless every stored coordinate lies within the shape: torch's conversions follow them unread."""
+    shape = tuple(operand.shape)
+    if operand.layout == torch.sparse_coo:
+        indices, values = operand._indices(), operand._values()
+        stored = np.empty(values.shape[0]) if values.dim() else values.numpy()
+        check_coordinates(tuple(indices.numpy()), stored, shape[: operand.sparse_dim()])
+        return
+    is_by_rows = operand.layout in (torch.sparse_csr, torch.sparse_bsr)
+    starts, minor = (
+        (operand.crow_indices(), operand.col_indices())
+        if is_by_rows
+        else (operand.ccol_indices(), operand.row_indices())
+    )
+    values = operand.values()
+    if starts.dim() != 1 or len(shape) != 2:
+        raise InputTypeError.refused(
+            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", cure="to_sparse_coo()"
+        )
+    is_of_blocks = operand.layout in (torch.sparse_bsr, torch.sparse_bsc)
+    r, c = tuple(values.shape[1:3]) if is_of_blocks else (1, 1)
+    n_rows, n_cols = shape[0] // r, shape[1] // c
+    extents = (n_rows, n_cols) if is_by_rows else (n_cols, n_rows)
+    check_bounds(starts.numpy(), minor.numpy(), np.empty(values.shape[0], bool), extents, checked=False)
 
 
 def _diagonal(

@@ -8,8 +8,9 @@ from typing import Final
 
 from autosparse import cache
 from autosparse._native.kernels import identity
-from autosparse.config import Effort
-from autosparse.core.composite import Composite
+from autosparse.config import Effort, Options
+from autosparse.core.composite import Composite, Schedule
+from autosparse.core.formats import STORED_VALUES
 from autosparse.core.plan import Plan
 from autosparse.core.problem import Problem, columns_bucket
 from autosparse.core.schedule import SuperSchedule
@@ -55,17 +56,17 @@ def recall(lab: KernelLab) -> Plan | None:
     except RecordError as err:
         reason: str | None = str(err)
     else:
-        reason = reason_foreign(lab.problem, found)
+        reason = reason_foreign(lab.problem, found.schedule)
         if reason is None:
-            return found
+            is_foreign = reason_foreign(lab.problem, found.in_place) is not None
+            return dataclasses.replace(found, in_place=None, in_place_s=None) if is_foreign else found
     event("fallback", f"a remembered plan is not used: {reason}")
     forget(lab)
     return None
 
 
-def reason_foreign(problem: Problem, plan: Plan) -> str | None:
-    """Why `plan` is none for `problem`, whatever its record's key says; None when it is. What needs no backend."""
-    schedule = plan.schedule
+def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
+    """Why a plan's schedule is none for `problem`, whatever the record's key says; None when it is. No backend."""
     if schedule is None:
         return None
     if schedule.operation != problem.operation:
@@ -77,6 +78,23 @@ def reason_foreign(problem: Problem, plan: Plan) -> str | None:
         reasons = (_foreign_columns(problem, part, part.dense_split("j")) for part in schedule.schedules)
         return next((reason for reason in reasons if reason is not None), None)
     return _foreign_columns(problem, schedule, tile)
+
+
+def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) -> bool:
+    """Whether a plan that was found under other options may serve where `options` are in force.
+
+    With another number of threads or instruction set the default kernel is another one: there the plan has won nothing.
+    """
+    if options.effort is Effort.OFF or options.deterministic:
+        return False
+    if (options.threads, options.isa) != (found_under.threads, found_under.isa):
+        return False
+    parts = schedule.schedules if isinstance(schedule, Composite) else (schedule,)
+    if options.hybrid is False and isinstance(schedule, Composite):
+        return False
+    if any(one.format.values in STORED_VALUES and one.format.values != options.storage for one in parts):
+        return False
+    return options.compiler == found_under.compiler or all(one.is_precompiled for one in parts)
 
 
 def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> str | None:
@@ -107,12 +125,18 @@ def forget(lab: KernelLab) -> None:
     lab.store.remove("plan", key_of(lab).stable_hash())
 
 
-def remember(lab: KernelLab, plan: Plan) -> None:
-    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced."""
+def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
+    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced.
+
+    It is written soon by another thread, or `at_once`: at exit there are no threads.
+    """
     old = recall(lab)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
         key = key_of(lab)
-        lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+        if at_once:
+            lab.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
+        else:
+            lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
 def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
@@ -125,7 +149,7 @@ def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tun
     if raced and has_met_known and not lab.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
-        remember(lab, found)
+        remember(lab, found, at_once=True)
         return found
     return None
 

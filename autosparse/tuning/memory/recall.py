@@ -33,6 +33,7 @@ from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.trials.handling import Handling, handling_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
         event("fallback", f"a remembered plan is not used: {type(err).__name__}: {err}")
         return
     if trial is not None:
-        state.serving = trial
+        state.serving = state.recalled = trial
         event("plan", "remembered", schedule=trial.schedule.to_json() if trial.schedule else "default")
 
 
@@ -141,9 +142,12 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
     trial.kernel = _kernel(bench, folder, schedule, note, found.record["key"])
     if trial.kernel is None:
         return None
-    trial.gain_s = max(0.0, note.default_s - note.measured_s) if note.measured_s else 0.0
     trial.pack()  # compares its result with the default kernel's
-    return trial if trial.ready else None
+    if not trial.ready:
+        return None
+    if not trial.reads_live:
+        Service.of(trial, None, state, operand, note.default_s - note.measured_s if note.measured_s else None)
+    return trial
 
 
 def _is_same_problem(problem: Problem, key: object) -> bool:

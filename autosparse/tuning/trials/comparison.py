@@ -85,7 +85,7 @@ INCOMPARABLE: Final = (UNKNOWABLE, UNKNOWABLE_NOW)
 
 
 def _poisoned(like: AnyArray) -> AnyArray:
-    array = memory.empty_output(like.shape, like.dtype)
+    array = memory.empty_scratch(like.shape, like.dtype)
     array.fill(np.nan)
     return array
 

@@ -125,4 +125,4 @@ def _period(dtype: str, seed: int) -> AnyArray:
 
 def result(problem: Problem, *shape: int) -> AnyArray:
     """Room for a result, not yet written."""
-    return memory.empty_output(shape, np.dtype(problem.dtype))
+    return memory.empty_scratch(shape, np.dtype(problem.dtype))

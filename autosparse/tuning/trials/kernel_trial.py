@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
@@ -31,10 +30,7 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.history import Experience
     from autosparse.tuning.trials.handling import Handling
-
-DEFAULT_PATIENCE: Final = 4
-"""`KernelTrial.patience` of a kernel whose gain was never measured."""
-MAX_PATIENCE: Final = 1000
+    from autosparse.tuning.trials.service import Service
 
 
 class Workbench(Protocol):
@@ -87,13 +83,12 @@ class KernelTrial:
     packed_bytes: int = 0
     build_s: float = 0.0
     pack_s: float = 0.0
-    gain_s: float = 0.0  # what one product with this kernel saves, once measured
     kernel: Kernel | None = None
     packed_copy: PackedCopy | None = None
     _bound: Bound | None = None
+    service: Service | None = None  # of the plan that it serves for; None: it is a candidate
+    looked_ns: int = 0  # of its last product: spent on looks and repacking
     _bound_to: tuple[Any, ...] | None = None  # live operands: addresses of the arrays that _bound reads
-    _n_stale: int = 0
-    _stale_version: int = -1
 
     # -- getting there
 
@@ -102,13 +97,10 @@ class KernelTrial:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
         return self.schedule is None or self.lab.handling.reads_live(self.lab.problem, self.schedule.format)
 
-    @property
-    def patience(self) -> int:
-        """Products with the same new values after which refreshing the packed copy pays (rent, then buy)."""
-        if self.gain_s <= 0.0:
-            return DEFAULT_PATIENCE
-        refresh_s = self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
-        return max(1, math.ceil(min(MAX_PATIENCE, refresh_s / self.gain_s)))
+    def _late_repack_s(self, packed_copy: PackedCopy) -> float:
+        """Seconds of repacking new values, lately; before the first time its price."""
+        late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
+        return late_ns * 1e-9 or self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
@@ -322,19 +314,32 @@ class KernelTrial:
                 if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
                     return False
                 return call.by(self._bound or bound, self.lab.n_threads())
-            operand.refresh()
-            if operand.structure_version != self.lab.structure_version or not self._is_current(operand, packed_copy):
-                return False
-            packed_copy.enter()
-            try:
-                return call.by(bound, self.lab.n_threads())
-            finally:
-                packed_copy.leave()
+            start_ns = time.perf_counter_ns()
+            self.looked_ns = 0
+            is_current = self._is_current(operand, packed_copy)
+            self.looked_ns = time.perf_counter_ns() - start_ns
+            if self.service is not None:
+                self.service.choice.spent_s += self.looked_ns * 1e-9
+            return is_current and self._run_packed(bound, packed_copy, call)
         except StructureError:
             raise
         except TUNING_FAILURES as err:
             self._break(err)
             return False
+
+    def run_as_packed(self, call: Call) -> bool:
+        """The same for a product that is only timed: the packed values may be old ones, and nobody looks."""
+        bound, packed_copy = self._bound, self.packed_copy
+        if bound is None or packed_copy is None or not call.suits_generated:
+            return False
+        return self._run_packed(bound, packed_copy, call)
+
+    def _run_packed(self, bound: Bound, packed_copy: PackedCopy, call: Call) -> bool:
+        packed_copy.enter()
+        try:
+            return call.by(bound, self.lab.n_threads())
+        finally:
+            packed_copy.leave()
 
     def _break(self, err: BaseException) -> None:
         self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
@@ -343,9 +348,20 @@ class KernelTrial:
         warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
 
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
-        """Whether the packed copy has the values as they are now, or has just taken them."""
+        """Look whether the packed copy has the values as they are now; whether it has, or has just taken them.
+
+        Where looks and repackings cost more than the kernel saves, the service says so, and another kernel computes.
+        """
+        n_looks = operand.n_looks if isinstance(operand, Operand) else 0
+        operand.refresh()
+        if operand.structure_version != self.lab.structure_version:
+            return False
         is_stale = self.lab.handling.keeps_values and operand.values_version != packed_copy.values_version
-        return not is_stale or self._catch_up(operand, packed_copy)
+        if isinstance(operand, Operand) and self.service is not None and (is_stale or operand.n_looks != n_looks):
+            repack_s = self._late_repack_s(packed_copy) if is_stale else None
+            if not self.service.looked(operand, repack_s=repack_s):
+                return False
+        return not is_stale or self._repack(operand, packed_copy)
 
     def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
@@ -363,16 +379,8 @@ class KernelTrial:
         self._bound, self._bound_to = self.kernel.bind(packed), _places(rows)
         return True
 
-    def _catch_up(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
-        """Whether the packed values are current now. Values that keep changing are not worth refreshing: rent first.
-
-        The default kernel reads them live; after `patience` products with the same new values, refreshing pays.
-        """
-        if operand.values_version != self._stale_version:
-            self._stale_version, self._n_stale = operand.values_version, 0
-        self._n_stale += 1
-        if self._n_stale < self.patience:
-            return False
+    def _repack(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
+        """Write the new values to the packed copy; whether it has them now."""
         start_s = time.perf_counter()
         try:
             is_current = packed_copy.refresh(operand.data, operand.values_version)

@@ -28,7 +28,7 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory.history import Experience, experience_of
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.handling import LINE_BYTES, Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -71,6 +71,7 @@ class KernelLab:
     failures: list[str] = field(default_factory=list)
     plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
     patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
+    ends_at: float = math.inf  # by time.monotonic(): when the budget that the user gave is over
     is_stale: bool = False  # the matrix has another structure than the problem by now, or values of more kinds
     _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
@@ -89,6 +90,14 @@ class KernelLab:
     def limit_bytes(self) -> int:
         """Most bytes of packed copies of this operand."""
         return int(self.options.extra_memory * self.problem.operand_bytes)  # the option is finite
+
+    def keep_private(self, options: Options) -> None:
+        """Keep what is found from now on for this process, as `options` say: never on disk."""
+        store = cache.open_store(options)
+        if store is not self.store:
+            prices, self.store, self.options = self.experience.prices, store, self.options._replace(cache=False)
+            self.experience = experience_of(store, self.problem.target)
+            self.experience.prices = prices
 
     def n_threads(self) -> int:
         """Threads a kernel may use now."""
@@ -128,7 +137,9 @@ class KernelLab:
         compiler = self.options.compiler
         are_new = [not _native.is_built(spec, store=self.store, compiler=compiler) for spec in specs]
         start_s = time.perf_counter()
-        kernels = _native.build_many(specs, store=self.store, compiler=compiler, limit_s=self.compile_limit_s())
+        kernels = _native.build_many(
+            specs, store=self.store, compiler=compiler, limit_s=self.compile_limit_s(), ends_at=self._compilers_end()
+        )
         seconds = (time.perf_counter() - start_s) / max(1, sum(are_new) or len(specs))
         for trial, kernel, is_new in zip(wanted, kernels, are_new, strict=True):
             if isinstance(kernel, BuildError):
@@ -145,6 +156,10 @@ class KernelLab:
     def compile_limit_s(self) -> float:
         """Most seconds that one compilation may take."""
         return max(self.patience_s, LEAST_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
+
+    def _compilers_end(self) -> float:
+        """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""
+        return max(self.ends_at, time.monotonic() + 2.0 * self.experience.prices.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
         assert trial.schedule is not None
@@ -234,7 +249,7 @@ class KernelLab:
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., None] | None:
         """How `trial` computes a call as products do, into its result or into another; None when it does not."""
-        if trial.schedule is not None and not trial.run(operand, self._calls[0]):
+        if trial.schedule is not None and not self._computes(trial, operand, self._calls[0]):
             return None
         through, past = self._through_python(trial, operand), self._past_python(trial, operand)
 
@@ -252,7 +267,12 @@ class KernelLab:
         if trial.schedule is None:
             return lambda call: call.by_default(self.n_threads(), self.flags)
         # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
-        return lambda call: trial.run(operand, copy.copy(call))
+        return lambda call: self._computes(trial, operand, copy.copy(call))
+
+    @staticmethod
+    def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
+        """Whether the kernel alone has computed `call`: what looks cost is known of the matrix, and counted there."""
+        return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _past_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
         """(B, result) -> whether it was computed past Python, as products of users are; None where these are not.
@@ -262,17 +282,19 @@ class KernelLab:
         call = self._calls[0]
         if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
             return None
-        options, lib, transposed, (B, C) = self.options, runtime_api.lib, call.transposed, call.kept
-        state = DispatchState(options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags)
+        lib, transposed, (B, C) = runtime_api.lib, call.transposed, call.kept
+        state = DispatchState(
+            self.options, transposed, C.dtype, call.n_vecs, threads=self.n_threads(), flags=self.flags
+        )
         state.serving = None if trial.schedule is None else trial
-        path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs)
+        path = fast_path.beside(operand, state, call.rows, n_dims=B.ndim, n_vecs=call.n_vecs, is_guarded=False)
         if path is None:
             return None
 
         def past(B: Any, result: Any) -> bool:
             lib.asp_pool_watch_cycles(0)
             try:
-                return path.run(B, result, options, transposed)
+                return path.run(B, result, state.decisive, transposed)
             finally:
                 lib.asp_pool_watch_cycles(1)
 

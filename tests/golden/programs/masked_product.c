@@ -1,5 +1,5 @@
 /* ∀i (∀j R[i,j] += T0[i:s,j:s] * w1[j:l] where ∀kj w1[j] += T1[i:l,k:s] * T2[k:l,j:s]) */
-static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, V *result)
+static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)
 {
   int failed = 0;
   asp_space w1 = {0};

@@ -1,5 +1,5 @@
 /* ∀ijk R += T0[i:l,j:s] * T1[j:l,k:s] * T2[i:l,k:s] */
-static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, V *result)
+static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)
 {
   int failed = 0;
   asp_marks m_T2 = {0};
@@ -33,7 +33,7 @@ static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp
           const X p_T1_0 = j; (void)p_T1_0;
           if (T1_pos1[p_T1_0] < T1_pos1[p_T1_0 + 1]) {
             {
-              V acc = (V)0; (void)acc;
+              W acc = (W)0; (void)acc;
               int hit = 0; (void)hit;
               {
                 X p_T2_1 = T2_pos1[p_T2_0]; (void)p_T2_1;

@@ -11,9 +11,10 @@ import numpy as np
 from autosparse.asymptotic.cin.nodes import Assign, Loop, reads
 from autosparse.asymptotic.cost.queries import Atom
 from autosparse.asymptotic.cost.tasks import PlainQuery, bits
+from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import AnyArray, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
 
 N_SAMPLES: Final = 512
 FARTHEST: Final = 8.0
@@ -75,8 +76,13 @@ class Estimator:
         if key not in self._rows:
             matrix, asking = self._operands[name], self._operands[driver]
             mode = matrix.indices.index(index)
-            counts = np.bincount(matrix.coords[mode], minlength=matrix.shape[mode]).astype(np.float64)
-            self._rows[key] = counts[asking.coords[asking.indices.index(index)]]
+            own, asked = matrix.coords[mode], asking.coords[asking.indices.index(index)]
+            if matrix.shape[mode] <= MOST_EMPTY_ROWS * matrix.nnz + FEW_ROWS:
+                counts = np.bincount(own, minlength=matrix.shape[mode])[asked]
+            else:
+                own = np.sort(own)
+                counts = np.searchsorted(own, asked, "right") - np.searchsorted(own, asked, "left")
+            self._rows[key] = counts.astype(np.float64)
         return self._rows[key]
 
     def _measure(self, number: int) -> float:

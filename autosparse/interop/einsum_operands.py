@@ -1,0 +1,25 @@
+"""Operands of an einsum that belong to pydata/sparse or pandas, as SciPy's objects or as tensors of ours."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from autosparse.interop import foreign
+
+
+def operands(given: Sequence[Any]) -> tuple[Any, ...]:
+    """The operands, with those of other libraries converted; neither library is imported."""
+    if "sparse" not in sys.modules and "pandas" not in sys.modules:
+        return tuple(given)
+    return tuple(map(_as_operand, given))
+
+
+def _as_operand(obj: Any) -> Any:
+    sparse = sys.modules.get("sparse")
+    if sparse is None or not isinstance(obj, getattr(sparse, "SparseArray", ())) or obj.ndim == 2:
+        return foreign.as_scipys(obj)
+    from autosparse.arrays.sparse_tensor import tensor  # most einsums have none
+
+    return tensor(obj if type(obj).__name__ == "COO" else obj.asformat("coo"), copy=False)

@@ -1,0 +1,36 @@
+"""What `csr` takes beside SciPy's objects, arrays and tensors: files, and matrices of pydata/sparse and pandas."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def is_file(obj: Any) -> bool:
+    """Whether `obj` is a path, or open to be read from."""
+    return isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape"))
+
+
+def from_file(obj: Any) -> Any:
+    """The matrix in a path or an open file, as SciPy's readers give it; InputFileError, OSError."""
+    from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
+
+    return files.read(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_open(obj)
+
+
+def as_scipys(obj: Any) -> Any:
+    """A matrix of pydata/sparse, or a sparse DataFrame of pandas, as an object of SciPy's; all else as it is.
+
+    Neither library is imported. ValueError where entries that are not stored are not 0.
+    """
+    sparse, pandas = sys.modules.get("sparse"), sys.modules.get("pandas")
+    if sparse is not None and isinstance(obj, getattr(sparse, "SparseArray", ())):
+        if obj.ndim != 2:
+            return obj  # SciPy says what is wrong with it
+        return (obj if hasattr(obj, "to_scipy_sparse") else obj.to_coo()).to_scipy_sparse()
+    if pandas is not None and isinstance(obj, getattr(pandas, "DataFrame", ())) and obj.shape[1]:
+        is_sparse = all(isinstance(dtype, pandas.SparseDtype) for dtype in obj.dtypes)
+        return obj.sparse.to_coo() if is_sparse else obj
+    return obj

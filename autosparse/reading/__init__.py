@@ -1,0 +1,1 @@
+"""What is read from files beside plain Matrix Market texts: compressed ones, archives, open files, tensors."""

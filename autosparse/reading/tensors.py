@@ -1,0 +1,37 @@
+"""Tensors in FROSTT's text format (.tns): a line for each entry, its coordinates from 1 and its value."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class Entries(NamedTuple):
+    """A tensor: value e stands at ``coords[:, e]``."""
+
+    coords: NDArray[Any]  # (modes, entries), from 0
+    values: NDArray[Any]
+
+
+_MOST: Final = float(1 << 53)
+"""From here on float64 does not hold every integer."""
+
+
+def parsed(text: bytes) -> Entries:
+    """The entries in a .tns text; ValueError where it is none."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
+    if not lines:
+        raise ValueError("it holds no entry, and a .tns file says no shape")
+    n_fields = len(lines[0].split())
+    if n_fields < 2:
+        raise ValueError("each line of a .tns file holds coordinates and a value")
+    numbers = np.array(b" ".join(lines).split(), dtype=np.float64)
+    if numbers.size != n_fields * len(lines):
+        raise ValueError(f"its {len(lines):,} lines hold {numbers.size:,} numbers, not {n_fields} each")
+    table = numbers.reshape(len(lines), n_fields)
+    coords = table[:, :-1]
+    if not np.all((coords >= 1) & (coords < _MOST) & (coords == np.floor(coords))):
+        raise ValueError("coordinates of a .tns file are integers from 1 on")
+    return Entries(np.ascontiguousarray(coords.T.astype(np.int64) - 1), table[:, -1].copy())

@@ -1,0 +1,78 @@
+"""Bytes of a text: out of compressed files and archives, without a byte-order mark, with SciPy's form of the banner."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import gzip
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+_MARKS: Final = {
+    codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16",
+    codecs.BOM_UTF16_BE: "utf-16",
+}
+"""Byte-order mark -> the encoding that takes it away."""
+_BANNER: Final = b"%%matrixmarket"
+_TAR_MAGIC: Final = slice(257, 262)
+LONGEST_MARK: Final = 3
+
+
+def _from_tar(archive: bytes, stem: str) -> bytes:
+    """The matrix in an archive of SuiteSparse's: named as its folder or the archive is, or the only one."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        files = {one.name: one for one in tar.getmembers() if one.isfile() and one.name.lower().endswith(".mtx")}
+        named = [name for name in files if PurePosixPath(name).stem in (stem, PurePosixPath(name).parent.name)]
+        chosen = named if len(named) == 1 else list(files)
+        if len(chosen) != 1:
+            raise ValueError(f"the archive holds {len(files)} matrices ({', '.join(files) or 'no .mtx'}), not one")
+        member = tar.extractfile(files[chosen[0]])
+        assert member is not None  # it is a file
+        return member.read()
+
+
+DECOMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress}
+"""First bytes of a compressed file -> what decompresses it."""
+
+
+def is_compressed(content: bytes) -> bool:
+    """Whether a file with this content is compressed in a known way."""
+    return content.startswith(tuple(DECOMPRESS))
+
+
+def expanded(content: bytes, stem: str = "") -> bytes:
+    """`content` without compression; the matrix of the name `stem` where it is an archive of files."""
+    for magic, decompress in DECOMPRESS.items():
+        if content.startswith(magic):
+            content = decompress(content)
+            break
+    return _from_tar(content, stem) if content[_TAR_MAGIC] == b"ustar" else content
+
+
+def is_plain(start: bytes) -> bool:
+    """Whether a text that begins so is for SciPy's reader as it is."""
+    return start == normal(start)
+
+
+def normal(text: bytes) -> bytes:
+    """`text` in UTF-8 without a byte-order mark, the words of a Matrix Market banner as SciPy wants them."""
+    for mark, encoding in _MARKS.items():
+        if text.startswith(mark):
+            text = text.decode(encoding, errors="replace").encode()
+            break
+    if text[: len(_BANNER)].lower() != _BANNER:
+        return text
+    banner, end, rest = text.partition(b"\n")
+    words = banner.split()[1:]
+    wanted = b" ".join([b"%%MatrixMarket", *(word.lower() for word in words)])
+    return text if banner.rstrip(b"\r").split() == wanted.split() else wanted + end + rest
+
+
+def content_of(stream: Any) -> bytes:  # Any: an open file, text or binary
+    """All that an open file still holds."""
+    content = stream.read()
+    return content.encode() if isinstance(content, str) else bytes(content)

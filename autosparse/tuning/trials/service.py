@@ -1,0 +1,89 @@
+"""Service: which kernel of a plan serves products: the one on a packed copy, or the one that serves in its place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse.core.values import dataclass, field
+from autosparse.operands.csr import Operand
+from autosparse.operands.holding import expected_look_s, late_look_s
+from autosparse.tuning.trials.choice import PlanChoice
+
+if TYPE_CHECKING:
+    from autosparse.dispatch.state import DispatchState
+    from autosparse.operands.unfolding import AnyOperand
+
+RECHECK_PRODUCTS: Final = 64
+"""Products by a fallback after which it is asked again whether the packed copy pays: at least so many, and"""
+RECHECK_S: Final = 2e-3
+"""... seconds of products; twice as long each time nothing has changed, up to"""
+LAST_RECHECK_S: Final = 32e-3
+
+
+@dataclass(slots=True, eq=False)
+class Service:
+    """The choice between a kernel on a packed copy, which holds this object, and what serves in its place."""
+
+    state: DispatchState
+    in_place: Any = None  # Any: a trial, as the ones that hold services; None: the default kernel
+    choice: PlanChoice = field(default_factory=PlanChoice)
+    _n_calls: int = 0  # of the state, at the last event
+    _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
+    _recheck_s: float = RECHECK_S
+
+    @classmethod
+    def of(
+        cls, packed: Any, in_place: Any, state: DispatchState, operand: AnyOperand | None, gain_s: float | None
+    ) -> Service:
+        """The service of the trial `packed` in `state`, made anew where another kernel may serve in its place."""
+        made: Service | None = packed.service
+        if made is not None and made.state is state and made.in_place is in_place:
+            made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
+            return made
+        made = packed.service = cls(state, in_place, PlanChoice(gain_s), state.n_calls)
+        look_s = expected_look_s(operand)
+        made.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)
+        return made
+
+    def looked(self, operand: Operand, *, repack_s: float | None) -> bool:
+        """Account for a look before a product; whether the packed kernel computes it.
+
+        `repack_s`: expected seconds of the repacking that it needs; None: it needs none.
+        """
+        n_products = self._n_new()
+        is_kept = self.choice.looked(
+            n_products + 1, look_s=late_look_s(operand), is_exposed=operand.is_exposed, repack_s=repack_s
+        )
+        if not is_kept:
+            self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve
+            self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
+        return is_kept
+
+    def steer(self, packed: Any, operand: AnyOperand | None) -> None:
+        """Let the kernel that is chosen serve the state, and see to it that it is asked again where that may change."""
+        self.recheck(operand)
+        self.state.serving = packed if self.choice.serves_packed and packed.ready else self.in_place
+
+    def recheck(self, operand: AnyOperand | None) -> None:
+        """After products by the fallback: whether the packed kernel serves again, and when to ask next."""
+        if self.choice.serves_packed or not isinstance(operand, Operand):
+            return
+        due_ns = RECHECK_PRODUCTS * self.state.product_ns / max(1, self.state.n_calls)
+        n_touched, before = operand.n_touched, self._n_touched
+        if (n_products := self._n_new(least=RECHECK_PRODUCTS)) >= RECHECK_PRODUCTS:
+            self._n_touched = n_touched
+            if self.choice.recheck(n_products, n_touched=n_touched - before, is_exposed=operand.is_exposed):
+                self._recheck_s = RECHECK_S
+                return
+            self._recheck_s = min(LAST_RECHECK_S, 2.0 * self._recheck_s)
+        self.state.next_look_ns = min(
+            self.state.next_look_ns, self.state.product_ns + max(due_ns, self._recheck_s * 1e9)
+        )
+
+    def _n_new(self, least: int = 0) -> int:
+        """Products since the last event; where they are fewer than `least`, that stays the last event."""
+        self.state.settle()
+        n_products = self.state.n_calls - self._n_calls
+        if n_products >= least:
+            self._n_calls = self.state.n_calls
+        return n_products

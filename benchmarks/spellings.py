@@ -1,0 +1,109 @@
+"""Fifty and more ways of writing products and what is around them, untuned, with SciPy's classes and with ours.
+
+    python benchmarks/spellings.py --json benchmarks/results/spellings.jsonl
+    python benchmarks/spellings.py --only "A.T @ y,csc @ x" --sizes 400000
+    python benchmarks/spellings.py --quick
+
+Contenders take turns in one process; the ratio is the median over rounds of SciPy's time / ours, with an interval of
+90 % (bootstrap of rounds). Rounds go on while the interval holds the goal: 0.97, and 2 for transposed products and
+operands in Fortran order from 100,000 stored entries on. A spelling whose whole interval lies below its goal is marked
+with "!"; the script then ends with 1. Answers are compared before anything is timed. `--quick` runs every spelling
+once at the smallest size and judges no time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from peerlib.environment import start_again
+from peerlib.records import ResultFile
+from peerlib.summary import Distribution
+from peerlib.table import aligned, markdown, seconds
+from spellinglib.catalogue import SIZES, SPELLINGS
+from spellinglib.race import Protocol, race
+
+QUICK = Protocol(rounds=1, most_rounds=1, sample_s=1e-5)
+HEADER = ["spelling", "entries", "SciPy", "ours", "times as fast", "90 %", "goal"]
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--only", default="", help="names of spellings, comma-separated; default: all")
+    add("--sizes", default=",".join(map(str, SIZES)), help="stored entries, comma-separated")
+    add("--rounds", type=int, default=Protocol().rounds)
+    add("--most-rounds", type=int, default=Protocol().most_rounds, help="as many while the goal lies in the interval")
+    add("--threads", type=int, default=2)
+    add("--quick", action="store_true", help="every spelling once, at the smallest size; no time is judged")
+    add("--json", type=Path, help="JSON lines, appended; a Markdown table is written beside")
+    add("--list", action="store_true", help="only print the spellings")
+    parsed = parser.parse_args(given)
+    parsed.only = list(filter(None, parsed.only.split(","))) or list(SPELLINGS)
+    if unknown := set(parsed.only) - set(SPELLINGS):
+        parser.error(f"no such spelling: {', '.join(sorted(unknown))}; --list prints all")
+    parsed.sizes = [min(SIZES)] if parsed.quick else [int(size) for size in parsed.sizes.split(",")]
+    if unfit := set(parsed.sizes) - set(SIZES):
+        parser.error(f"--sizes: no matrix with {unfit.pop()} entries; there are {', '.join(map(str, SIZES))}")
+    return parsed
+
+
+def row(record: Mapping[str, Any]) -> list[str]:
+    """One row of the table."""
+    low, high = record["interval"]
+    ratio = f"{record['ratio']:.2f}{'!' if record['misses'] else ''}"
+    times = seconds(record["scipy_s"]), seconds(record["ours_s"])
+    return [record["key"], f"{record['entries']:,}", *times, ratio, f"{low:.2f} to {high:.2f}", f"{record['goal']:g}"]
+
+
+def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
+    """Race every chosen spelling at every size; records as they are kept."""
+    from peerlib.machine import machine_facts
+
+    protocol = QUICK if args.quick else Protocol(rounds=args.rounds, most_rounds=args.most_rounds)
+    run_id = time.strftime("%Y-%m-%dT%H:%M:%S")
+    results.append({"kind": "run", "run": run_id, "threads": args.threads, **machine_facts()})
+    records = []
+    for entries in args.sizes:
+        for name in args.only:
+            found = race(SPELLINGS[name], entries, protocol).record()
+            record = {"kind": "case", "run": run_id, "key": name, "entries": entries, **found}
+            results.append(record)
+            records.append(record)
+            print("  ".join(row(record)), flush=True)
+    return records
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> str:
+    """Geometric mean, and what misses its goal."""
+    dist = Distribution.of([record["ratio"] for record in records])
+    missed = sorted((record["ratio"], record["key"], record["entries"]) for record in records if record["misses"])
+    listed = ", ".join(f"{key} ({entries:,}) {ratio:.2f}" for ratio, key, entries in missed) or "none"
+    return f"{dist.n} cases: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below their goal: {listed}"
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    if args.list:
+        print("\n".join(SPELLINGS))
+        return 0
+    start_again(args.threads)
+    from autosparse.config import set_options
+
+    set_options(effort="off", threads=args.threads)
+    records = measure(args, ResultFile(args.json))
+    print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{summary(records)}")
+    if args.json is not None:
+        text = f"{markdown([HEADER, *map(row, records)])}\n\n{summary(records)}\n"
+        args.json.with_suffix(".md").write_text(text, encoding="utf-8")
+    return int(not args.quick and any(record["misses"] for record in records))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

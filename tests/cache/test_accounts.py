@@ -1,0 +1,179 @@
+"""The file of accounts: rows fold to sums, damage is not believed and not fatal, nothing is lost, size is bounded."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from autosparse.cache import trust
+from autosparse.cache.accounts import ledger, rows
+from autosparse.cache.accounts.rows import ACCOUNTS, ROW, Account, PlanNote, Spent
+from autosparse.cache.store import Store
+from hypothesis import given
+from hypothesis import strategies as st
+
+KEY, OTHER = b"k" * 16, b"o" * 16
+NOTE = PlanNote(plan=b"p" * 16, stamp=b"s" * 16, default_s=2e-4, measured_s=1e-4, flags=rows.ASKED)
+
+amounts = st.floats(min_value=0.0, max_value=1e6)
+counts = st.integers(min_value=0, max_value=1 << 20)
+spents = st.builds(
+    Spent, n_calls=counts, n_objects=counts, n_processes=counts, product_s=amounts, tuning_s=amounts, saved_s=amounts,
+    life_s=amounts,
+)  # fmt: skip
+
+
+def spent_row(key: bytes = KEY, spent: Spent | None = None, *, now: float = 1.0) -> bytes:
+    one = Spent(n_calls=10, n_processes=1, product_s=0.5, tuning_s=0.01, life_s=1.0)
+    return rows.spent_row(key, spent or one, process=7, now=now)
+
+
+def plan_row(key: bytes = KEY, note: PlanNote | None = NOTE, *, now: float = 1.0) -> bytes:
+    return rows.plan_row(key, note, process=7, now=now)
+
+
+def file_of(folder: Path) -> Path:
+    return trust.root_of(folder) / ACCOUNTS
+
+
+@given(st.lists(spents, max_size=6))
+def test_an_account_is_the_sum_of_its_rows(parts):
+    ((_, account),) = rows.folded([plan_row(), *(spent_row(KEY, one) for one in parts)]).values()
+    assert account.spent.n_calls == sum(one.n_calls for one in parts)
+    assert account.spent.product_s == pytest.approx(sum(one.product_s for one in parts))
+    assert account.plan == NOTE
+
+
+def test_the_last_note_counts_and_a_plan_is_forgotten():
+    newer = PlanNote(plan=b"q" * 16, stamp=b"s" * 16)
+    assert rows.folded([plan_row(), plan_row(KEY, newer)])[KEY][1].plan == newer
+    assert rows.folded([plan_row(), plan_row(KEY, None)])[KEY][1].plan is None
+
+
+def test_rows_are_found_by_their_key_alone(tmp_path):
+    ledger.append(tmp_path, [spent_row(OTHER), spent_row(), plan_row(), plan_row(OTHER)])
+    content = file_of(tmp_path).read_bytes()
+    assert rows.with_key(content, KEY) == [spent_row(), plan_row()]
+    assert ledger.read(trust.root_of(tmp_path), b"n" * 16) is None
+
+
+@given(at=st.integers(min_value=0, max_value=2 * ROW.size - 1), bit=st.integers(min_value=0, max_value=7))
+def test_a_row_with_a_wrong_bit_is_left_out(at, bit):
+    content = bytearray(spent_row() + plan_row())
+    content[at] ^= 1 << bit
+    account = rows.folded(rows.rows_of(bytes(content))).get(KEY, (0.0, Account()))[1]
+    if at < ROW.size:
+        assert account.spent == Spent()
+    else:
+        assert account.plan is None
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_amounts_that_cannot_be_are_left_out(value):
+    assert KEY not in rows.folded([spent_row(KEY, Spent(product_s=value))])
+    assert KEY not in rows.folded([spent_row(now=value)])
+    assert KEY not in rows.folded([plan_row(KEY, PlanNote(plan=b"p" * 16, stamp=b"s" * 16, default_s=value))])
+
+
+@pytest.mark.parametrize("content", [b"", b"x", b"\0" * 1000, bytes(range(256)) * 10, b"k" * 960])
+def test_what_is_no_file_of_accounts_is_neither_believed_nor_fatal(tmp_path, content):
+    ledger.append(tmp_path, [spent_row()])
+    file_of(tmp_path).write_bytes(content)
+    root = trust.root_of(tmp_path)
+    assert ledger.read(root, KEY) is None
+    assert ledger.append(tmp_path, [spent_row()])
+    if len(content) % ROW.size:  # a torn file is put in order by the next process that writes
+        account = ledger.read(root, KEY)
+        assert account is not None
+        assert account.spent.n_calls == 10
+
+
+def test_a_torn_row_loses_nothing_else(tmp_path):
+    ledger.append(tmp_path, [spent_row()])
+    with file_of(tmp_path).open("ab") as file:
+        file.write(spent_row()[:50])
+    assert ledger.append(tmp_path, [spent_row(OTHER)])
+    root = trust.root_of(tmp_path)
+    found = [ledger.read(root, key) for key in (KEY, OTHER)]
+    assert [one and one.spent.n_calls for one in found] == [10, 10]
+    assert file_of(tmp_path).stat().st_size % ROW.size == 0
+
+
+def test_the_file_is_bounded_and_keeps_what_was_used_last(tmp_path):
+    most = 64 * ROW.size
+    for at in range(300):
+        key = at.to_bytes(16, "little")
+        assert ledger.append(tmp_path, [spent_row(key, now=float(at)), plan_row(key, now=float(at))], max_bytes=most)
+        assert file_of(tmp_path).stat().st_size <= most
+    root = trust.root_of(tmp_path)
+    newest, oldest = ledger.read(root, (299).to_bytes(16, "little")), ledger.read(root, (0).to_bytes(16, "little"))
+    assert newest is not None
+    assert newest.plan == NOTE
+    assert oldest is None
+
+
+def test_folding_keeps_the_sums(tmp_path):
+    most = 16 * ROW.size
+    for _ in range(100):
+        assert ledger.append(tmp_path, [spent_row()], max_bytes=most)
+    account = ledger.read(trust.root_of(tmp_path), KEY)
+    assert account is not None
+    assert (account.spent.n_calls, account.spent.n_processes) == (1000, 100)
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from autosparse.cache.accounts import ledger, rows
+key, most = sys.argv[2].encode() * 16, int(sys.argv[3])
+for at in range(200):
+    one = rows.Spent(n_calls=1, n_processes=int(at == 0), product_s=0.001)
+    row = rows.spent_row(key, one, process=ledger.token(), now=float(at))
+    assert ledger.append(Path(sys.argv[1]), [row], max_bytes=most)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks and signals of POSIX")
+def test_processes_that_write_at_once_lose_nothing(tmp_path):
+    """They fold the file all the time: it holds sixteen rows."""
+    command = [sys.executable, "-c", WRITER, str(tmp_path)]
+    keys = ["a", "a", "b", "c"]
+    running = [subprocess.Popen([*command, key, str(16 * ROW.size)]) for key in keys]
+    assert [process.wait(timeout=300) for process in running] == [0] * len(keys)
+    found = [ledger.read(trust.root_of(tmp_path), key.encode() * 16) for key in "abc"]
+    assert [one and one.spent.n_calls for one in found] == [400, 200, 200]
+    assert not list((trust.root_of(tmp_path) / "staging").iterdir())
+
+
+def test_a_folder_that_others_can_write_is_not_written(tmp_path):
+    ledger.append(tmp_path, [spent_row()])
+    root = trust.root_of(tmp_path)
+    root.chmod(0o777)
+    assert not ledger.append(tmp_path, [spent_row()])
+    root.chmod(0o700)
+    file_of(tmp_path).chmod(0o666)
+    assert ledger.read(root, KEY) is None
+
+
+def test_no_folder_can_be_made_where_a_file_lies(tmp_path):
+    (tmp_path / "cache").write_text("")
+    assert not ledger.append(tmp_path / "cache", [spent_row()])
+
+
+@pytest.mark.parametrize("forget", [lambda store: store.clear(), lambda store: store.forget(["history"])])
+def test_accounts_go_with_the_histories(tmp_path, forget):
+    store = Store(tmp_path)
+    ledger.append(tmp_path, [spent_row()])
+    forget(store)
+    assert not file_of(tmp_path).exists()
+
+
+def test_random_content_is_read_without_an_error(tmp_path):
+    rng = random.Random(0)
+    root = trust.made_root(tmp_path)
+    for _ in range(50):
+        (root / ACCOUNTS).write_bytes(KEY.join(rng.randbytes(rng.randrange(200)) for _ in range(rng.randrange(8))))
+        assert ledger.read(root, KEY) is None

@@ -1,0 +1,391 @@
+"""The first look at a problem: earlier processes count, a remembered plan serves, and nothing else is imported."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse.cache import late, trust
+from autosparse.cache.accounts import ledger
+from autosparse.cache.accounts.rows import ACCOUNTS, NOTHING_FASTER, PlanNote, Spent
+from autosparse.cache.store import Store
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.core.formats import Format
+from autosparse.core.plan import Plan
+from autosparse.core.schedule import SuperSchedule
+from autosparse.dispatch import accounts, first_look, state
+from autosparse.dispatch.state import DispatchState, state_for
+from autosparse.notices import FallbackWarning, forget_warnings
+from autosparse.tuning.live import LiveTuner
+from autosparse.tuning.memory import notes, plan_lookup, recall
+from autosparse.tuning.setup import lab_of, live_tuner_of
+from autosparse.tuning.trials import comparison
+from tests.tuning.forcing import state_of
+
+BLOCKS = SuperSchedule(
+    format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=2,k=2"), loop_order=("i1", "k1", "i0", "k0"), implementation="runtime"
+)
+N = 300
+
+
+def matrix(seed: int = 0) -> Any:
+    blocks = sps.random_array((N // 2, N // 2), density=0.05, random_state=np.random.default_rng(seed))
+    return sps.csr_array(sps.kron(blocks, np.arange(1.0, 5.0).reshape(2, 2)))
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A cache for each test; products pay for no tuning, however long they take."""
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
+    forget_warnings()
+    with asp.options(cache_dir=tmp_path, extra_memory=50.0):
+        yield tmp_path
+
+
+def remembered(A: Any, schedule: SuperSchedule | None = BLOCKS, *, effort: str = "full", is_asked: bool = True) -> None:
+    """Leave a plan as if an earlier process had found it."""
+    found = state_of(A)
+    A._cell.refresh()
+    lab = lab_of(A._cell, found)
+    plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2e-4, measured_s=1e-4)
+    plan_lookup.remember(lab, plan)
+    lab.store.settle()
+    notes.note(lab, plan, is_asked=is_asked)
+
+
+def looked_at(A: Any) -> DispatchState:
+    """The state of A's products after its first look."""
+    found = state_of(A)
+    found.next_look_ns = 0
+    A @ np.ones(A.shape[1])
+    return found
+
+
+def account_of(folder: Path, A: Any) -> Any:
+    found = state_of(A)
+    key = accounts.key_of(
+        A._cell, found.options, operation=found.operation, transposed=False, columns=1, dtype="float64"
+    )
+    return ledger.read(trust.root_of(folder), key)
+
+
+# -- a remembered plan -----------------------------------------------------------------------------------------------
+
+
+def test_a_remembered_plan_serves_after_the_first_look():
+    m, x = matrix(), np.arange(float(N))
+    remembered(asp.csr(m, copy=True))
+    A = asp.csr(m, copy=True)
+    found = looked_at(A)
+    assert found.serving is not None
+    assert found.live_tuner is None
+    np.testing.assert_allclose(A @ x, m @ x)
+    assert found.n_tuned == 1
+    A.data[:] *= 2.0
+    np.testing.assert_allclose(A @ x, 2.0 * (m @ x))
+
+
+def test_an_interrupted_look_is_made_again(monkeypatch):
+    m, x = matrix(), np.ones(N)
+    remembered(asp.csr(m, copy=True))
+    A = asp.csr(m, copy=True)
+    found = state_of(A)
+    found.next_look_ns = 0
+
+    def interrupted(*_: Any) -> None:
+        assert found.next_look_ns > found.product_ns, "products of other threads do not look meanwhile"
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(recall, "serve", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            A @ x
+    assert found.serving is None
+    np.testing.assert_allclose(A @ x, m @ x)
+    assert found.serving is not None
+
+
+def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
+    monkeypatch.setattr(LiveTuner, "_affordable", lambda *_: True)
+    m, x = matrix(), np.ones(N)
+    remembered(asp.csr(m, copy=True))
+    A = asp.csr(m, copy=True)
+    found = looked_at(A)
+    first = found.serving
+    for _ in range(20):
+        found.next_look_ns = 0
+        np.testing.assert_allclose(A @ x, m @ x)
+        assert found.serving is not None
+    assert found.live_tuner is not None
+    assert found.serving is not first
+    assert found.serving.packed_copy is not None
+    assert found.serving.packed_copy.n_owners == 1
+
+
+@pytest.mark.parametrize("what", ["another pattern", "other values", "another dtype", "transposed", "five columns"])
+def test_a_plan_of_another_problem_is_not_recalled(what):
+    remembered(asp.csr(matrix(), copy=True))
+    m = matrix(1) if what == "another pattern" else matrix()
+    if what == "other values":  # same pattern: the very plan
+        m.data *= 1.5
+    m = m.astype(np.float32) if what == "another dtype" else m
+    A = asp.csr(m, copy=True)
+    B = np.ones((N, 5) if what == "five columns" else N, m.dtype)
+    M = A.T if what == "transposed" else A
+    operand = M._cell
+    found = state_for(operand, operand.rows or operand.validate(), 5 if B.ndim == 2 else 1, what == "transposed")
+    found.next_look_ns = 0
+    np.testing.assert_allclose(M @ B, (m.T if what == "transposed" else m) @ B, rtol=1e-5)
+    assert found.is_known
+    assert (found.serving is not None) == (what == "other values")
+
+
+def _flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+
+
+@pytest.mark.parametrize("damage", ["record", "record gone", "stamp", "account", "wrong kernel", "failure"])
+def test_what_cannot_be_believed_does_not_serve(own_cache, damage, monkeypatch):
+    m, x = matrix(), np.arange(float(N))
+    B = asp.csr(m, copy=True)
+    remembered(B)
+    root = trust.root_of(own_cache)
+    (record,) = root.glob("records/plan-*/*/*.json")
+    if damage == "record":
+        _flip(record)
+    elif damage == "record gone":
+        record.unlink()
+    elif damage == "stamp":
+        monkeypatch.setattr(recall.stamps, "_sources", lambda: "other sources")
+    elif damage == "account":
+        _flip(root / ACCOUNTS)
+    elif damage == "failure":
+        lab = lab_of(B._cell, state_of(B))
+        failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
+        lab.store.save("failure", lab.spec(BLOCKS).key(), failure.to_record())
+    else:
+        monkeypatch.setattr(comparison, "difference", lambda *_: "1 instead of 2")
+    A = asp.csr(m, copy=True)
+    if damage == "wrong kernel":
+        with pytest.warns(FallbackWarning, match="is not used"):
+            found = looked_at(A)
+        assert account_of(own_cache, A).plan is None, "the next process must not try it again"
+    else:
+        found = looked_at(A)
+    assert found.serving is None
+    np.testing.assert_allclose(A @ x, m @ x)
+
+
+def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_cache):
+    m = matrix()
+    remembered(asp.csr(m, copy=True), None)
+    A = asp.csr(m, copy=True)
+    assert account_of(own_cache, A).plan.flags & NOTHING_FASTER
+    found = looked_at(A)
+    assert found.serving is None
+    assert found.account is not None
+    assert found.account.is_settled
+
+
+def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cache, monkeypatch):
+    """At exit no thread writes what was put off."""
+    A = asp.csr(matrix(), copy=True)
+    found = state_of(A)
+    tuner = live_tuner_of(found, A._cell)
+    assert tuner.session is not None
+    lab = tuner.session.lab = lab_of(A._cell, found)
+    plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
+    monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
+    monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
+    trial = lab(BLOCKS)
+    tuner.session.search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})  # type: ignore[assignment]
+    tuner.session.keep_unfinished()
+    assert Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash()) is not None
+    assert account_of(own_cache, A).plan.measured_s == 1e-4
+    tuner.session.search = None
+
+
+# -- accounts --------------------------------------------------------------------------------------------------------
+
+
+def opened(A: Any, **spent: Any) -> DispatchState:
+    """The state of A's products with such an account."""
+    found = state_of(A)
+    found.is_known = True
+    folder = Path(str(asp.get_options().cache_dir))
+    found.account = accounts.ProblemAccount(folder, folder, os.urandom(16), spent=Spent(**spent))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("spent", "is_paid"),
+    [
+        ({}, False),
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 12 ms of 60 are earned
+        ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "life_s": 6.0}, False),  # spent already
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "saved_s": 0.1, "life_s": 6.0}, True),
+        ({"n_processes": 30, "product_s": 9.0, "life_s": 9.0}, False),  # each lives too shortly
+    ],
+)
+def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeypatch):
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
+    assert first_look._tuning_look_ns(opened(asp.csr(matrix(), copy=True), **spent)) == (0.0 if is_paid else 1e9)
+
+
+@pytest.mark.parametrize(
+    ("note", "spent", "pays"),
+    [
+        ({"flags": 2}, {}, True),  # a user asked for it
+        ({"default_s": 2e-4, "measured_s": 1e-4}, {}, False),  # nothing is known of how long processes compute
+        ({"default_s": 2e-4, "measured_s": 1e-4}, {"n_processes": 2, "product_s": 0.1}, True),  # 25 ms for 5
+        ({"default_s": 2e-4, "measured_s": 1e-4}, {"n_processes": 2, "product_s": 0.01}, False),
+        ({"default_s": 2e-4, "measured_s": 1.98e-4}, {"n_processes": 2, "product_s": 0.1}, False),
+    ],
+)
+def test_a_plan_is_recalled_where_it_pays(note, spent, pays):
+    A = asp.csr(matrix(), copy=True)
+    found = opened(A, **spent)
+    plan = PlanNote(plan=b"p" * 16, stamp=b"s" * 16, **note)
+    assert first_look._pays(found, A._cell, found.account, plan) == pays
+
+
+def test_an_account_is_collected_once():
+    found = opened(asp.csr(matrix(), copy=True))
+    assert found.account is not None
+    name = found.account.folder, found.account.key
+    for n_calls in (10, 25, 25):
+        found.n_calls, found.product_ns = n_calls, n_calls * 1000
+        found.account.collect(found)
+    assert accounts.PENDING[name].n_calls == 25
+    assert accounts.PENDING[name].n_objects == 1
+    assert accounts.PENDING[name].product_s == pytest.approx(25e-6)
+
+
+PROGRAM = """
+import json, sys
+import numpy as np, scipy.sparse as sps
+import autosparse as asp
+m = sps.load_npz(sys.argv[1])
+A, x = asp.csr(m, copy=True), np.ones(m.shape[1])
+A @ x
+state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
+before = set(sys.modules)
+n = 0
+while n < 100000 and (state is None or not state.is_known):
+    A @ x
+    n += 1
+    state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
+served = state.serving is not None
+assert np.allclose(A @ x, m @ x)
+state.settle()
+{more}
+print(json.dumps({{"n_calls": state.n_calls, "served": served, "new": sorted(set(sys.modules) - before)}}))
+"""
+
+
+def program(folder: Path, where: Path, more: str = "", **environment: str) -> dict[str, Any]:
+    """What a process of its own says about its products."""
+    sps.save_npz(where / "m.npz", matrix())
+    own = {"AUTOSPARSE_CACHE_DIR": str(folder), "AUTOSPARSE_EXTRA_MEMORY": "50"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(more=more), str(where / "m.npz")], env=os.environ | own | environment,
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def files_in(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
+
+
+def test_what_a_process_spent_is_there_for_the_next_one(tmp_path):
+    folder = tmp_path / "kept"
+    counts = [program(folder, tmp_path)["n_calls"] for _ in range(2)]
+    with asp.options(cache_dir=folder, extra_memory=50.0):
+        spent = account_of(folder, asp.csr(matrix(), copy=True)).spent
+    assert spent.n_calls == sum(counts)
+    assert (spent.n_processes, spent.n_objects) == (2, 2)
+    assert spent.life_s > spent.product_s > 0.0
+
+
+def test_a_process_writes_its_account_without_the_modules_of_tuning(tmp_path):
+    more = "import atexit; atexit.register(lambda: print([m for m in sys.modules if 'tun' in m and 'sparse' in m]))\n"
+    with pytest.raises(json.JSONDecodeError) as caught:
+        program(tmp_path / "kept", tmp_path, more)
+    assert caught.value.doc.splitlines()[-1] == "[]"
+    assert [Path(one).name for one in files_in(tmp_path / "kept")].count(ACCOUNTS) == 1
+
+
+@pytest.mark.parametrize("environment", [{"AUTOSPARSE_CACHE": "0"}, {"AUTOSPARSE_CACHE_MAX_BYTES": "0"}])
+def test_without_a_cache_nothing_is_written(tmp_path, environment):
+    found = program(tmp_path / "none", tmp_path, **environment)
+    assert not found["served"]
+    assert not files_in(tmp_path / "none")
+
+
+def test_a_dead_matrix_is_counted_too(tmp_path):
+    found = program(tmp_path / "kept", tmp_path, "n_calls = state.n_calls; del A")
+    with asp.options(cache_dir=tmp_path / "kept", extra_memory=50.0):
+        account = account_of(tmp_path / "kept", asp.csr(matrix(), copy=True))
+    assert account.spent.n_calls == found["n_calls"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_does_not_write_what_its_parent_spent(tmp_path):
+    more = "import os\npid = os.fork()\nif pid == 0:\n    sys.exit(0)\nos.waitpid(pid, 0)"
+    found = program(tmp_path / "kept", tmp_path, more)
+    with asp.options(cache_dir=tmp_path / "kept", extra_memory=50.0):
+        account = account_of(tmp_path / "kept", asp.csr(matrix(), copy=True))
+    assert account.spent.n_calls == found["n_calls"]
+    assert account.spent.n_processes == 1
+
+
+ALLOWED = {
+    "autosparse.cache": {"", "accounts", "accounts.ledger", "accounts.rows", "artefacts", "envelope", "folder", "keys",
+                         "locks", "stores", "trust"},
+    "autosparse.core": {"", "expression", "formats", "pattern", "problem", "schedule", "target", "values"},
+    "autosparse.dispatch": {"accounts", "calls", "fast_path", "first_look", "object_layout"},
+    "autosparse.ops": {"base", "matmul", "names", "table"},
+    "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
+                          "trials.comparison", "trials.handling", "trials.iterations", "trials.kernel_trial",
+                          "trials.matmul", "trials.specs"},
+    "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.spec", "kernels", "kernels.kernel",
+                           "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.numbered",
+                           "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
+                           "storage.slices", "storage.stored"},
+    "autosparse": {"log"},
+}  # fmt: skip
+"""Modules that serving a remembered plan may import: who adds one tells why it needs it."""
+
+
+def test_serving_a_remembered_plan_imports_nothing_else(tmp_path):
+    folder = tmp_path / "kept"
+    with asp.options(cache_dir=folder, extra_memory=50.0):
+        remembered(asp.csr(matrix(), copy=True))
+    found = program(folder, tmp_path)
+    assert found["served"]
+    allowed = {f"{part}.{name}".rstrip(".") for part, names in ALLOWED.items() for name in names}
+    ours = {name for name in found["new"] if name.startswith("autosparse")}
+    assert not ours - allowed, sorted(ours - allowed)
+
+
+def test_a_process_of_another_pattern_imports_no_tuning(tmp_path):
+    found = program(tmp_path / "kept", tmp_path)
+    assert not found["served"]
+    assert not [name for name in found["new"] if name.startswith(("autosparse.tuning", "autosparse.tuner"))]

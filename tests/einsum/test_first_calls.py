@@ -1,0 +1,162 @@
+"""First calls: what serves them imports and compiles only what it uses; kernels come when calls have paid."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+from autosparse.asymptotic import contraction, remembered
+from autosparse.asymptotic.routes import joins, paid
+from autosparse.asymptotic.routes.existing import ROUTES
+from autosparse.explain import explain_einsum
+from tests.einsum.test_structures import as_dense, matrix
+
+NO_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
+PRODUCTS = (
+    "i,ij,j->", "ij,ij->i", "ij,ij->ij", "ij,jk->ik", "ij,ik,kj->ij", "ij,jk,ki->", "ij,jk,kl->il", "ij,ij,ij->ij",
+    "ii->", "ij,kj->ik", "ij,ik->jk", "ij,j->ij", "ij->i", "ij->j", "ij->",
+)  # fmt: skip
+HEAVY = ("candidates", "choice", "cost", "lower", "remembered", "race", "path", "cin", "operands", "contraction")
+CODE = """
+import sys, numpy as np, scipy.sparse as sps, autosparse as asp
+A = asp.csr(sps.eye_array(9, format="csr"))
+given = {{"ij": A, "jk": A, "ik": A, "kj": A, "kl": A, "ki": A, "ii": A}}
+for text in {texts}:
+    asp.einsum(text, *[given.get(one, np.ones(9)) for one in text.split("->")[0].split(",")])
+print([name for name in sys.modules if name.startswith("autosparse.") and name.split(".")[-1] in {heavy}])
+"""
+
+
+@pytest.fixture(autouse=True)
+def unknown(monkeypatch):
+    """As in a new process."""
+    for known in (paid._accounts, remembered._choices, remembered._bound):
+        known.clear()
+
+
+def test_products_import_nothing_that_chooses_or_compiles():
+    code = CODE.format(texts=PRODUCTS, heavy=HEAVY)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    heavy = [name for name in eval(done.stdout) if ".asymptotic" in name]
+    assert not heavy
+
+
+@pytest.mark.parametrize("key", list(ROUTES), ids=" ".join)
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.int8, np.bool_, np.complex128])
+def test_every_route_is_numpys_einsum(key, dtype):
+    text, kinds = key
+    values = np.random.default_rng(0)
+    dense = [
+        ((values.random((6,) * len(one)) < 0.4) * values.integers(1, 3, (6,) * len(one))).astype(dtype)
+        for one in text.split("->")[0].split(",")
+    ]
+    given = [
+        (asp.csr if n % 2 else sps.csr_array)(one) if kind == "s" and one.ndim == 2 else one
+        for n, (one, kind) in enumerate(zip(dense, kinds, strict=True))
+    ]
+    if "abc" in text:
+        given[0] = asp.tensor(np.stack(np.nonzero(dense[0])), dense[0][np.nonzero(dense[0])], dense[0].shape)
+    found, wanted = as_dense(asp.einsum(text, *given)), np.einsum(text, *dense)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    order = list(range(len(given)))[::-1]  # operands in another order
+    turned = ",".join(text.split("->")[0].split(",")[n] for n in order) + "->" + text.split("->")[1]
+    np.testing.assert_allclose(as_dense(asp.einsum(turned, *[given[n] for n in order])), wanted, rtol=1e-5)
+
+
+@pytest.mark.parametrize("text", PRODUCTS)
+def test_a_first_call_compiles_nothing(text, monkeypatch):
+    monkeypatch.setattr(remembered, "compiled", lambda *given: pytest.fail("compiled"))
+    A = asp.csr(matrix(1))
+    given = [A if len(one) == 2 else np.ones(30) for one in text.split("->")[0].split(",")]
+    wanted = np.einsum(text, *[as_dense(one) for one in given])
+    np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
+
+
+def test_joins_serve_first_calls_of_other_expressions(monkeypatch):
+    monkeypatch.setattr(remembered, "compiled", lambda *given: pytest.fail("compiled"))
+    A, x = matrix(1), np.ones(30)
+    wanted = np.einsum("ij,jk,k->ik", A.toarray(), A.toarray(), x)
+    np.testing.assert_allclose(as_dense(asp.einsum("ij,jk,k->ik", A, A, x)), wanted)
+    assert "joins" in str(explain_einsum("ij,jk,k->ik", A, A, x))
+
+
+@NO_COMPILER
+def test_a_join_of_too_many_pairs_is_a_kernels(monkeypatch):
+    monkeypatch.setattr(paid, "MOST_PAIRS", 10)
+    A, x = matrix(1), np.ones(30)
+    wanted = np.einsum("ij,jk,k->ik", A.toarray(), A.toarray(), x)
+    np.testing.assert_allclose(as_dense(asp.einsum("ij,jk,k->ik", A, A, x)), wanted)
+    assert len(remembered._choices) == 1
+
+
+@NO_COMPILER
+@pytest.mark.parametrize("text", ["ij,ij->i", "ij,jk,k->ik", "ij,jk,ki->"])
+def test_a_kernel_is_compiled_aside_and_kept_if_it_is_faster(text, monkeypatch):
+    jobs: list = []
+    monkeypatch.setattr(paid, "COMPILE_S", 0.0)
+    monkeypatch.setattr(paid, "submit", lambda job: bool(jobs.append(job)) or True)
+    A = asp.csr(matrix(1))
+    given = [A if len(one) == 2 else np.ones(30) for one in text.split("->")[0].split(",")]
+    wanted = np.einsum(text, *[as_dense(one) for one in given])
+    for _ in range(4):
+        np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
+    assert len(jobs) == 1, "compiled once, while calls go on"
+    jobs[0]()
+    assert remembered._choices
+    (account,) = (one for one in paid._accounts.values() if one.is_ready)
+    served, generated = [], contraction.generated
+    monkeypatch.setattr(contraction, "generated", lambda *one, **more: served.append(1) or generated(*one, **more))
+    account.least_s = 1e9
+    for _ in range(paid.TRIALS + 2):
+        np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
+    assert len(served) == paid.TRIALS + 2, "the kernel is faster"
+    account.least_s = 0.0
+    np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
+    assert len(served) == paid.TRIALS + 2, "what began is faster"
+
+
+def test_a_compiler_that_fails_aside_changes_no_result(monkeypatch):
+    monkeypatch.setattr(paid, "COMPILE_S", 0.0)
+    monkeypatch.setattr(paid, "submit", lambda job: job() is None)
+    A = asp.csr(matrix(1))
+    with asp.options(compiler="/no/such/compiler"):
+        for _ in range(4):
+            np.testing.assert_allclose(asp.einsum("ij,ij->i", A, A), (A.toarray() ** 2).sum(axis=1))
+    (account,) = (one for one in paid._accounts.values() if one.failure is not None)
+    assert not account.prefers_kernel
+
+
+def test_a_large_product_for_a_few_of_its_places_is_not_made(monkeypatch):
+    from autosparse.asymptotic.routes import existing
+
+    monkeypatch.setattr(existing, "MOST_PRODUCTS", 10)
+    called = []
+    monkeypatch.setattr(contraction, "execute", lambda *given, **more: called.append(1) or joins.contract(*given))
+    A = matrix(1)
+    wanted = np.einsum("ij,ik,kj->ij", *[A.toarray()] * 3)
+    np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
+    assert called
+
+
+def test_explanations_say_what_serves():
+    A, x = asp.csr(matrix(1)), np.ones(30)
+    assert "x @ (A @ y)" in str(explain_einsum("i,ij,j->", x, A, x))
+    told = str(explain_einsum("ij,ij->i", A, A))
+    assert "elementwise product" in told
+    assert "compiled in the background" in told
+    assert "elementwise product" in asp.einsum_path("ij,ij->i", A, A)
+
+
+def test_deterministic_calls_keep_what_the_first_one_ran(monkeypatch):
+    monkeypatch.setattr(paid, "COMPILE_S", 0.0)
+    monkeypatch.setattr(paid, "submit", lambda job: pytest.fail("submitted"))
+    A = asp.csr(matrix(1))
+    with asp.options(deterministic=True):
+        assert len({asp.einsum("ij,ij->i", A, A).tobytes() for _ in range(5)}) == 1

@@ -1,0 +1,85 @@
+"""The instruction set is the one that the C runtime found, for every kind of kernel and every report of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+from autosparse._native.c.build import ISA_FLAGS, Compilations
+
+import autosparse as asp
+from autosparse import config
+from autosparse.asymptotic import remembered
+from autosparse.asymptotic.lower import kernel as einsum_kernel
+from autosparse.cli import doctor
+from autosparse.core import target
+from autosparse.core.target import VECTOR_BYTES, Target
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+EVERYTHING = {"avx2", "fma", "bmi1", "bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
+
+
+def test_the_runtime_says_what_the_processor_has_not_proc_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An emulator shows the flags of the machine that it runs on."""
+    for level, name in enumerate(("baseline", "avx2", "avx512")):
+        monkeypatch.setattr(runtime_api, "best_isa", lambda name=name: name)
+        for flags in (set(), EVERYTHING):
+            monkeypatch.setattr(target, "_cpu_info", lambda flags=flags: {"flags": " ".join(flags)})
+            assert Target.host.__wrapped__(Target).isa == name
+        assert VECTOR_BYTES[name] == 16 << level
+
+
+def test_the_runtime_and_the_target_agree_here() -> None:
+    assert runtime_api.ISA_LEVELS[Target.host().isa] == runtime_api.lib.asp_best_isa()
+
+
+def test_a_machine_is_held_to_a_lower_instruction_set_and_never_to_a_higher() -> None:
+    host = Target.host()
+    for isa, width in VECTOR_BYTES.items():
+        assert host.held_to(isa).vector_bytes == min(width, host.vector_bytes)
+    assert host.held_to(None) is host
+
+
+@pytest.mark.parametrize("isa", VECTOR_BYTES)
+def test_every_generated_kernel_keeps_to_the_setting(isa: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    compile_one = Compilations.compile
+
+    def noted(self: Compilations, compiler: Any, wanted: str, source: Path, into: Path) -> None:
+        compiled.append(wanted)
+        compile_one(self, compiler, wanted, source, into)
+
+    monkeypatch.setattr(Compilations, "compile", noted)
+    A = asp.csr(sps.random_array((300, 300), density=0.05, rng=np.random.default_rng(1), format="csr"))
+    remembered._choices.clear()
+    monkeypatch.setattr(einsum_kernel, "_loaded", {})
+    with config.options(isa=isa, cache_dir=tmp_path, compiler="cc", runs=10_000):
+        A.tune("matmul", columns=1, effort="measure", budget_s=2)
+        einsum_kernel.load(f"int asp_nothing_{isa}(void) {{ return 0; }} void asp_memory(void *a, void *b) {{}}")
+    assert compiled
+    assert set(compiled) == {Target.host().held_to(isa).isa}
+
+
+def test_doctor_reports_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    with config.options(isa="baseline"):
+        (line,) = [one.value for one in doctor._machine() if one.name == "instruction set"]
+    assert line.split()[0] == "baseline"
+    assert ("AUTOSPARSE_ISA" in line) == (Target.host().isa != "baseline")
+    with config.options(isa=None):
+        (line,) = [one.value for one in doctor._machine() if one.name == "instruction set"]
+    assert line == Target.host().isa
+
+
+def test_what_kernels_are_compiled_with_is_what_the_runtime_looks_for() -> None:
+    """Every -m flag of an instruction set is a feature that `asp_best_isa` asks the processor for."""
+    source = Path(config.__file__).parents[1] / "_native" / "runtime" / "threads" / "isa.c"
+    if not source.is_file():
+        pytest.skip("needs the sources: isa.c")
+    asked = set(re.findall(r'__builtin_cpu_supports\("(\w+)"\)', source.read_text()))
+    wanted = {flag.removeprefix("-m") for flags in ISA_FLAGS.values() for flag in flags if "=" not in flag}
+    assert wanted <= asked

@@ -1,0 +1,72 @@
+"""Memory of a tuning that is over: packed copies that lost a race, and its results, went back to the system."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import memory, runtime_api
+
+import autosparse as asp
+from tests.tuning.forcing import until
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+
+def kept_bytes() -> tuple[int, int]:
+    """Bytes of freed results and of freed work space of tuning that wait for reuse."""
+    gc.collect()
+    return runtime_api.lib.asp_output_kept_bytes(), runtime_api.lib.asp_scratch_kept_bytes()
+
+
+def matrix() -> sps.csr_array:
+    """3 MB of values: each packed copy is large enough for the pool."""
+    return sps.random_array((20_000, 20_000), density=1e-3, format="csr", rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("columns", [1, 16])
+def test_nothing_waits_for_reuse_after_a_tuning(columns: int) -> None:
+    A = asp.csr(matrix(), copy=True)
+    before = kept_bytes()[0]
+    with asp.options(extra_memory=4.0):
+        A.tune(columns=columns, effort="measure", budget_s=2.0)
+    assert kept_bytes()[1] == 0
+    assert kept_bytes()[0] <= before
+
+
+def test_what_explain_says_is_what_is_kept() -> None:
+    A = asp.csr(matrix(), copy=True)
+    plan = A.tune(effort="measure", budget_s=2.0)
+    held = A._cell.dispatcher.packed_copies
+    assert held.n_bytes == plan.packed_bytes
+    assert all(copy.n_owners == 1 for copy in held._copies.values())
+
+
+def test_a_packed_copy_goes_with_its_matrix() -> None:
+    A = asp.csr(matrix(), copy=True)
+    A.tune(effort="measure", budget_s=2.0)
+    del A
+    assert kept_bytes()[1] == 0
+
+
+@pytest.mark.usefixtures("paid")
+def test_nothing_waits_for_reuse_after_tuning_that_nobody_asked_for() -> None:
+    A, x = asp.csr(matrix(), copy=True), np.ones(20_000)
+    with asp.options(overhead=1.0, runs=10**8, budget_s=1000.0):
+        A @ x
+        (state,) = A._cell.dispatcher.states.values()
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+            A @ x
+    assert kept_bytes()[1] == 0
+
+
+def test_pages_of_losers_are_recycled_while_a_tuning_lasts() -> None:
+    with memory.scratch_recycled():
+        array = memory.empty_scratch((1 << 20,), np.dtype(np.float64))
+        address = array.ctypes.data
+        del array
+        assert memory.empty_scratch((1 << 20,), np.dtype(np.float64)).ctypes.data == address
+        assert kept_bytes()[1] > 0
+    assert kept_bytes()[1] == 0

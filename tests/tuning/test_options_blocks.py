@@ -1,0 +1,226 @@
+"""Options blocks: what says where to remember and how long to search does not decide which plan serves."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native import runtime_api
+
+import autosparse as asp
+from autosparse import cache
+from autosparse.config import SETTINGS, decisive_options
+from autosparse.core.plan import Plan
+from autosparse.dispatch import executor, fast_path
+from autosparse.dispatch import state as states
+from autosparse.operands import csr
+from autosparse.tuning import live
+from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
+from tests.tuning.test_service import install
+
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
+
+INDECISIVE: dict[str, Any] = {
+    "cache": False, "cache_max_bytes": 1 << 20, "budget_s": 1.0, "overhead": 0.5, "background": True,
+    "output_pool_bytes": 1 << 20, "runs": 10, "wait": "passive", "share": True,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [*INDECISIVE, "cache_dir", "dump_dir"])
+def test_a_plan_found_inside_a_block_serves_after_it(name: str, tmp_path: Path) -> None:
+    A = asp.csr(make(), copy=True)
+    with asp.options(**{name: INDECISIVE.get(name, tmp_path)}):
+        trial = force(A, schedule_of("csr", 1))
+        inside = state_of(A)
+    assert state_of(A) is inside
+    assert state_of(A).serving is trial
+    close(A @ dense(A, 0), A.to_scipy() @ dense(A, 0))
+
+
+def test_blocks_of_equal_decisive_values_are_one_object() -> None:
+    assert set(INDECISIVE) <= set(SETTINGS)
+    before = decisive_options()
+    for name, value in INDECISIVE.items():
+        with asp.options(**{name: value}):
+            assert decisive_options() is before
+    with asp.options(threads=1):
+        inside = decisive_options()
+        assert inside is not before
+    with asp.options(threads=1, cache=False):
+        assert decisive_options() is inside
+
+
+def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    real = executor.state_for
+    monkeypatch.setattr(executor, "state_for", lambda *args, **named: found.append(1) or real(*args, **named))
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
+    A, x = asp.csr(make(300, 300), copy=True), np.ones(300, np.float32)
+    with asp.options(effort="off"):
+        for _ in range(20):
+            A @ x
+        found.clear()
+        for _ in range(4):
+            with asp.options(cache=False):
+                A @ x
+                A @ x
+        assert not found
+        enter = A._cell.fast_path
+        with asp.options(threads=1):
+            for _ in range(20):
+                A @ x
+        A @ x
+        assert len(found) == 2
+    if enter is not None:  # it is open while nothing decisive changes
+        with asp.options(effort="off", budget_s=3.0):
+            assert enter(x, np.empty(300, np.float32), decisive_options(), False)
+
+
+def test_blocks_that_follow_each_other_make_no_way_past_python_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    original = fast_path.FastPath.__init__
+
+    def counted(self: Any, *args: Any, **named: Any) -> None:
+        made.append(1)
+        original(self, *args, **named)
+
+    monkeypatch.setattr(fast_path.FastPath, "__init__", counted)
+    monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
+    A = asp.csr(make(), copy=True)
+    force(A, schedule_of("csr", 1))
+    x = dense(A, 0)
+    wanted = A.to_scipy() @ x
+    for _ in range(60):
+        for _ in range(6):
+            A @ x
+        with asp.options(threads=1, effort="off"):
+            for _ in range(6):
+                close(A @ x, wanted)
+    assert len(made) <= 20
+
+
+def test_a_block_sets_what_the_runtime_has_one_of_and_puts_it_back() -> None:
+    A = asp.csr(make(), copy=True)
+    A @ dense(A, 0)
+    before = runtime_api._held_isa, runtime_api._held_wait
+    with asp.options(isa="baseline", wait="passive"):
+        assert (runtime_api._held_isa, runtime_api._held_wait) == ("baseline", "passive")
+        with asp.options(wait="active"):
+            assert (runtime_api._held_isa, runtime_api._held_wait) == ("baseline", "active")
+        assert runtime_api._held_wait == "passive"
+    assert (runtime_api._held_isa, runtime_api._held_wait) == before
+
+
+def test_a_plan_for_two_threads_does_not_serve_where_one_is_allowed() -> None:
+    A = asp.csr(make(), copy=True)
+    with asp.options(threads=2):
+        trial = force(A, schedule_of("csr", 1))
+        assert state_of(A).serving is trial
+    with asp.options(threads=1):
+        assert state_of(A).serving is None
+    with asp.options(threads=2, budget_s=1.0):
+        assert state_of(A).serving is trial
+
+
+@pytest.mark.parametrize("options", [{"deterministic": True}, {"effort": "off"}, {"isa": "baseline"}])
+def test_a_plan_does_not_serve_where_options_exclude_it(options: dict[str, Any]) -> None:
+    A = asp.csr(make(), copy=True)
+    trial = force(A, schedule_of("csr", 1))
+    with asp.options(**options):
+        assert state_of(A).serving is None
+    assert state_of(A).serving is trial
+
+
+@pytest.mark.parametrize("options", [{"storage": "bfloat16"}, {"hybrid": False}, {"hybrid": True}])
+def test_a_plan_serves_wherever_options_allow_it(options: dict[str, Any]) -> None:
+    for inside, outside in ((options, {}), ({}, options)):
+        A = asp.csr(make(), copy=True)
+        with asp.options(**inside):
+            A @ dense(A, 0)
+            trial = force(A, schedule_of("csr", 1))
+        with asp.options(**outside):
+            assert state_of(A).serving.schedule == trial.schedule
+            close(A @ dense(A, 0), A.to_scipy() @ dense(A, 0))
+
+
+def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
+    m = make()
+    A = asp.csr(m, copy=False)
+    small = Plan(schedule=schedule_of("blocks", 1), why="", effort="measure", default_s=2e-6, measured_s=1e-6)
+    install(A, small)
+    assert state_of(A).serving is None
+    for _ in range(3):
+        with asp.options(hybrid=False):
+            A @ dense(A, 0)
+            inside = state_of(A)
+            assert inside.live_tuner.session.champion is not None
+            assert inside.serving is None
+        A @ dense(A, 0)
+        assert state_of(A).serving is None
+    own, lent = (one.live_tuner.session.champion for one in (state_of(A), inside))
+    assert own is not lent
+    assert own.packed_copy is lent.packed_copy
+    assert own.packed_copy.n_owners == 2
+    assert own.service.state is state_of(A)
+    assert lent.service.state is inside
+
+
+def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
+    A = asp.csr(make(), copy=True)
+    schedule = schedule_of("blocks", 8)
+    rounded = with_values(schedule, "bfloat16")
+    with asp.options(storage="bfloat16"):
+        trial = force(A, rounded, columns=8)
+        assert state_of(A, 8).serving is trial
+    for options in ({}, {"storage": "float16"}):
+        with asp.options(**options):
+            assert state_of(A, 8).serving is None
+            close(A @ dense(A, 8), A.to_scipy() @ dense(A, 8))
+
+
+def with_values(schedule: Any, values: str) -> Any:
+    """The schedule with values rounded to `values`."""
+    return dataclasses.replace(schedule, format=dataclasses.replace(schedule.format, values=values))
+
+
+def plans_of(folder: Path) -> list[Path]:
+    cache.open_store().settle()
+    return [one for one in folder.rglob("*") if one.is_file() and "plan" in str(one.relative_to(folder))]
+
+
+def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plain = sps.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
+    x = np.ones(400, np.float32)
+    with asp.options(cache_dir=tmp_path):
+        A = asp.csr(plain, copy=True)
+        with asp.options(cache=False):
+            A.tune(effort="measure", budget_s=2.0)
+        for _ in range(300):  # of the same state, with a cache
+            A @ x
+        state = state_of(A)
+        if state.live_tuner.session.champion is not None:  # what becomes of the plan is not written either
+            state.live_tuner.session.plan = live.planner.default_plan("x")
+            live.planner.conclude(state.live_tuner.session.lab, state.live_tuner.session.plan)
+        assert not plans_of(tmp_path)
+
+
+@pytest.mark.usefixtures("paid")
+def test_tuning_that_goes_on_inside_a_block_without_a_cache_writes_nothing(tmp_path: Path) -> None:
+    plain = sps.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
+    x = np.ones(400, np.float32)
+    with asp.options(cache_dir=tmp_path, overhead=1.0, runs=10**8, budget_s=1000.0):
+        A = asp.csr(plain, copy=True)
+        state = state_of(A)
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.lab is not None):
+            A @ x
+        for _ in until(lambda: state.live_tuner.session.is_settled):
+            with asp.options(cache=False):
+                A @ x
+        for _ in range(100):
+            A @ x
+        assert not plans_of(tmp_path)
