@@ -150,12 +150,7 @@ def _flag(value: Any) -> bool:
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    def parse(value: Any) -> str:
-        if str(value) not in words:
-            raise ValueError
-        return str(value)
-
-    return parse
+    return lambda value: words[words.index(str(value))]  # ValueError for other words
 
 
 def _path(value: Any) -> Path:
@@ -224,8 +219,8 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
+# Settings that decide which plan may serve, besides whether `effort` is off; the others say where and how to search.
 DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
-"""Settings that decide which plan may serve, besides whether `effort` is off; others say where and how to search."""
 
 
 class InForce:
@@ -233,11 +228,11 @@ class InForce:
 
     def __init__(self, options: Options) -> None:
         values = (options.effort is Effort.OFF, *(getattr(options, name) for name in DECISIVE))
-        self.options = options
-        self.decisive: tuple[Any, ...] = _interned.setdefault(values, values)
+        self.options, self.decisive = options, _interned.setdefault(values, values)
 
 
 _interned: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_listeners: Final[list[Callable[[Options], None]]] = []
 _overrides: dict[str, Any] = {}  # set_options(): for the whole process
 _from_environment: InForce | None = None
 _current: ContextVar[InForce | None] = ContextVar("autosparse_options", default=None)
@@ -292,9 +287,6 @@ def _notice_unknown_variables() -> None:
         logging.getLogger("autosparse").warning("the environment variable %s is no setting%s", name, hint)
 
 
-_listeners: Final[list[Callable[[Options], None]]] = []
-
-
 def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
     """Call `listener` with the options in force when a block begins or ends: fast calls compare decisive ones only."""
     _listeners.append(listener)
@@ -302,8 +294,7 @@ def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
 
 
 def _announce() -> None:
-    for listener in _listeners:
-        listener(get_options())
+    _ = [listener(get_options()) for listener in _listeners]
 
 
 def get_options() -> Options:
@@ -396,9 +387,6 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def measuring_environment(cache_dir: str) -> dict[str, str]:
-    """The environment for a child process that measures: this one's, with a cache of its own and no limit of threads.
-
-    Dask starts workers with OMP_NUM_THREADS=1.
-    """
+    """Return the environment of a measuring child: its own cache, and no limit of threads, which Dask sets to 1."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

@@ -25,7 +25,7 @@ quick_hnswlib() {
 }
 from_folder() { install --no-index --no-deps torch==2.13.0; }
 from_index() { install --index-url "$cpu" --retries 1 --timeout 30 torch==2.13.0; }
-from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2.6'; }
+from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2.9'; }
 
 if [ -d "$source" ]; then way=-e; else way=; fi
 install --no-deps $way "$source" >"$work/autosparse.log" 2>&1 &
@@ -40,7 +40,7 @@ for way in "has torch" from_folder from_index from_index_any missing; do
         echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
         echo "  Cure: $python -m pip install torch --index-url $cpu" >&2
     elif $way >>"$work/torch.log" 2>&1; then
-        echo 'torch>=2.6' >>"$work/requirements.txt" # what torch itself needs, too
+        echo 'torch>=2.9' >>"$work/requirements.txt" # what torch itself needs, too
         break
     fi
 done

@@ -137,10 +137,8 @@ def run(name: str, processes: int) -> list[str]:
     if unlisted:
         plain, _ = failures_of(suite, processes, installed=False, only=modules_of(unlisted, suite))
         unlisted = [test for test in unlisted if test not in plain]
-    print(
-        f"{name:24} {n_run} tests, {len(failed)} fail, {len(unlisted)} of them differ, {time.monotonic() - start_s:.0f} s",
-        flush=True,
-    )
+    took_s = time.monotonic() - start_s
+    print(f"{name:24} {n_run} tests, {len(failed)} fail, {len(unlisted)} of them differ, {took_s:.0f} s", flush=True)
     return [f"{name}  {test}  {failed[test]}" for test in unlisted]
 
 

@@ -208,9 +208,10 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
     """(coords, values, shape) of an object that has them, or of a file."""
     if isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape")):
         from autosparse.arrays import files  # takes scipy.io
+        from autosparse.reading import tensors as coordinates
 
         obj = files.read_any(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_any_open(obj)
-        if isinstance(obj, files.coordinates.Entries):
+        if isinstance(obj, coordinates.Entries):
             return obj.coords, obj.values, shape
         obj = sps.coo_array(sps.csr_array(obj[:3], shape=obj[3]) if isinstance(obj, tuple) else obj)
     if isinstance(obj, sps.coo_array):

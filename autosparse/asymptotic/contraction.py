@@ -41,7 +41,10 @@ def compute(
             total: AnyArray = halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
             return total
     result = serve(prepared, subscripts, is_dense=is_dense)
-    return broadcast(result, subscripts) if isinstance(result, Sparse) else result
+    if isinstance(result, Sparse):
+        return broadcast(result, subscripts)
+    array: AnyArray = result
+    return array
 
 
 def _as_booleans(result: Result) -> Result:

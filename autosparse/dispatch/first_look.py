@@ -51,7 +51,7 @@ def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
             state.next_look_ns,
             states.FOREVER_NS,
             True,
-        )  # of other threads, too
+        )  # all threads
         try:
             account = state.account = _opened(state, operand)
             if account is not None and account.plan is not None and state.serving is None:

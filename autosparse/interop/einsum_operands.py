@@ -18,7 +18,7 @@ def operands(given: Sequence[Any]) -> tuple[Any, ...]:
 
 def _as_operand(obj: Any) -> Any:
     sparse = sys.modules.get("sparse")
-    if sparse is None or not isinstance(obj, getattr(sparse, "SparseArray", ())) or obj.ndim == 2:
+    if sparse is None or not isinstance(obj, foreign.class_of(sparse, "SparseArray")) or obj.ndim == 2:
         return foreign.as_scipys(obj)
     from autosparse.arrays.sparse_tensor import tensor  # most einsums have none
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
+from types import ModuleType
 from typing import Any
+
+
+def class_of(module: ModuleType, name: str) -> Any:
+    """Return the class of this name, or an empty tuple, of which nothing is an instance."""
+    return getattr(module, name, ())
 
 
 def is_file(obj: Any) -> bool:
@@ -26,11 +32,11 @@ def as_scipys(obj: Any) -> Any:
     Neither library is imported. ValueError where entries that are not stored are not 0.
     """
     sparse, pandas = sys.modules.get("sparse"), sys.modules.get("pandas")
-    if sparse is not None and isinstance(obj, getattr(sparse, "SparseArray", ())):
+    if sparse is not None and isinstance(obj, class_of(sparse, "SparseArray")):
         if obj.ndim != 2:
             return obj  # SciPy says what is wrong with it
         return (obj if hasattr(obj, "to_scipy_sparse") else obj.to_coo()).to_scipy_sparse()
-    if pandas is not None and isinstance(obj, getattr(pandas, "DataFrame", ())) and obj.shape[1]:
+    if pandas is not None and isinstance(obj, class_of(pandas, "DataFrame")) and obj.shape[1]:
         is_sparse = all(isinstance(dtype, pandas.SparseDtype) for dtype in obj.dtypes)
         return obj.sparse.to_coo() if is_sparse else obj
     return obj

@@ -27,7 +27,7 @@ class UnsettledOperand(Operand):
 
     def _settled(self) -> Operand:
         """This operand with the shape of its matrix."""
-        owner: Any = self._pattern and self._pattern()  # type: ignore[operator]
+        owner: Any = self._pattern and self._pattern()
         self.__class__ = Operand  # type: ignore[assignment]
         self._pattern = None
         if owner is not None:

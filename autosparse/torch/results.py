@@ -82,7 +82,9 @@ _ALONE: Final = _references_of_one()
 def _free_storage(n_bytes: int) -> Any | None:
     """A storage of this size that only the pool refers to."""
     storages = _pool.get(n_bytes)
-    for _ in range(0 if storages is None else len(storages)):
+    if storages is None:
+        return None
+    for _ in range(len(storages)):
         try:
             storage = storages.popleft()  # nobody else has it meanwhile
         except IndexError:  # another thread was faster

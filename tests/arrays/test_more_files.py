@@ -83,6 +83,7 @@ def test_text_streams_and_npz_streams_are_read(tmp_path: Path) -> None:
         (tar_of({"a/x.mtx": TEXT, "a/y.mtx": TEXT}), "holds 2 matrices"),
         (gzip.compress(TEXT)[:-20], "end|ended"),
     ],
+    ids=["nothing", "broken zip", "bzip2 of no matrix", "archive of none", "archive of two", "cut gzip"],
 )
 def test_what_holds_no_matrix_is_refused_by_our_error(content: bytes, reason: str) -> None:
     with pytest.raises(InputFileError, match=reason):

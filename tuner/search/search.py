@@ -76,8 +76,7 @@ class Search:
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
 
     def __post_init__(self) -> None:
-        self.default = self.make_trial(None)
-        self.champion = self.default
+        self.default = self.champion = self.make_trial(None)
 
     # -- the steps ----------------------------------------------------------------------------------------------
 

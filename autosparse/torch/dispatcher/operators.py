@@ -171,7 +171,7 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """aten::mm."""
     result = small_operands.matrix(a, b, None, 0, 1, None)
-    if type(result) is Known:
+    if isinstance(result, Known):
         return result.multiply(a, b)
     if result is None:
         result = direct.multiply(a, b)
@@ -216,7 +216,7 @@ def addmm(
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
     if (sum_of_few := small_operands.matrix(a, b, base, beta, alpha, None)) is not None:
-        return sum_of_few
+        return cast(torch.Tensor, sum_of_few)  # with a base it is never a structure
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
@@ -276,7 +276,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv; PyTorch's own is an addmv.out with beta 0."""
     result = small_operands.vector(a, x, None, 0, 1, None)
-    if type(result) is Known:
+    if isinstance(result, Known):
         return result.multiply(a, x)
     if result is None:
         result = _times_vector(a, x)

@@ -102,9 +102,9 @@ class _Search:
         self.kept = (*types, *named, *dtypes, torch.empty, _how, results.empty, Known, core)
         state.types, state.named = ([ffi.cast("void *", id(one)) for one in some] for some in (types, named))
         state.dtypes = [ffi.cast("void *", id(one)) for one in dtypes]
-        functions = {"empty": torch.empty, "how": _how, "room": results.empty, "watch": Known}
-        for name, function in functions.items():
-            setattr(state, name, ffi.cast("void *", id(function)))
+        objects: dict[str, object] = {"empty": torch.empty, "how": _how, "room": results.empty, "watch": Known}
+        for name, kept in objects.items():
+            setattr(state, name, ffi.cast("void *", id(kept)))
         state.most, state.roomy = thresholds.BUILTIN_PRODUCT, thresholds.POOLED_BYTES
         state.direct, state.n_direct = thresholds.DIRECT_PRODUCT, thresholds.UNPREPARED_PRODUCTS
         state.checked, state.remembered = thresholds.ENTRIES_CHECKED, thresholds.REMEMBERED_PRODUCTS

@@ -102,4 +102,4 @@ class _AsyncSteps(AsyncGenerator[Any, Any]):
 
 @types.coroutine
 def _awaited(awaitable: Awaitable[Any], context: Context) -> Generator[Any, Any, Any]:
-    return (yield from _Steps(cast("Generator[Any, Any, Any]", awaitable.__await__()), context))
+    return (yield from _Steps(awaitable.__await__(), context))

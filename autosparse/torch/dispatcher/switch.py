@@ -41,8 +41,10 @@ class override:  # noqa: N801  used like torch.no_grad
 
     __slots__ = ("_sparse_gradients",)
 
+    _sparse_gradients: bool
+
     @overload
-    def __new__(cls, function: AnyFunction, /) -> AnyFunction: ...
+    def __new__(cls, function: AnyFunction, /) -> AnyFunction: ...  # type: ignore[misc]  # a decorated function
     @overload
     def __new__(cls, function: None = None, /, *, sparse_gradients: bool = False) -> Self: ...
     def __new__(cls, function: Any = None, /, *, sparse_gradients: bool = False) -> Any:
