@@ -209,17 +209,28 @@ def hash128(array: NDArray[Any]) -> int:
     return int(low_high[1]) << 64 | int(low_high[0])
 
 
+def chunk_hashes(array: NDArray[Any]) -> NDArray[np.uint64]:
+    """64-bit hash of each chunk (ASP_LOOK_CHUNK bytes) of a contiguous array, by all threads where that pays."""
+    hashes = np.empty(-(-array.nbytes // lib.ASP_LOOK_CHUNK), np.uint64)
+    lib.asp_look(pointer(array), array.nbytes, lib.ASP_LOOK_CHUNK, pointer(hashes), max_threads())
+    return hashes
+
+
+def structure_hashes(indptr: NDArray[Any], indices: NDArray[Any]) -> tuple[int, int]:
+    """`hash128` of the row starts and of the indices in use."""
+    return hash128(np.ascontiguousarray(indptr)), hash128(np.ascontiguousarray(indices))
+
+
 def sparsity_hash(
     shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any], known: tuple[int, int] | None = None
 ) -> str:
     """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use.
 
-    `known`: `hash128` of indptr and of the indices in use, where they were made already.
+    `known`: their `structure_hashes`, where they were made already.
     """
     nnz = int(indptr[-1])
     head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
-    parts = known or [hash128(np.ascontiguousarray(array)) for array in (indptr, indices[:nnz])]
-    return _joint_hash([hash128(head), *parts])
+    return _joint_hash([hash128(head), *(known or structure_hashes(indptr, indices[:nnz]))])
 
 
 def tensor_hash(shape: tuple[int, ...], coords: NDArray[Any]) -> str:

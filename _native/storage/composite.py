@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 from autosparse._native.ir.spec import expression_of
-from autosparse._native.storage.packing import PackedOperand, pack, packed_bytes, reason_unfit
+from autosparse._native.storage.packers import Places
+from autosparse._native.storage.packing import PackedOperand, Ranges, pack, packed_bytes, reason_unfit
 from autosparse._native.storage.parts import Subset, subsets
 from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
 from numpy.typing import NDArray
@@ -49,6 +51,7 @@ class PackedPart:
 
     packed: PackedOperand | PackedStructure
     subset: Subset = field(repr=False)
+    _places: list[Places | None] = field(default_factory=list, repr=False)  # of its values, once one was looked for
 
     @property
     def as_bound(self) -> PackedOperand | PackedStructure:
@@ -72,22 +75,36 @@ class PackedPart:
         """Bytes that the part takes, its map of entries included."""
         packed, rows = self.packed, self.subset.rows
         if isinstance(packed, PackedOperand):
-            return sum(array.nbytes for array in packed.arrays) + self.subset.nbytes
+            origins = (one.origin for one in self._places if one is not None)
+            kept = sum(array.nbytes for array in origins if array is not None)
+            own = sum(array.nbytes for array in packed.arrays) if packed.live else packed.nbytes
+            return own + self.subset.nbytes + kept
         own = sum(array.nbytes for array in (*packed.pos.values(), *packed.crd.values()))
         own += self.subset.entries.nbytes if packed.origin is None else packed.origin.nbytes
         return own + (0 if rows is None else rows.nbytes)
 
-    def gathered(self, values: Array) -> Array:
-        """The part's values, in the order of its pattern."""
-        return values[self.subset.entries]
-
-    def refresh(self, gathered: Array) -> None:
-        """Take `gathered` values."""
+    def refresh(self, values: Array, room_bytes: int | None) -> None:
+        """Take the part's values from `values` of A."""
         assert isinstance(self.packed, PackedOperand)
-        if self.packed.live:  # "live" arrays of a part are copies that it has made
-            self.packed.values[...] = gathered
+        places = self._places_of_A(room_bytes)
+        if places is not None:
+            places.fill(values, self.packed.values)
+        elif self.packed.live:  # "live" arrays of a part are copies that it has made
+            self.packed.values[...] = values[self.subset.entries]
         else:
-            self.packed.refresh(gathered)
+            self.packed.refresh(values[self.subset.entries], room_bytes=room_bytes)
+
+    def _places_of_A(self, room_bytes: int | None) -> Places | None:
+        """Where the part has values of A; None where entries share a place, or there is no room to keep it."""
+        packed = self.packed
+        assert isinstance(packed, PackedOperand)
+        if not self._places:
+            needed = (8 if self.subset.pattern.indptr.itemsize == 8 else 4) * self.subset.pattern.nnz
+            if room_bytes is not None and 2 * needed > room_bytes:
+                return None
+            own = Places(self.subset.pattern.nnz, None) if packed.live else packed.places()
+            self._places.append(own and replace(own, origin=np.ascontiguousarray(self.subset.entries)))
+        return self._places[0]
 
 
 @dataclass(eq=False)
@@ -109,11 +126,13 @@ class PackedComposite:
         """What it is packed as."""
         return self.composite
 
-    def refresh(self, values: Array) -> None:
-        """Take new values of the same pattern, in A's own order: all parts or none."""
-        gathered = [part.gathered(values) for part in self.parts]
-        for part, own in zip(self.parts, gathered, strict=True):
-            part.refresh(own)
+    def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
+        """Take new values of the same pattern, in A's own order; see `PackedOperand.refresh`. All are written anew."""
+        values = np.ascontiguousarray(values[: self.pattern.nnz])
+        for part in self.parts:
+            before = part.nbytes
+            part.refresh(values, room_bytes)
+            room_bytes = None if room_bytes is None else room_bytes - (part.nbytes - before)
 
 
 def composite_reason_unfit(pattern: Pattern, composite: Composite, *, transposed: bool) -> str | None:

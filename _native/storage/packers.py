@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import numpy as np
@@ -130,6 +130,43 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     order = row_orders.order_of(rows, fmt.rows)
     pos, crd, packed = packer.pack(*row_orders.ordered(rows, own, order), fmt)
     return pos, crd | {"rows": order}, packed
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Places:
+    """Where a packed copy has the values of a matrix: its entry e, the matrix's `origin[e]`, at `to[e]`; None: at e."""
+
+    n: int
+    to: Array | None
+    origin: Array | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both."""
+        return sum(array.nbytes for array in (self.to, self.origin) if array is not None)
+
+    def fill(self, values: Array, packed: Array, ranges: Iterable[tuple[int, int]] | None = None) -> None:
+        """Write `values`, contiguous, to their places in `packed`; only those of ranges of entries, where given."""
+        ffi, pointer = runtime_api.ffi, runtime_api.pointer
+        indices: list[Any] = []
+        for array in (self.origin, self.to):
+            wide = array is not None and array.dtype.itemsize == 8
+            indices += [int(wide), ffi.NULL if array is None else pointer(array)]
+        for begin, end in ranges or ((0, self.n),):
+            check(
+                runtime_api.lib.asp_refill(
+                    values.itemsize, *indices, pointer(values), pointer(packed), begin, min(end, self.n),
+                    packing_threads(),
+                )
+            )  # fmt: skip
+
+
+def numbered_places(found: Array, n: int) -> Places | None:
+    """Places of n entries whose numbers from 1 on were packed as `found`; None where some of them share one."""
+    to = np.empty(n, np.int32 if found.size <= np.iinfo(np.int32).max else np.int64)
+    code = runtime_api.INDEX_CODES[to.dtype.name]
+    how = runtime_api.lib.asp_places(runtime_api.pointer(found), found.size, n, code, runtime_api.pointer(to))
+    return None if how < 0 else Places(n, to if how == 0 else None)
 
 
 def refill(operand: Filled, values: Array) -> bool:

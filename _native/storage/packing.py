@@ -8,6 +8,7 @@ Plain CSR is not packed: the user's arrays are referred to, and values are read 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from types import ModuleType
 from typing import Any, ClassVar, Final
 
@@ -15,6 +16,7 @@ import numpy as np
 from autosparse._native.storage import numbered, row_orders, slices
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
+from autosparse._native.storage.packers import Places, numbered_places
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
@@ -25,6 +27,8 @@ from autosparse.errors import PackError
 
 ORDER_BYTES: Final = 4
 """Of a row's place in the order of a format with `rows`."""
+Ranges = list[tuple[int, int]] | None
+"""Of entries, begin and end; None: all of them."""
 Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
 
 
@@ -44,6 +48,7 @@ class PackedOperand(StoredLevels):
     values: Array = field(repr=False)
     live: bool = False  # the arrays are the user's own
     _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
+    _places: list[Places | None] = field(default_factory=list, repr=False)  # of the values, once one was looked for
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -66,23 +71,54 @@ class PackedOperand(StoredLevels):
     @property
     def nbytes(self) -> int:
         """Bytes taken beside the user's own arrays."""
-        return 0 if self.live else sum(array.nbytes for array in self.arrays)
+        if self.live:
+            return 0
+        return sum(array.nbytes for array in self.arrays) + sum(one.nbytes for one in self._places if one is not None)
 
-    def refresh(self, values: Array) -> None:
+    def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
         """Take new values of the same pattern (in A's own order); live operands refer to them.
 
-        PackError where the format cannot hold them; the old ones then stay.
+        `ranges` of entries: all others are as they were. From the first time on it is kept where each entry lies,
+        which is counted in `nbytes` and takes at most `room_bytes`. PackError where the format cannot hold the values;
+        the old ones then stay.
         """
         if self.live:
             self.values = values
             return
-        is_special = self.fmt.values or self.fmt.symmetric
-        if not is_special and native_packers.refill(self, values):
+        places = self.places(room_bytes)
+        if places is None:
+            self._repack(values)
             return
-        made = pack(self.pattern, values, self.fmt, transposed=self.transposed)
-        self.values[...] = made.values
-        if "table" in made.crd:
-            self.crd["table"][...] = made.crd["table"]
+        values = np.ascontiguousarray(values[: places.n])
+        if not self.fmt.values:
+            places.fill(values, self.values, ranges)
+            return
+        exact = np.zeros(self.values.size, values.dtype)
+        places.fill(values, exact)
+        self._take(*_stored(exact, self.fmt))
+
+    def places(self, room_bytes: int | None = None) -> Places | None:
+        """Where each entry of A lies in `values`; None where entries share a place, or there is no room to keep it."""
+        if not self._places:
+            item = 4 if self.values.size <= np.iinfo(np.int32).max else 8
+            if room_bytes is not None and item * self.pattern.nnz > room_bytes:
+                return None
+            try:
+                self._places.append(None if self.fmt.symmetric else _places_of(self))
+            except MemoryError:
+                self._places.append(None)
+        return self._places[0]
+
+    def _repack(self, values: Array) -> None:
+        is_special = self.fmt.values or self.fmt.symmetric
+        if is_special or not native_packers.refill(self, values):
+            made = pack(self.pattern, values, self.fmt, transposed=self.transposed)
+            self._take(made.values, made.crd)
+
+    def _take(self, values: Array, crd: Mapping[str, Array]) -> None:
+        self.values[...] = values
+        if "table" in crd:
+            self.crd["table"][...] = crd["table"]
 
     def unpack(self) -> tuple[Array, Array, Array]:
         """op(A) as CSR (indptr, indices, data): rows in order, padding left out by position, zeros in blocks kept out.
@@ -161,10 +197,27 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
     else:
         native = native_packers.pack(pattern, values, fmt, transposed=transposed)
     pos, crd, packed = native if native is not None else pack_generic(pattern, values, fmt, transposed=transposed)
+    stored, table = _stored(packed, fmt)
+    return PackedOperand(fmt, transposed, pattern, pos, {**crd, **table}, stored)
+
+
+def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
+    """Packed values as the format stores them, and the table that numbers refer to, where it has one."""
     if fmt.values == NUMBERED:
-        packed, table = numbered.numbered(packed, fmt)
-        return PackedOperand(fmt, transposed, pattern, pos, {**crd, "table": table}, packed)
-    return PackedOperand(fmt, transposed, pattern, pos, crd, _halves().narrowed(packed, fmt) if fmt.values else packed)
+        numbers, table = numbered.numbered(exact, fmt)
+        return numbers, {"table": table}
+    return (_halves().narrowed(exact, fmt) if fmt.values else exact), {}
+
+
+def _places_of(packed: PackedOperand) -> Places | None:
+    """Where the entries of A lie: their numbers, from 1 on, are packed as values."""
+    nnz = packed.pattern.nnz
+    numbers = np.arange(1, nnz + 1, dtype=np.float64)
+    twin = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
+    if native_packers.refill(twin, numbers):
+        return numbered_places(twin.values, nnz)
+    _, _, found = pack_generic(packed.pattern, numbers, packed.fmt, transposed=packed.transposed)
+    return numbered_places(found, nnz)
 
 
 def pack_generic(

@@ -9,6 +9,8 @@ import numpy as np
 from autosparse._native import runtime_api
 from autosparse._native.storage.assembly import Assembled, Types, assemble
 from autosparse._native.storage.levels import COORDINATE_DTYPES, LEVELS
+from autosparse._native.storage.packing import Ranges
+from autosparse._native.storage.rows import packing_threads
 from autosparse._native.storage.stored import StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
@@ -51,8 +53,8 @@ class PackedTensor(StoredLevels):
         sides = [array for array in (self.order, self.positions) if array is not None]
         return sum(array.nbytes for array in (*self.pos.values(), *self.crd.values(), self.values, *sides))
 
-    def refresh(self, values: Array) -> None:
-        """Take new values of the same pattern, in the order of its coordinates."""
+    def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
+        """Take new values of the same pattern, in the order of its coordinates; all are written."""
         _fill(self.values, values, self.order, self.positions)
 
     def unpack(self) -> tuple[Array, Array]:
@@ -128,6 +130,6 @@ def _fill(packed: Array, values: Array, order: Array | None, positions: Array | 
         packed[...] = 0
         runtime_api.add_at(np.ascontiguousarray(values), order, positions, packed)
     elif order is not None:
-        runtime_api.gather(np.ascontiguousarray(values), order, packed)
+        runtime_api.gather(np.ascontiguousarray(values), order, packed, threads=packing_threads())
     else:
         np.copyto(packed, values)

@@ -36,7 +36,7 @@ class Pattern:
         self.n_cols = n_cols
         self.indptr = indptr
         self.indices = indices
-        self.hashes = hashes  # `runtime_api.hash128` of indptr and of the indices in use, where somebody has made them
+        self.hashes = hashes  # `runtime_api.structure_hashes`, once they were asked for
         self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (tuner.features.counts)
 
     def __repr__(self) -> str:
@@ -67,7 +67,10 @@ class Pattern:
         """32 hex digits over shape, index width, indptr and indices (xxh3 class, native; not over values)."""
         from autosparse._native import runtime_api
 
-        return runtime_api.sparsity_hash(self.shape, self.indptr, self.indices[: self.nnz], self.hashes)
+        indices = self.indices[: self.nnz]
+        if self.hashes is None:
+            self.hashes = runtime_api.structure_hashes(self.indptr, indices)
+        return runtime_api.sparsity_hash(self.shape, self.indptr, indices, self.hashes)
 
     @computed_once
     def has_twins(self) -> bool:

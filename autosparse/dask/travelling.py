@@ -16,9 +16,8 @@ from autosparse.cache.keys import pattern_prefix_of
 from autosparse.errors import CacheError
 from autosparse.log import event
 from autosparse.operands.csr import Operand
-from autosparse.operands.mutation_guard import StructurePrint
 
-Luggage = tuple[StructurePrint, Any] | None  # Any: a document of wisdom, or None
+Luggage = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a document of wisdom, or None
 
 MOST_PLANS: Final = 16
 """Of one pattern that a pickle takes along, the newest first: widths and operations differ, rarely more."""
@@ -28,10 +27,12 @@ _unpacked: Final[set[str]] = set()
 
 def luggage_of(operand: Operand) -> Luggage:
     """Hashes and plans of `operand`; None where nobody has asked for its hash yet, as there can be no plans then."""
-    if operand._structure_print is None:
+    if operand.known_hashes is None:
         return None
     operand.refresh()
-    known = operand._structure_print
+    known = operand.known_hashes
+    if known is None:  # written since
+        return None
     store = cache.open_store()
     names = store.keys_with_prefix("plan", pattern_prefix_of(operand.pattern.sparsity_hash))[:MOST_PLANS]
     found = [envelope for name in names if (envelope := store.envelope("plan", name)) is not None]
@@ -43,8 +44,7 @@ def unpack(operand: Operand, luggage: Luggage) -> None:
     if luggage is None:
         return
     known, document = luggage
-    operand._structure_print = StructurePrint(*known)
-    operand._touch_structure = operand._clean_structure = object()  # looked at, before it was sent
+    operand.pattern_with((known[0], known[1]))
     if document is None:
         return
     marks = {entry["checksum"] for entry in document["entries"]}

@@ -4,12 +4,14 @@ Checking a product's operands, finding its problem and keeping its accounts take
 more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
 all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
 made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
-options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3):
-touch flags, versions, and the references to the arrays. Whatever differs is answered with False, and Python looks.
+options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): the
+operand's `Watch` looks at the arrays where it must, and their versions are those of the copy. Whatever differs is
+answered with False, and Python looks.
 """
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,7 +21,6 @@ from autosparse._native import runtime_api
 from autosparse._native.python_objects import HEADER
 from autosparse.dispatch import object_layout
 from autosparse.dispatch.object_layout import make
-from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 
@@ -32,11 +33,12 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, decisive options, transposed) -> whether out holds the product."""
 
-MAX_GUARDED: Final = 16  # asp_entry.guarded: three arrays, and four objects beneath each that was unpickled
 MOST_ASIDE: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
 ASIDE_WAIT: Final = 8
 """Products after one that such a way did not serve."""
+LOOKS_ASIDE: Final = 16
+"""Looks past Python after which a product is led through it, where the plan's service accounts for them."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
 
@@ -44,7 +46,7 @@ WAIT: Final = 2
 class FastPath:
     """The way into the kernel whose turn it is, for one state: same operand, same width."""
 
-    __slots__ = ("__weakref__", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
+    __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
     def __init__(
         self, state: DispatchState, operand: Operand, rows: NativeRows, n_dims: int, n_vecs: int, *,
@@ -66,6 +68,7 @@ class FastPath:
         self.trial: Serving | None = state.serving
         self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
         self._kernel: list[object] = []  # what a generated kernel reads
+        self._bound = None if self.trial is None else weakref.ref(self.trial.bound)
         if self.trial is not None:
             self._kernel += _generated(record, self.trial, operand, rows, is_guarded=is_guarded)
             if self.trial.packed_copy is not None:
@@ -74,13 +77,14 @@ class FastPath:
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether results of this shape are served, as things are now."""
-        # A generated kernel did not serve although the rest is the same: something was written.
-        return trial is None and self.leads(rows, trial, n_dims, n_vecs)
+        # A generated kernel that did not serve, because something was written, does so again once its copy has it.
+        return self.leads(rows, trial, n_dims, n_vecs)
 
     def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
         """Whether it was made for such products, and is not retired."""
         is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
-        return self.rows is rows and self.trial is trial and is_alike and not self.is_retired
+        is_bound = trial is None or trial.bound is (self._bound and self._bound())
+        return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
 
     @property
     def n_running(self) -> int:
@@ -103,13 +107,14 @@ class FastPath:
             if self.trial is not None:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
+        record.looks_left = LOOKS_ASIDE
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def open(self) -> None:
         """Stay open, whatever the accounts of a state say."""
-        self._record.limit_ns = 1 << 62
+        self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
         """Nanoseconds of a product that it has just computed, Python's left out; None where it did not serve."""
@@ -132,7 +137,7 @@ class FastPath:
 def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> None:
     """After a product (k,) or (k, n_vecs) that Python has led to its kernel: the next one may go directly."""
     rows, trial, old = operand.rows, state.serving, state.fast_path
-    if make is None or rows is None or rows.dtype is not state.dtype or not _is_live(rows):
+    if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
     # Where another state's way was open, as before an options block, nothing was written that closed this one.
     is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
@@ -159,7 +164,9 @@ def beside(
     Not `is_guarded`: whatever was written, a packed copy is read as it is. For times alone.
     """
     trial = state.serving
-    if make is None or not _is_live(rows) or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
+    if trial is not None and trial.packed_copy is not None and is_guarded:
+        operand.refresh()  # a copy of values that were written since is of no use
+    if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
         return None
     made = FastPath(state, operand, rows, n_dims, n_vecs, is_guarded=is_guarded)
     made.open()
@@ -192,11 +199,6 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     return took_ns
 
 
-def _is_live(rows: NativeRows) -> bool:
-    """Whether the addresses are read where the array objects keep them (else they are good for this product only)."""
-    return all(isinstance(one, runtime_api.ffi.CData) for one in (rows.indptr, rows.indices, rows.data))
-
-
 def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bool = True) -> bool:
     """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds.
 
@@ -208,13 +210,9 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
     if not is_guarded:
         return operand.structure_version == trial.lab.structure_version
-    anchors = operand.anchors
     return (
-        object_layout.references_beside is not None
-        and operand.is_untouched
-        and anchors is not None
-        and anchors.expected != mutation_guard.NEVER_ALONE
-        and len(anchors.arrays) <= MAX_GUARDED
+        operand.watch is not None
+        and bool(object_layout.OF_PACKED_COPY)
         and operand.structure_version == trial.lab.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
@@ -234,19 +232,15 @@ def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, 
             record.places[at] = place
         return [bound]
     if not is_guarded:
-        same = runtime_api.ffi.addressof(record, "rows")
-        record.slots, record.versions = [same] * 6, [record.rows] * 2
+        for at, place in enumerate(_places(rows)):  # whatever was written there
+            record.places[at] = place
         return [bound]
-    versions = (operand.structure_version, operand.values_version)
-    record.versions = [cast("void *", id(version)) for version in versions]
-    for at, name in enumerate(object_layout.GUARDED_SLOTS):
-        record.slots[at] = cast("void *", id(operand) + object_layout.OFFSETS[name])
-    anchors = operand.anchors
-    assert anchors is not None
-    assert object_layout.references_beside is not None
-    # No array may be in a local of ours: it would be one reference more.
-    record.guarded = [cast("void *", address) for address in map(id, anchors.arrays)]
-    record.n_guarded = len(anchors.arrays)
-    # Not what is counted now: another thread may hold one of them for a moment.
-    record.n_references = anchors.expected - object_layout.references_beside * len(anchors.arrays)
-    return [bound, versions]
+    watch, packed_copy = operand.watch, trial.packed_copy
+    assert watch is not None
+    version = operand.structure_version
+    record.structure_slot = cast("void *", id(operand) + object_layout.OFFSETS["structure_version"])
+    record.structure_version = cast("void *", id(version))
+    record.values_slot = cast("void *", id(operand) + object_layout.OFFSETS["values_version"])
+    record.packed_slot = cast("void *", id(packed_copy) + object_layout.OF_PACKED_COPY["values_version"])
+    record.watch = watch.record
+    return [bound, version, watch, packed_copy]

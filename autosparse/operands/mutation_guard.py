@@ -2,7 +2,8 @@
 
 Writing needs a reference to the array (or to a view, memoryview, tensor ... which refers to it in turn). So nothing can
 have changed when (1) nobody fetched an array through our properties since the last look, and (2) nobody else holds
-a reference to the arrays. (2) is read from CPython's reference counts. Where either fails, xxh3 of the bytes decides.
+a reference to the arrays. (2) is read from CPython's reference counts. Where either fails, hashes of the bytes decide
+(`Print`), of those arrays for which it fails.
 
 The counts that mean "nobody else" depend on the interpreter: they are measured at first use, on a fresh array and on an
 aliased one. Where the two cannot be told apart (free-threaded builds, other Pythons) every look is a checksum.
@@ -155,52 +156,57 @@ def n_others_beneath(anchors: Anchors) -> int:
     return reference_total(beneath) - (counts.base + 1) * len(beneath)
 
 
-def is_alone(anchors: Anchors) -> bool:
-    """Whether nobody but the owner of `anchors` can reach the memory."""
-    return reference_total(anchors.arrays) == anchors.expected
+def is_alone(anchors: Anchors, *, n_leased: int = 0) -> bool:
+    """Whether nobody but the owner of `anchors` and `n_leased` views of ours can reach the memory, now or later."""
+    return (
+        anchors.expected != NEVER_ALONE
+        and reference_total(anchors.arrays) == anchors.expected + n_leased
+        and not any(map(weakref.getweakrefcount, anchors.arrays))  # one could bring an alias back: no count shows it
+    )
 
 
-def has_weak_references(anchors: Anchors) -> bool:
-    """Whether a weak reference could bring an alias back: no count shows it."""
-    return any(map(weakref.getweakrefcount, anchors.arrays))
+CHUNK_BYTES: Final = 1 << 16
+"""Bytes of a chunk (ASP_LOOK_CHUNK in look_api.h): what is told apart by a look."""
 
 
-def fingerprint(array: AnyArray) -> tuple[str, int, int | str]:
-    """(dtype, entries, 64-bit hash of the bytes) of a one-dimensional array."""
-    whole = np.ascontiguousarray(array)
-    return whole.dtype.str, whole.size, _hashes()[0](whole)
+class Print:
+    """Hashes of the chunks of an array's bytes. Every byte and its place count; only prints of one process compare."""
 
+    __slots__ = ("dtype", "hashes", "n_bytes")
 
-class StructurePrint(NamedTuple):
-    """What tells two structures apart; the bytes are read once for it and for `runtime_api.sparsity_hash`."""
-
-    dtypes: tuple[str, str]
-    sizes: tuple[int, int]
-    hashes: tuple[Any, Any]  # 128 bits each: `runtime_api.hash128`, else text
+    def __init__(self, dtype: np.dtype[Any], n_bytes: int, hashes: NDArray[np.uint64]) -> None:
+        self.dtype, self.n_bytes, self.hashes = dtype, n_bytes, hashes
 
     @classmethod
-    def of(cls, indptr: AnyArray, indices: AnyArray) -> "StructurePrint":
-        """Of the row starts and the indices in use."""
-        hashes = (_hashes()[1](np.ascontiguousarray(array)) for array in (indptr, indices))
-        return cls((indptr.dtype.str, indices.dtype.str), (indptr.size, indices.size), (next(hashes), next(hashes)))
+    def of(cls, array: AnyArray) -> "Print":
+        """Hash a one-dimensional array, by all threads where that pays."""
+        whole = np.ascontiguousarray(array)
+        return cls(whole.dtype, whole.nbytes, _hasher()(whole))
 
-    @property
-    def known(self) -> tuple[int, int] | None:
-        """The runtime's hashes, where there is a runtime."""
-        return self.hashes if isinstance(self.hashes[0], int) else None
+    def is_comparable(self, other: "Print | None") -> bool:
+        """Return whether both are of arrays of one dtype and length."""
+        return other is not None and self.dtype == other.dtype and self.n_bytes == other.n_bytes
+
+    def is_like(self, other: "Print | None") -> bool:
+        """Return whether both looks saw the same bytes."""
+        return other is not None and self.is_comparable(other) and np.array_equal(self.hashes, other.hashes)
 
 
 @functools.lru_cache(maxsize=1)
-def _hashes() -> tuple[Any, Any]:  # Any: callables of an array, native or not
-    """Of 64 and of 128 bits."""
+def _hasher() -> Any:  # Any: callable of an array, native or not
+    """Return the function from a contiguous array to the hashes of its chunks."""
     from autosparse._native import runtime_api
 
-    return (runtime_api.hash64, runtime_api.hash128) if runtime_api.available else (_slow_hash, _slow_hash)
+    return runtime_api.chunk_hashes if runtime_api.available else _slow_hashes
 
 
-def _slow_hash(array: AnyArray) -> str:
+def _slow_hashes(array: AnyArray) -> NDArray[np.uint64]:
     """Stand-in for the native hash on machines without a compiler; blake2b, about ten times slower than xxh3."""
-    return hashlib.blake2b(array.view(np.uint8).data, digest_size=16).hexdigest()
+    whole = array.view(np.uint8).data
+    parts = (whole[begin : begin + CHUNK_BYTES] for begin in range(0, array.nbytes, CHUNK_BYTES))
+    return np.array(
+        [int.from_bytes(hashlib.blake2b(part, digest_size=8).digest(), "little") for part in parts], dtype=np.uint64
+    )
 
 
 def count_references(arrays: list[Any], *, own: int) -> int:

@@ -37,6 +37,11 @@ class NativeRows:
         self.indices: Any = None
         self.data: Any = None
 
+    @property
+    def is_live(self) -> bool:
+        """Whether addresses are read where the array objects keep them (else they are good for this product only)."""
+        return not any(isinstance(one, tuple) or one is None for one in (self.indptr, self.indices, self.data))
+
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
     """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""

@@ -24,6 +24,10 @@ def smoothed(average_ns: int, sample_ns: int) -> int:
     return average_ns + (sample_ns - average_ns) // SMOOTHING if average_ns else sample_ns
 
 
+def _no_bound() -> None:
+    return None
+
+
 class PackedCopy:
     """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs.
 
@@ -32,11 +36,14 @@ class PackedCopy:
     """
 
     __slots__ = (
-        "_lock", "fast_paths", "n_bytes", "n_owners", "n_refreshes", "n_running", "packed", "refresh_ns",
+        "_lock", "_room_bytes", "fast_paths", "n_bytes", "n_owners", "n_refreshes", "n_running", "packed", "refresh_ns",
         "smoothed_refresh_ns", "values_version",
     )  # fmt: skip
 
-    def __init__(self, packed: Any, n_bytes: int, values_version: int) -> None:
+    def __init__(
+        self, packed: Any, n_bytes: int, values_version: int, *, room_bytes: Callable[[], int] | None = None
+    ) -> None:
+        self._room_bytes: Callable[[], int | None] = room_bytes or _no_bound
         self.packed = packed  # autosparse._native.PackedOperand
         self.n_bytes = n_bytes
         self.values_version = values_version
@@ -61,15 +68,17 @@ class PackedCopy:
             fast_path.retire()
             self.fast_paths.discard(fast_path)
 
-    def refresh(self, values: Any, version: int) -> bool:
-        """Take new values, unless a product is reading the old ones (then: not now)."""
+    def refresh(self, operand: Any) -> bool:  # Any: an Operand or an Unfolding, which are above us
+        """Take the values that `operand` had at its last look; False while a product reads the old ones: not now."""
+        version = operand.values_version
         with self._lock:
             if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
                 return False
             if self.values_version != version:
                 start_ns = perf_counter_ns()
-                self.packed.refresh(values)
-                self.values_version = version
+                ranges = operand.changed_since(self.values_version)
+                self.packed.refresh(operand.data, ranges, room_bytes=self._room_bytes())
+                self.values_version, self.n_bytes = version, int(self.packed.nbytes)
                 self.n_refreshes, self.refresh_ns = self.n_refreshes + 1, perf_counter_ns() - start_ns
                 self.smoothed_refresh_ns = smoothed(self.smoothed_refresh_ns, self.refresh_ns)
             return True
@@ -113,7 +122,9 @@ class PackedCopyCache:
                 if self.n_bytes + needed_bytes > limit_bytes:
                     raise PackError.too_large(fmt, needed_bytes=self.n_bytes + needed_bytes, limit_bytes=limit_bytes)
                 packed, version = pack()
-                packed_copy = self._copies[fmt, view] = PackedCopy(packed, int(packed.nbytes), version)
+                packed_copy = self._copies[fmt, view] = PackedCopy(
+                    packed, int(packed.nbytes), version, room_bytes=lambda: limit_bytes - self.n_bytes
+                )
             packed_copy.n_owners += 1
             return packed_copy
 

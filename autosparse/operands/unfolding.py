@@ -98,10 +98,10 @@ class Entries:
         if self._anchors is None:
             self._anchors = mutation_guard.anchors_of((self._values,))
         # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
-        alone = mutation_guard.is_alone(self._anchors) and not mutation_guard.has_weak_references(self._anchors)
-        now = mutation_guard.fingerprint(self._values)
-        if now != self._print:
-            self.values_version += self._print is not None
+        alone = mutation_guard.is_alone(self._anchors)
+        now, last = mutation_guard.Print.of(self._values), self._print
+        if not now.is_like(last):
+            self.values_version += last is not None
             self._print = now
         if alone:
             self._clean = token
@@ -144,6 +144,9 @@ class Unfolding:
     def values_version(self) -> int:
         """Rises with every write that `refresh` saw."""
         return self.entries.values_version
+
+    def changed_since(self, version: int) -> None:
+        """Which entries may have changed since that version of the values is not kept: all of them."""
 
     @property
     def structure_bytes(self) -> int:

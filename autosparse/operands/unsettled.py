@@ -6,9 +6,10 @@ import weakref
 from typing import Any, Final
 
 from autosparse.operands.csr import Operand
+from autosparse.operands.watched import WatchedArrays
 
-_N_MAJOR: Final[Any] = Operand.__dict__["n_major"]
-_N_MINOR: Final[Any] = Operand.__dict__["n_minor"]
+_N_MAJOR: Final[Any] = WatchedArrays.__dict__["n_major"]
+_N_MINOR: Final[Any] = WatchedArrays.__dict__["n_minor"]
 
 
 class UnsettledOperand(Operand):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import os
 import threading
 import weakref
@@ -17,6 +16,8 @@ import autosparse
 from autosparse.errors import StructureError
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
+from autosparse.operands.watch import CLEANS, TOUCHES
+from autosparse.operands.watched import FIELDS
 
 counts_known = pytest.mark.skipif(
     mutation_guard.calibrated_counts() is None, reason="no reference counts to trust here"
@@ -36,33 +37,42 @@ def versions(operand: Operand) -> tuple[int, int]:
 
 def is_exposed(operand: Operand) -> bool:
     """Whether somebody else can reach the arrays now: then each `refresh` is a pass over them."""
-    return not mutation_guard.is_alone(operand._anchors or operand._anchor())
+    return not all(map(operand._is_alone, FIELDS))
+
+
+def is_clean(operand: Operand) -> bool:
+    """Whether the next `refresh` need not look, as far as what was handed out is concerned."""
+    pairs = zip(TOUCHES, CLEANS, strict=True)
+    return all(getattr(operand, touch) is getattr(operand, clean) for touch, clean in pairs)
 
 
 class CountHashes:
-    """Stands before the fingerprints and counts them."""
+    """Counts the arrays of an operand that are hashed, by Python and by C."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.n = 0
-        short, long = mutation_guard._hashes()
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, operand: Operand) -> None:
+        self.n, self.operand = 0, operand
+        right = mutation_guard._hasher()
 
-        def counting(right: Any, array: Any) -> Any:
+        def counting(array: Any) -> Any:
             self.n += 1
             return right(array)
 
-        both = functools.partial(counting, short), functools.partial(counting, long)
-        monkeypatch.setattr(mutation_guard, "_hashes", lambda: both)
+        monkeypatch.setattr(mutation_guard, "_hasher", lambda: counting)
+
+    def count(self) -> int:
+        watch = self.operand.watch
+        return self.n + (sum(one.n_looks for one in watch.record.of) if watch is not None else 0)
 
     def during(self, call: Any) -> int:
-        before = self.n
+        before = self.count()
         call()
-        return self.n - before
+        return self.count() - before
 
 
 @counts_known
 def test_untouched_operands_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashes = CountHashes(monkeypatch)
     A = matrix()
+    hashes = CountHashes(monkeypatch, A._cell)
     assert hashes.during(A._cell.refresh) == 3
     assert hashes.during(lambda: [A._cell.refresh() for _ in range(5)]) == 0
     _ = A.nnz, A.dtype, A.T, repr(A), A @ np.ones(30)
@@ -71,21 +81,22 @@ def test_untouched_operands_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 @counts_known
 def test_what_was_handed_out_is_hashed_once_and_what_is_kept_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    hashes = CountHashes(monkeypatch)
     A = matrix()
     operand = A._cell
     before = versions(operand)
-    _ = A.data.sum()
-    assert hashes.during(operand.refresh) == 1
-    assert hashes.during(operand.refresh) == 0
-    _ = A.indices.sum()
-    assert hashes.during(operand.refresh) == 3
+    hashes = CountHashes(monkeypatch, operand)
+    for name in ("data", "indices", "indptr"):
+        _ = getattr(A, name).sum()
+        assert hashes.during(operand.refresh) == 1, f"a look at {name} and at nothing else"
+        assert hashes.during(operand.refresh) == 0
+    _ = A.indptr.sum(), A.data.sum()
+    assert hashes.during(operand.refresh) == 2
     alias = A.data
-    assert hashes.during(operand.refresh) == 3
-    assert hashes.during(operand.refresh) == 3
+    assert hashes.during(operand.refresh) == 1
+    assert hashes.during(operand.refresh) == 1
     assert is_exposed(operand)
     del alias
-    assert hashes.during(operand.refresh) == 3
+    assert hashes.during(operand.refresh) == 1
     assert hashes.during(operand.refresh) == 0
     assert not is_exposed(operand)
     assert versions(operand) == before, "nothing was written"
@@ -117,13 +128,13 @@ def test_whatever_can_reach_the_memory_exposes_it(keep: Any, name: str) -> None:
     A = matrix()
     operand = A._cell
     operand.refresh()
-    assert operand._touch_values is operand._clean_values
+    assert is_clean(operand)
     kept = keep(getattr(A, name))
     operand.refresh()
-    assert operand._touch_values is not operand._clean_values, "the next look must hash again"
+    assert not is_clean(operand), "the next look must hash again"
     del kept
     operand.refresh()
-    assert operand._touch_values is operand._clean_values
+    assert is_clean(operand)
 
 
 @counts_known
@@ -298,8 +309,8 @@ def test_memory_of_others_is_hashed_each_time(monkeypatch: pytest.MonkeyPatch, t
     np.save(tmp_path / "data.npy", m.data)
     mapped = np.load(tmp_path / "data.npy", mmap_mode="r+")
     A = autosparse.csr_array((mapped, m.indices, m.indptr), shape=m.shape)
-    hashes = CountHashes(monkeypatch)
     before = versions(A._cell)
+    hashes = CountHashes(monkeypatch, A._cell)
     assert hashes.during(A._cell.refresh) == 3
     mapped[0] += 1
     assert versions(A._cell)[0] == before[0] + 1

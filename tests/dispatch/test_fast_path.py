@@ -11,6 +11,7 @@ from autosparse._native import python_objects, runtime_api
 import autosparse as asp
 from autosparse.dispatch import object_layout
 from autosparse.errors import ShapeError
+from autosparse.operands import watch
 from autosparse.operands.csr import Operand
 from tests.dispatch.entries import on_the_short_way, opened
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
@@ -221,7 +222,8 @@ def test_nothing_is_kept_and_nothing_is_lost():
 def test_arrays_lie_as_the_entry_expects_or_there_is_none():
     assert runtime_api.available
     assert all(map(python_objects.lies_as_expected, (np.empty(3), np.empty((2, 2), np.float32)[:, ::-1])))
-    again = python_objects.slot_offsets(Operand, ("rows", *object_layout.GUARDED_SLOTS))
+    again = python_objects.slot_offsets(Operand, tuple(object_layout.OFFSETS))
     assert again == object_layout.OFFSETS
     assert len(set(again.values())) == len(again)
-    assert object_layout.references_beside is not None
+    assert watch.layout_of(Operand) is not None
+    assert object_layout.OF_PACKED_COPY

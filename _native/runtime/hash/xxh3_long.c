@@ -34,6 +34,14 @@ static void consume_plain(uint64_t *sum, const uint8_t *in, int64_t n_blocks, in
 #if ASP_X86
 #include <immintrin.h>
 
+/* Within a block the plain sums are kept apart: they change sides once for the block and not once for each stripe. */
+#define APART_AVX2(s, plain, p, k)                                                                      \
+    do {                                                                                                \
+        const __m256i x = _mm256_loadu_si256((const __m256i *)(p));                                     \
+        const __m256i value = _mm256_xor_si256(x, _mm256_loadu_si256((const __m256i *)(k)));            \
+        plain = _mm256_add_epi64(plain, x);                                                             \
+        s = _mm256_add_epi64(s, _mm256_mul_epu32(value, _mm256_srli_epi64(value, 32)));                 \
+    } while (0)
 #define HALF_AVX2(s, p, k)                                                                              \
     do {                                                                                                \
         const __m256i x = _mm256_loadu_si256((const __m256i *)(p));                                     \
@@ -61,9 +69,15 @@ __attribute__((target("avx2"))) static void consume_avx2(uint64_t *sum, const ui
 {
     __m256i low = _mm256_loadu_si256((const __m256i *)sum), high = _mm256_loadu_si256((const __m256i *)(sum + 4));
     for (; n_blocks > 0; n_blocks--, in += BLOCK) {
-        for (int n = 0; n < STRIPES; n++) STRIPE_AVX2(in + STRIPE * n, key + 8 * n);
-        low = scramble_avx2(low, key + SECRET - 64);
-        high = scramble_avx2(high, key + SECRET - 32);
+        __m256i low_plain = _mm256_setzero_si256(), high_plain = low_plain;
+#pragma GCC unroll 16
+        for (int n = 0; n < STRIPES; n++) {
+            __builtin_prefetch(in + STRIPE * n + 2 * BLOCK);
+            APART_AVX2(low, low_plain, in + STRIPE * n, key + 8 * n);
+            APART_AVX2(high, high_plain, in + STRIPE * n + 32, key + 8 * n + 32);
+        }
+        low = scramble_avx2(_mm256_add_epi64(low, _mm256_shuffle_epi32(low_plain, 0x4e)), key + SECRET - 64);
+        high = scramble_avx2(_mm256_add_epi64(high, _mm256_shuffle_epi32(high_plain, 0x4e)), key + SECRET - 32);
     }
     for (int n = 0; n < n_stripes; n++) STRIPE_AVX2(in + STRIPE * n, key + 8 * n);
     STRIPE_AVX2(last, key + SECRET - 71);
@@ -85,10 +99,16 @@ __attribute__((target("avx512f"))) static void consume_avx512(uint64_t *sum, con
     const __m512i prime = _mm512_set1_epi64((int64_t)XXH_P32_1), end_key = _mm512_loadu_si512(key + SECRET - 64);
     __m512i s = _mm512_loadu_si512(sum);
     for (; n_blocks > 0; n_blocks--, in += BLOCK) {
+        __m512i plain = _mm512_setzero_si512();
+#pragma GCC unroll 16
         for (int n = 0; n < STRIPES; n++) {
             __builtin_prefetch(in + STRIPE * n + 2 * BLOCK);
-            STRIPE_AVX512(in + STRIPE * n, key + 8 * n);
+            const __m512i x = _mm512_loadu_si512(in + STRIPE * n);
+            const __m512i value = _mm512_xor_si512(x, _mm512_loadu_si512(key + 8 * n));
+            plain = _mm512_add_epi64(plain, x);
+            s = _mm512_add_epi64(s, _mm512_mul_epu32(value, _mm512_srli_epi64(value, 32)));
         }
+        s = _mm512_add_epi64(s, _mm512_shuffle_epi32(plain, (_MM_PERM_ENUM)0x4e));
         s = _mm512_xor_si512(_mm512_xor_si512(s, _mm512_srli_epi64(s, 47)), end_key);
         const __m512i upper = _mm512_slli_epi64(_mm512_mul_epu32(_mm512_srli_epi64(s, 32), prime), 32);
         s = _mm512_add_epi64(_mm512_mul_epu32(s, prime), upper);

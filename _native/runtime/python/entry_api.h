@@ -13,11 +13,10 @@ typedef struct asp_entry {
     const void *operand;         /* its asp_operand */
     int64_t chunk, most_threads, value_bytes, n_reads; /* see asp_run_kernel */
     const void *places[3]; /* where the user's arrays must lie, of a kernel that reads them; NULL: it reads a copy, and */
-    const void *slots[6];  /* ... of these slots of the operand, the 1st and 2nd, the 3rd and 4th must hold the same, */
-    const void *versions[2]; /* ... the 5th and 6th these objects, */
-    const void *guarded[16]; /* ... and these n_guarded objects have n_references together */
-    int32_t n_guarded;
-    int64_t n_references;
+    const void *structure_slot, *structure_version; /* ... this slot of the operand must hold this object, */
+    const void *values_slot, *packed_slot;          /* ... these slots of the operand and of the copy the same one, */
+    void *watch;                                    /* ... once this asp_watch has looked; NULL: nobody can */
+    int64_t looks_left; /* looks after which Python computes one product, and accounts for what they cost */
 } asp_entry;
 /* Address of a C function `PyObject *(PyObject *state, PyObject *kept)`: a builtin `run(B, out, options, transposed)` on
  * the asp_entry at the address `state`, an int, that keeps `kept` alive. It answers True when out holds the product;
@@ -26,5 +25,3 @@ uintptr_t asp_entry_maker(void);
 /* Return n_calls, or product_ns, and set it to 0: no call of another thread is lost in between. */
 int64_t asp_entry_take_calls(asp_entry *entry);
 int64_t asp_entry_take_ns(asp_entry *entry);
-/* References to the guarded objects now. */
-int64_t asp_entry_references(const asp_entry *entry);

@@ -33,32 +33,29 @@ static const entry_array *entry_seen(const asp_entry *entry, PyObject *object, i
     return is_it ? array : NULL;
 }
 
-int64_t asp_entry_references(const asp_entry *entry)
-{
-    int64_t total = 0;
-    for (int at = 0; at < entry->n_guarded; ++at) total += Py_REFCNT((PyObject *)(uintptr_t)entry->guarded[at]);
-    return total;
-}
+static int watch_refreshes(asp_watch *watch, int n_threads);
+static int watch_is_same(const asp_watch *watch);
 
-static const void *entry_slot(const asp_entry *entry, int at)
-{
-    return *(const void *const *)entry->slots[at];
-}
+static int64_t entry_threads(const asp_entry *entry) { return entry->n_threads ? entry->n_threads : asp_max_threads(); }
 
 /* Whether the generated kernel may compute: it reads the arrays where they are, or its copy is of what they hold. */
-static int entry_is_current(const asp_entry *entry)
+static int entry_is_current(asp_entry *entry)
 {
     if (entry->places[0])
         return *entry->indptr == entry->places[0] && *entry->indices == entry->places[1] &&
                *entry->data == entry->places[2];
-    return entry_slot(entry, 0) == entry_slot(entry, 1) && entry_slot(entry, 2) == entry_slot(entry, 3) &&
-           entry_slot(entry, 4) == entry->versions[0] && entry_slot(entry, 5) == entry->versions[1] &&
-           asp_entry_references(entry) == entry->n_references;
+    asp_watch *watch = entry->watch;
+    if (!watch || watch->rows != entry->rows || entry->looks_left <= 0) return 0;
+    const int64_t n_looks = watch->n_looks;
+    const int is_good = watch_refreshes(watch, (int)entry_threads(entry));
+    entry->looks_left -= watch->n_looks - n_looks;
+    return is_good && *(const void *const *)entry->structure_slot == entry->structure_version &&
+           *(const void *const *)entry->values_slot == *(const void *const *)entry->packed_slot;
 }
 
 static int entry_product(const asp_entry *entry, int transposed, const char *B, char *out, const void *const *arrays)
 {
-    const int64_t n_threads = entry->n_threads ? entry->n_threads : asp_max_threads();
+    const int64_t n_threads = entry_threads(entry);
     if (entry->kernel)
         return asp_run_kernel(entry->kernel, entry->operand, (uintptr_t)B, entry->n_vecs, (uintptr_t)out, entry->n_vecs,
                               entry->n_vecs, n_threads < entry->most_threads ? n_threads : entry->most_threads,
@@ -79,10 +76,21 @@ int64_t asp_entry_take_calls(asp_entry *entry) { return __atomic_exchange_n(&ent
 
 int64_t asp_entry_take_ns(asp_entry *entry) { return __atomic_exchange_n(&entry->product_ns, 0, __ATOMIC_RELAXED); }
 
+/* Whether the operand's rows are those that this way was made for: they are set, or they were validated for this product
+ * while somebody keeps what was handed out. */
+static int entry_has_rows(const asp_entry *entry)
+{
+    asp_watch *watch = entry->watch;
+    if (*(const void *const *)entry->rows_slot == entry->rows) return 1;
+    if (!watch || watch->rows != entry->rows || !watch->just_seen || !watch_is_same(watch)) return 0;
+    if (!entry->kernel || entry->places[0]) watch->just_seen = 0; /* good for one product */
+    return 1;
+}
+
 static int entry_serves(asp_entry *entry, PyObject *const *args)
 {
-    if (*(const void *const *)entry->rows_slot != entry->rows || args[2] != entry->options ||
-        args[3] != entry->transposed || __atomic_load_n(&entry->product_ns, __ATOMIC_RELAXED) >= entry->limit_ns)
+    if (!entry_has_rows(entry) || args[2] != entry->options || args[3] != entry->transposed ||
+        __atomic_load_n(&entry->product_ns, __ATOMIC_RELAXED) >= entry->limit_ns)
         return 0;
     const entry_array *B = entry_seen(entry, args[0], ENTRY_READ), *out = entry_seen(entry, args[1], ENTRY_WRITTEN);
     const int transposed = args[3] == Py_True;
@@ -97,13 +105,13 @@ static int entry_serves(asp_entry *entry, PyObject *const *args)
         !entry_apart(out->data, n_bytes, (const char *)*entry->indices, nnz * index) ||
         !entry_apart(out->data, n_bytes, (const char *)*entry->data, nnz * item))
         return 0;
+    const int64_t start_ns = entry_now_ns();
     if (entry->kernel && !entry_is_current(entry)) return 0;
     const void *const arrays[3] = {indptr, *entry->indices, *entry->data};
     const char *from = B->data;
     char *to = out->data;
     int status;
     ENTRY_ADD(entry->n_running, 1);
-    const int64_t start_ns = entry_now_ns();
     Py_BEGIN_ALLOW_THREADS;
     status = entry_product(entry, transposed, from, to, arrays);
     Py_END_ALLOW_THREADS;

@@ -53,7 +53,7 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     if (A->nnz < 0 || A->nnz > A->indices->dimensions[0] || A->nnz > A->data->dimensions[0]) return ASP_FAULTY;
     if (A->nnz > most || A->n_rows > most || A->n_cols > most) return ASP_NOT_FEW;
     if (args[3] != Py_True && asp_csr_check(A->itype, A->n_rows, A->n_cols, A->indptr->data, A->indices->data,
-                                            A->indices->dimensions[0], 1))
+                                            A->indices->dimensions[0], most == ASP_FEW ? 1 : asp_max_threads()))
         return ASP_FAULTY;
     return A->dtype + 4 * A->itype;
 }

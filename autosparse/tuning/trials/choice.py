@@ -48,8 +48,10 @@ class PlanChoice:
         """Expected seconds per product of looks and repackings, were the packed kernel to serve."""
         return self.look_rate * (self.look_s + THROUGH_PYTHON_S) + self.repack_rate * self.repack_s
 
-    def looked(self, n_products: int, *, look_s: float, is_exposed: bool, repack_s: float | None) -> bool:
-        """Account for a look before a product by the packed kernel, `n_products` after the last one.
+    def looked(
+        self, n_products: int, *, look_s: float, is_exposed: bool, repack_s: float | None, n_looks: int = 1
+    ) -> bool:
+        """Account for `n_looks` before products by the packed kernel, `n_products` after the last account.
 
         `is_exposed`: others can write the arrays, so that every product needs a look. `repack_s`: expected seconds of
         the repacking that is due; None: the values are the old ones. Returns whether the packed kernel computes this
@@ -60,7 +62,7 @@ class PlanChoice:
         self.change_share += CHANGE_WEIGHT * ((repack_s is not None) - self.change_share)
         if not self.serves_packed:  # a sample for a race: it says nothing about how often looks are due
             return True
-        self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, 1)
+        self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, min(n_looks, n_products))
         self.repack_rate = _blended(self.repack_rate, n_products, repack_s is not None)
         if self._probe_left:
             self._probe_left -= 1

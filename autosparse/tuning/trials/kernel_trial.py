@@ -241,11 +241,7 @@ class KernelTrial:
             operand.refresh()
             versions = operand.structure_version, operand.values_version
             packed_copy = self.packed_copy
-            if (
-                packed_copy is not None
-                and lab.handling.keeps_values
-                and not packed_copy.refresh(operand.data, versions[1])
-            ):
+            if packed_copy is not None and lab.handling.keeps_values and not packed_copy.refresh(operand):
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
@@ -383,7 +379,7 @@ class KernelTrial:
         """Write the new values to the packed copy; whether it has them now."""
         start_s = time.perf_counter()
         try:
-            is_current = packed_copy.refresh(operand.data, operand.values_version)
+            is_current = packed_copy.refresh(operand)
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
             self.lab.is_stale |= self.lab.problem.storage == NUMBERED  # another problem: values are of many kinds

@@ -29,6 +29,7 @@ class Service:
     choice: PlanChoice = field(default_factory=PlanChoice)
     _n_calls: int = 0  # of the state, at the last event
     _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
+    _n_looks: int = 0  # of the operand, by then: those before products past Python are accounted for together
     _recheck_s: float = RECHECK_S
 
     @classmethod
@@ -41,6 +42,7 @@ class Service:
             made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
             return made
         made = packed.service = cls(state, in_place, PlanChoice(gain_s), state.n_calls)
+        made._n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         look_s = expected_look_s(operand)
         made.choice.expose(is_exposed=look_s > 0.0, look_s=look_s)
         return made
@@ -50,9 +52,11 @@ class Service:
 
         `repack_s`: expected seconds of the repacking that it needs; None: it needs none.
         """
-        n_products = self._n_new()
+        n_products, look_s, n_looks = self._n_new(), late_look_s(operand), operand.n_looks - self._n_looks
+        self._n_looks = operand.n_looks
+        self.choice.spent_s += max(0, n_looks - 1) * look_s  # `KernelTrial.run` adds the last one
         is_kept = self.choice.looked(
-            n_products + 1, look_s=late_look_s(operand), is_exposed=operand.is_exposed, repack_s=repack_s
+            n_products + 1, look_s=look_s, is_exposed=operand.is_exposed, repack_s=repack_s, n_looks=max(1, n_looks)
         )
         if not is_kept:
             self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve

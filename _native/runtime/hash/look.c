@@ -1,0 +1,53 @@
+/* Looks at memory that others may write: one hash for each chunk, made by all threads. */
+#include "common.h"
+
+#include "hash_api.h"
+#include "look_api.h"
+#include "pool_api.h"
+
+#define LOOK_BYTE_NS 0.03 /* of one thread, about: what decides whether helpers are worth waking */
+
+typedef struct {
+    const asp_looked *pieces;
+    int n_pieces;
+    int64_t chunk_bytes;
+} look_job;
+
+static int64_t chunks_of(const asp_looked *piece, int64_t chunk_bytes)
+{
+    return (piece->n_bytes + chunk_bytes - 1) / chunk_bytes;
+}
+
+/* Chunks [begin, end) of all pieces, counted through. */
+static void look_at_chunks(void *context, int64_t begin, int64_t end)
+{
+    const look_job *job = context;
+    int64_t first = 0;
+    for (int at = 0; at < job->n_pieces && first < end; at++) {
+        const asp_looked *piece = job->pieces + at;
+        const int64_t n = chunks_of(piece, job->chunk_bytes);
+        for (int64_t c = begin > first ? begin - first : 0; c < n && first + c < end; c++) {
+            const int64_t from = c * job->chunk_bytes, left = piece->n_bytes - from;
+            piece->hashes[c] = asp_xxh3_low((const char *)piece->bytes + from,
+                                            left < job->chunk_bytes ? left : job->chunk_bytes);
+        }
+        first += n;
+    }
+}
+
+void asp_look_at_all(const asp_looked *pieces, int n_pieces, int64_t chunk_bytes, int n_threads)
+{
+    look_job job = {pieces, n_pieces, chunk_bytes};
+    int64_t n_chunks = 0, n_bytes = 0;
+    for (int at = 0; at < n_pieces; at++) {
+        n_chunks += chunks_of(pieces + at, chunk_bytes);
+        n_bytes += pieces[at].n_bytes;
+    }
+    asp_parallel(look_at_chunks, &job, n_chunks, 1, n_chunks, n_threads, LOOK_BYTE_NS * (double)n_bytes);
+}
+
+void asp_look(const void *bytes, int64_t n_bytes, int64_t chunk_bytes, uint64_t *hashes, int n_threads)
+{
+    const asp_looked piece = {bytes, n_bytes, hashes};
+    asp_look_at_all(&piece, 1, chunk_bytes, n_threads);
+}

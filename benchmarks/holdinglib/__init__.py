@@ -1,0 +1,1 @@
+"""Ways of holding a matrix and of changing it between products, for `benchmarks/holding.py`."""
