@@ -41,15 +41,13 @@ def compute(
             total: AnyArray = halved.total(dense(of_lower) if isinstance(of_lower, Sparse) else of_lower)
             return total
     result = serve(prepared, subscripts, is_dense=is_dense)
-    if isinstance(result, Sparse):
-        return broadcast(result, subscripts)
-    array: AnyArray = result
-    return array
+    return broadcast(result, subscripts) if isinstance(result, Sparse) else result
 
 
 def _as_booleans(result: Result) -> Result:
     if not isinstance(result, Sparse):
-        return np.asarray(result) != 0
+        is_set: AnyArray = np.asarray(result) != 0
+        return is_set
     values = result.values != 0
     if result.rows is not None:
         return Sparse(result.indices, None, values, result.shape, sorted_by=result.sorted_by, rows=result.rows)

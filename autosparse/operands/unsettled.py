@@ -27,7 +27,7 @@ class UnsettledOperand(Operand):
 
     def _settled(self) -> Operand:
         """This operand with the shape of its matrix."""
-        owner: Any = self._pattern and self._pattern()
+        owner: Any = self._pattern and self._pattern()  # type: ignore[operator]
         self.__class__ = Operand  # type: ignore[assignment]
         self._pattern = None
         if owner is not None:
@@ -35,7 +35,7 @@ class UnsettledOperand(Operand):
         return self
 
     @property
-    def n_major(self) -> int:  # type: ignore[override]
+    def n_major(self) -> int:
         """Compressed rows."""
         return self._settled().n_major
 
@@ -44,7 +44,7 @@ class UnsettledOperand(Operand):
         _N_MAJOR.__set__(self, n)
 
     @property
-    def n_minor(self) -> int:  # type: ignore[override]
+    def n_minor(self) -> int:
         """Extent of the indices."""
         return self._settled().n_minor
 

@@ -215,8 +215,9 @@ def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
     """aten::addmm: beta · base + alpha · a b."""
-    if (sum_of_few := small_operands.matrix(a, b, base, beta, alpha, None)) is not None:
-        return cast(torch.Tensor, sum_of_few)  # with a base it is never a structure
+    sum_of_few = small_operands.matrix(a, b, base, beta, alpha, None)
+    if isinstance(sum_of_few, torch.Tensor):  # with a base it is never a structure
+        return sum_of_few
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
