@@ -22,7 +22,6 @@ from autosparse.core.pattern import Pattern
 from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
-from autosparse.operands.packed_copies import smoothed
 from autosparse.torch import native
 from autosparse.torch.structure import CPU, VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
 
@@ -188,8 +187,7 @@ class TorchOperand(Operand):
             self._fingerprint = now
             self.values_version += 1
         self._refresh_structure()
-        self.n_looks, self.look_ns = self.n_looks + 1, perf_counter_ns() - start_ns
-        self.smoothed_look_ns = smoothed(self.smoothed_look_ns, self.look_ns)
+        self._count_look(perf_counter_ns() - start_ns)
 
     @property
     def is_exposed(self) -> bool:
