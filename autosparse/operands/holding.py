@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autosparse.operands.csr import Operand
 from autosparse.operands.ownership import owns_arrays
-from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+
+if TYPE_CHECKING:
+    from autosparse.operands.unfolding import AnyOperand
 
 LOOK_BYTES_PER_S: Final = 2e10
 """Speed at which a look reads arrays, before one was timed."""
@@ -37,6 +39,8 @@ class Holding(NamedTuple):
     @classmethod
     def of(cls, operand: AnyOperand) -> Holding:
         """How things are now."""
+        from autosparse.operands.unfolding import Entries, Unfolding  # serving a remembered plan needs no tensors
+
         holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone
         arrays = (holder.coords, holder.peek()) if isinstance(holder, Entries) else map(holder.peek, range(3))
