@@ -66,7 +66,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_few(operand)
-    trial = state.serving
+    trial = None if sys.is_finalizing() else state.serving  # which imports what it needs: not in `__del__` at exit
     sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
