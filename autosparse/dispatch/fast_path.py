@@ -107,7 +107,8 @@ class FastPath:
             if self.trial is not None:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
-        record.looks_left = LOOKS_ASIDE
+        is_tried = self.trial is not None and self.trial.service is not None and self.trial.service.choice.is_tried
+        record.looks_left = 0 if is_tried else LOOKS_ASIDE
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
@@ -190,12 +191,16 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         if len(aside) >= MOST_ASIDE:
             aside.clear()
         aside[id(trial)] = path
+    looks_at = None if trial is None or trial.packed_copy is None else operand
+    looked_ns = 0 if looks_at is None else looks_at.total_look_ns
     took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # something was written
         del aside[id(trial)]
         state.aside_due = state.n_calls + ASIDE_WAIT
     elif trial is not None:
-        trial.looked_ns = 0
+        trial.looked_ns = 0 if looks_at is None else looks_at.total_look_ns - looked_ns
+        if trial.looked_ns and trial.service is not None:
+            trial.service.looked_past_python(looks_at, trial.looked_ns)
     return took_ns
 
 

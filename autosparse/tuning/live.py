@@ -189,6 +189,7 @@ class LiveTuner:
             # A short product that comes alone finds threads asleep and is not shared: others go before it.
             settle_s = step.settle_s if step is not self._settled else 0.0
             sample = self._sample_of(step, *product) if product is not None and not settle_s else None
+            self._settled = None if sample is None else self._settled
             if sample is None and self._affordable(step):
                 self._settled = step
                 self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=settle_s)
@@ -285,7 +286,7 @@ class LiveTuner:
         """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
         if self.service is not None and not self._in_background:
             self.service.recheck(self.operand())
-            if not isinstance(self.pending, Sample):
+            if self._settled is None or self.pending is not self._settled:
                 self.state.serving = self._champion()
 
     def lend(self, state: DispatchState) -> None:

@@ -110,6 +110,8 @@ class TuningSession:
     def incumbent(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves while nothing else is tried; None: the default kernel."""
         if self.recalled is not None and (self.champion is not None or is_over):
+            if self.champion is not None and self.champion.schedule == self.recalled.schedule:
+                self.champion.service = self.champion.service or self.recalled.service  # what looks cost is known
             if self.recalled is not self.champion:
                 self.recalled.drop()  # the champion reads the same packed copy, or nothing is faster than the default
             self.recalled = None
@@ -232,7 +234,8 @@ class TuningSession:
     def _served(self) -> KernelTrial | None:
         """The tuned kernel that serves now."""
         champion = self.champion
-        is_packed = champion is None or champion.service is None or champion.service.choice.serves_packed
+        choice = champion.service.choice if champion is not None and champion.service is not None else None
+        is_packed = choice is None or (choice.serves_packed and not choice.is_tried)
         return champion if is_packed else self.in_place
 
 

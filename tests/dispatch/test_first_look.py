@@ -31,7 +31,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import notes, plan_lookup, recall
 from autosparse.tuning.setup import lab_of, live_tuner_of
 from autosparse.tuning.trials import comparison
-from tests.tuning.forcing import state_of
+from tests.tuning.forcing import state_of, until
 
 BLOCKS = SuperSchedule(
     format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=2,k=2"), loop_order=("i1", "k1", "i0", "k0"), implementation="runtime"
@@ -53,12 +53,19 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]
         yield tmp_path
 
 
-def remembered(A: Any, schedule: SuperSchedule | None = BLOCKS, *, effort: str = "full", is_asked: bool = True) -> None:
+def remembered(
+    A: Any,
+    schedule: SuperSchedule | None = BLOCKS,
+    *,
+    effort: str = "full",
+    is_asked: bool = True,
+    measured_s: float = 1e-4,
+) -> None:
     """Leave a plan as if an earlier process had found it."""
     found = state_of(A)
     A._cell.refresh()
     lab = lab_of(A._cell, found)
-    plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2e-4, measured_s=1e-4)
+    plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s)
     plan_lookup.remember(lab, plan)
     lab.store.settle()
     notes.note(lab, plan, is_asked=is_asked)
@@ -132,6 +139,27 @@ def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
     assert found.serving is not first
     assert found.serving.packed_copy is not None
     assert found.serving.packed_copy.n_owners == 1
+    assert found.live_tuner.session.champion is found.serving
+
+
+@pytest.mark.parametrize("overhead", [0.04, 0.0])
+def test_a_remembered_plan_that_does_not_pay_serves_later(overhead):
+    """While an array is kept, each product needs a look, which takes more than a microsecond."""
+    m, x = matrix(), np.arange(float(N))
+    with asp.options(overhead=overhead):
+        remembered(asp.csr(m, copy=True), measured_s=1e-6)
+        A = asp.csr(m, copy=True)
+        found = looked_at(A)
+        assert found.serving is not None
+        kept = A.data
+        for _ in until(lambda: found.serving is None):
+            kept *= 1.5
+            np.testing.assert_allclose(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
+        del kept
+        wanted = asp.csr(A, copy=True).to_scipy() @ x
+        for _ in until(lambda: found.serving is not None):
+            np.testing.assert_allclose(A @ x, wanted)
+        assert found.live_tuner is None
 
 
 @pytest.mark.parametrize("what", ["another pattern", "other values", "another dtype", "transposed", "five columns"])

@@ -15,6 +15,7 @@ from autosparse.cache import keys
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.plan import Plan
+from autosparse.dispatch import fast_path
 from autosparse.errors import RecordError
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
@@ -76,20 +77,23 @@ def test_a_gain_beyond_the_look_is_taken_also_while_sharing() -> None:
     assert state_of(A).serving is trial
 
 
-def test_an_array_that_is_kept_changes_over_and_back() -> None:
-    A = asp.csr(make(), copy=True)
-    trial = install(A, plan_of(**SMALL_GAIN))
-    assert state_of(A).serving is trial
-    kept = A.data
-    x = dense(A, 0)
-    for _ in until(lambda: state_of(A).serving is None):
+@pytest.mark.parametrize("overhead", [0.04, 0.0])
+def test_an_array_that_is_kept_changes_over_and_back(overhead: float) -> None:
+    """Also where nothing is tuned but what the user asks for."""
+    with asp.options(overhead=overhead):
+        A = asp.csr(make(), copy=True)
+        trial = install(A, plan_of(**SMALL_GAIN))
+        assert state_of(A).serving is trial
+        kept = A.data
+        x = dense(A, 0)
+        for _ in until(lambda: state_of(A).serving is None):
+            close(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
+        kept[:] = 2.0
         close(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
-    kept[:] = 2.0
-    close(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
-    del kept
-    wanted = asp.csr(A, copy=True).to_scipy() @ x
-    for _ in until(lambda: state_of(A).serving is trial):
-        close(A @ x, wanted)
+        del kept
+        wanted = asp.csr(A, copy=True).to_scipy() @ x
+        for _ in until(lambda: state_of(A).serving is trial):
+            close(A @ x, wanted)
 
 
 def test_values_written_before_each_product_are_seen_and_the_default_kernel_serves() -> None:
@@ -141,13 +145,28 @@ def test_what_was_found_while_sharing_serves_an_owner_and_the_other_way_round(is
 def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
     m = make()
     A = asp.csr(m, copy=False)
-    install(A, plan_of(**SMALL_GAIN))
+    trial = install(A, plan_of(**SMALL_GAIN))
     for _ in range(3000):
         A @ dense(A, 0)
     state = state_of(A)
     state.settle()
-    assert state.live_tuner.session.champion is not None
+    assert state.live_tuner.session.champion is trial
     assert state.n_tuned <= 0.02 * state.n_calls
+
+
+def test_samples_past_python_are_accounted_for() -> None:
+    m = make()
+    A = asp.csr(m, copy=False)
+    trial = install(A, plan_of(**LARGE_GAIN))
+    x, out = dense(A, 0), np.empty(A.shape[0], A.dtype)
+    A @ x
+    n_looks, spent_s = A._cell.n_looks, trial.service.choice.spent_s
+    assert fast_path.sampled_ns(A._cell, state_of(A), x, out) is not None
+    close(out, m @ x)
+    assert A._cell.n_looks > n_looks
+    assert trial.looked_ns > 0
+    assert trial.service.choice.spent_s >= spent_s + trial.looked_ns * 1e-9
+    assert trial.service._n_looks == A._cell.n_looks
 
 
 @pytest.mark.usefixtures("tuned_is_slower")

@@ -48,6 +48,11 @@ class PlanChoice:
         """Expected seconds per product of looks and repackings, were the packed kernel to serve."""
         return self.look_rate * (self.look_s + THROUGH_PYTHON_S) + self.repack_rate * self.repack_s
 
+    @property
+    def is_tried(self) -> bool:
+        """Whether the packed kernel serves for some looks only, to find out what they cost."""
+        return self._probe_left > 0
+
     def looked(
         self, n_products: int, *, look_s: float, is_exposed: bool, repack_s: float | None, n_looks: int = 1
     ) -> bool:
@@ -65,7 +70,7 @@ class PlanChoice:
         self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, min(n_looks, n_products))
         self.repack_rate = _blended(self.repack_rate, n_products, repack_s is not None)
         if self._probe_left:
-            self._probe_left -= 1
+            self._probe_left = max(0, self._probe_left - n_looks)
             self.repack_rate = self.look_rate * self.change_share
             if self._probe_left:
                 return True

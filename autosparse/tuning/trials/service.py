@@ -63,6 +63,11 @@ class Service:
             self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
         return is_kept
 
+    def looked_past_python(self, operand: Operand, looked_ns: int) -> None:
+        """Account for a look of `looked_ns` by which the packed kernel computed a product that is over."""
+        self.choice.spent_s += looked_ns * 1e-9
+        self.looked(operand, repack_s=None)
+
     def steer(self, packed: Any, operand: AnyOperand | None) -> None:
         """Let the kernel that is chosen serve the state, and see to it that it is asked again where that may change."""
         self.recheck(operand)
