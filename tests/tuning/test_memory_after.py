@@ -15,6 +15,14 @@ from tests.tuning.forcing import until
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 
+@pytest.fixture(autouse=True)
+def no_other_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Searches that other tests have begun hold the work space for as long as their matrices live."""
+    gc.collect()
+    monkeypatch.setattr(memory.SCRATCH, "_n_holders", 0)
+    runtime_api.lib.asp_scratch_limit(0)
+
+
 def kept_bytes() -> tuple[int, int]:
     """Bytes of freed results and of freed work space of tuning that wait for reuse."""
     gc.collect()
