@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -215,16 +216,17 @@ def test_transformed_functions_answer_or_refuse_as_pytorch():
         lambda: torch.func.jvp(lambda x: A @ x, (X[0],), (X[1],))[1],
         lambda: torch.einsum("ij,kj->ik", A, X),
     )
+
+    def outcome(call):
+        try:
+            return call()
+        except (RuntimeError, NotImplementedError) as error:
+            return type(error)
+
     for place, call in enumerate(calls):
-        outcomes = []
-        for ours in (True, False):
-            if not ours:
-                asp.uninstall()
-            try:
-                outcomes.append(call())
-            except (RuntimeError, NotImplementedError) as error:
-                outcomes.append(type(error))
-        asp.install()
+        with ThreadPoolExecutor(1) as elsewhere:  # where the block does not hold
+            assert not elsewhere.submit(asp.installed).result()
+            outcomes = outcome(call), elsewhere.submit(outcome, call).result()
         assert type(outcomes[0]) is type(outcomes[1]), place
         if isinstance(outcomes[0], torch.Tensor):
             assert_close(*outcomes)
