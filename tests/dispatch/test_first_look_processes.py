@@ -1,0 +1,133 @@
+"""The first look at a problem in processes of their own: what they import, and what they leave for the next one."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import scipy.sparse as sps
+from autosparse.cache.accounts.rows import ACCOUNTS
+
+import autosparse as asp
+from tests.dispatch.test_first_look import account_of, matrix, own_cache, remembered  # noqa: F401  # a fixture
+
+PROGRAM = """
+import json, sys
+import numpy as np, scipy.sparse as sps
+import autosparse as asp
+m = sps.load_npz(sys.argv[1])
+A, x = asp.csr(m, copy=True), np.ones(m.shape[1])
+A @ x
+state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
+before = set(sys.modules)
+n = 0
+while n < 100000 and (state is None or not state.is_known):
+    A @ x
+    n += 1
+    state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
+served = state.serving is not None
+assert np.allclose(A @ x, m @ x)
+state.settle()
+{more}
+print(json.dumps({{"n_calls": state.n_calls, "served": served, "new": sorted(set(sys.modules) - before)}}))
+"""
+
+
+def program(folder: Path, where: Path, more: str = "", **environment: str) -> dict[str, Any]:
+    """What a process of its own says about its products."""
+    sps.save_npz(where / "m.npz", matrix())
+    own = {"AUTOSPARSE_CACHE_DIR": str(folder), "AUTOSPARSE_EXTRA_MEMORY": "50"}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(more=more), str(where / "m.npz")], env=os.environ | own | environment,
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def files_in(folder: Path) -> list[str]:
+    return [str(path) for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
+
+
+def test_what_a_process_spent_is_there_for_the_next_one(tmp_path):
+    folder = tmp_path / "kept"
+    counts = [program(folder, tmp_path)["n_calls"] for _ in range(2)]
+    with asp.options(cache_dir=folder, extra_memory=50.0):
+        spent = account_of(folder, asp.csr(matrix(), copy=True)).spent
+    assert spent.n_calls == sum(counts)
+    assert (spent.n_processes, spent.n_objects) == (2, 2)
+    assert spent.life_s > spent.product_s > 0.0
+
+
+def test_a_process_writes_its_account_without_the_modules_of_tuning(tmp_path):
+    more = "import atexit; atexit.register(lambda: print([m for m in sys.modules if 'tun' in m and 'sparse' in m]))\n"
+    with pytest.raises(json.JSONDecodeError) as caught:
+        program(tmp_path / "kept", tmp_path, more)
+    assert caught.value.doc.splitlines()[-1] == "[]"
+    assert [Path(one).name for one in files_in(tmp_path / "kept")].count(ACCOUNTS) == 1
+
+
+@pytest.mark.parametrize("environment", [{"AUTOSPARSE_CACHE": "0"}, {"AUTOSPARSE_CACHE_MAX_BYTES": "0"}])
+def test_without_a_cache_nothing_is_written(tmp_path, environment):
+    found = program(tmp_path / "none", tmp_path, **environment)
+    assert not found["served"]
+    assert not files_in(tmp_path / "none")
+
+
+def test_a_dead_matrix_is_counted_too(tmp_path):
+    found = program(tmp_path / "kept", tmp_path, "n_calls = state.n_calls; del A")
+    with asp.options(cache_dir=tmp_path / "kept", extra_memory=50.0):
+        account = account_of(tmp_path / "kept", asp.csr(matrix(), copy=True))
+    assert account.spent.n_calls == found["n_calls"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_a_forked_child_does_not_write_what_its_parent_spent(tmp_path):
+    more = "import os\npid = os.fork()\nif pid == 0:\n    sys.exit(0)\nos.waitpid(pid, 0)"
+    found = program(tmp_path / "kept", tmp_path, more)
+    with asp.options(cache_dir=tmp_path / "kept", extra_memory=50.0):
+        account = account_of(tmp_path / "kept", asp.csr(matrix(), copy=True))
+    assert account.spent.n_calls == found["n_calls"]
+    assert account.spent.n_processes == 1
+
+
+ALLOWED = {
+    "autosparse.cache": {"", "accounts", "accounts.ledger", "accounts.rows", "artefacts", "envelope", "folder", "keys",
+                         "locks", "stores", "trust"},
+    "autosparse.core": {"", "expression", "formats", "pattern", "problem", "schedule", "target", "values"},
+    "autosparse.dispatch": {"accounts", "calls", "fast_path", "first_look", "object_layout"},
+    "autosparse.operands": {"holding"},
+    "autosparse.ops": {"base", "matmul", "names", "table"},
+    "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
+                          "trials.choice", "trials.comparison", "trials.handling", "trials.iterations",
+                          "trials.kernel_trial", "trials.matmul", "trials.service", "trials.specs"},
+    "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.spec", "kernels", "kernels.kernel",
+                           "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.numbered",
+                           "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
+                           "storage.slices", "storage.stored"},
+    "autosparse": {"log"},
+}  # fmt: skip
+"""Modules that serving a remembered plan may import: who adds one tells why it needs it."""
+
+
+def test_serving_a_remembered_plan_imports_nothing_else(tmp_path):
+    folder = tmp_path / "kept"
+    with asp.options(cache_dir=folder, extra_memory=50.0):
+        remembered(asp.csr(matrix(), copy=True))
+    found = program(folder, tmp_path)
+    assert found["served"]
+    allowed = {f"{part}.{name}".rstrip(".") for part, names in ALLOWED.items() for name in names}
+    ours = {name for name in found["new"] if name.startswith("autosparse")}
+    assert not ours - allowed, sorted(ours - allowed)
+
+
+def test_a_process_of_another_pattern_imports_no_tuning(tmp_path):
+    found = program(tmp_path / "kept", tmp_path)
+    assert not found["served"]
+    assert not [name for name in found["new"] if name.startswith(("autosparse.tuning", "autosparse.tuner"))]
