@@ -133,6 +133,19 @@ def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
     assert found.serving.packed_copy.n_owners == 1
 
 
+def test_without_overhead_no_plan_is_recalled_unasked():
+    m, x = matrix(), np.ones(N)
+    remembered(asp.csr(m, copy=True))
+    with asp.options(overhead=0.0):
+        A = asp.csr(m, copy=True)
+        found = looked_at(A)
+        assert found.serving is None
+    found.next_look_ns = 0
+    np.testing.assert_allclose(A @ x, m @ x)  # options of a block end with it
+    np.testing.assert_allclose(A @ x, m @ x)
+    assert found.serving is not None
+
+
 @pytest.mark.parametrize("what", ["another pattern", "other values", "another dtype", "transposed", "five columns"])
 def test_a_plan_of_another_problem_is_not_recalled(what):
     remembered(asp.csr(matrix(), copy=True))
