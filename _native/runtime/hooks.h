@@ -27,8 +27,9 @@ int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n
 /* How long a helper stays awake after n jobs that began and ended at these times, ns (waiting.h); `how` as asp_pool_wait.
  * `is_limited`: a control group limits CPU time. */
 int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64_t n, int how, int is_limited);
-/* How many of n looks, one each step_ns, refuse long waiting when the run delays of all threads sum to delays_ns[i]. */
-int64_t asp_looks_that_refuse(const int64_t *delays_ns, int64_t n, int64_t step_ns);
+/* How many of n looks, one each step_ns, refuse long waiting when the run delays of all threads sum to delays_ns[i], and
+ * their time slices to n_slices[i]. */
+int64_t asp_looks_that_refuse(const int64_t *delays_ns, const int64_t *n_slices, int64_t n, int64_t step_ns);
 /* CPUs that the control groups named in the file `membership` (/proc/self/cgroup) may use by their quotas of CPU time,
  * groups above them included, with their files below `root`; 0: no limit. */
 int asp_cgroup_cpus(const char *membership, const char *root);

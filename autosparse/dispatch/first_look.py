@@ -46,12 +46,8 @@ _registered: Final[list[bool]] = []
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     """Look at a problem before there is tuning; return whether that need not be thought of yet."""
-    if not state.is_known:
-        due_ns, state.next_look_ns, state.is_known = (
-            state.next_look_ns,
-            states.FOREVER_NS,
-            True,
-        )  # all threads
+    if not state.is_known and state.options.overhead > 0:  # without overhead nothing is recalled unasked
+        due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # all threads
         try:
             account = state.account = _opened(state, operand)
             if account is not None and account.plan is not None and state.serving is None:

@@ -159,6 +159,19 @@ def test_a_remembered_plan_that_does_not_pay_serves_later(overhead):
         assert found.live_tuner is None
 
 
+def test_without_overhead_no_plan_is_recalled_unasked():
+    m, x = matrix(), np.ones(N)
+    remembered(asp.csr(m, copy=True))
+    with asp.options(overhead=0.0):
+        A = asp.csr(m, copy=True)
+        found = looked_at(A)
+        assert found.serving is None
+    found.next_look_ns = 0
+    np.testing.assert_allclose(A @ x, m @ x)  # options of a block end with it
+    np.testing.assert_allclose(A @ x, m @ x)
+    assert found.serving is not None
+
+
 @pytest.mark.parametrize("what", ["another pattern", "other values", "another dtype", "transposed", "five columns"])
 def test_a_plan_of_another_problem_is_not_recalled(what):
     remembered(asp.csr(matrix(), copy=True))

@@ -56,10 +56,11 @@ def test_callers_may_ask_for_either_way():
     assert linger_ns([100] * 20, how=PASSIVE) == 0
 
 
-def refusals(delays_us: np.ndarray, *, step_us: int = 10_000) -> int:
-    """Return how many of the looks, one every `step_us`, refuse long waiting."""
+def refusals(delays_us: np.ndarray, *, slices: int = 1, step_us: int = 10_000) -> int:
+    """Return how many of the looks, one every `step_us` and after `slices` time slices, refuse long waiting."""
     delays = (np.asarray(delays_us) * US).astype(np.int64)
-    return hook("asp_looks_that_refuse")(pointer(delays), len(delays), step_us * US)
+    n_slices = np.arange(len(delays), dtype=np.int64) * slices
+    return hook("asp_looks_that_refuse")(pointer(delays), pointer(n_slices), len(delays), step_us * US)
 
 
 def test_threads_that_wait_for_a_core_end_long_waiting():
@@ -67,6 +68,7 @@ def test_threads_that_wait_for_a_core_end_long_waiting():
     assert refusals(looks * 0) == 0
     assert refusals(looks * 100) == 0  # 1 % of the time: wake-ups
     assert refusals(looks * 5_000) >= 98  # a thread waits for half of the time
+    assert refusals(looks * 1_500, slices=50) == 0  # fifty threads were woken, 30 us each
 
 
 def test_waiting_is_refused_for_longer_each_time():

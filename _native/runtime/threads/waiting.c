@@ -16,6 +16,7 @@
 enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
 enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
 enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
+enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
 enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
 enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
 
@@ -50,12 +51,14 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
 
 int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
 
-/* Time that the threads of this process have waited for a core since they began, ns; -1: not known. */
-static int64_t run_delay_ns(void)
+/* Time that the threads of this process have waited for a core since they began, ns, and how often they began to run;
+ * -1: not known. */
+static int64_t run_delay_ns(int64_t *n_slices)
 {
     DIR *tasks = opendir("/proc/self/task");
     int64_t total_ns = 0;
     int n = 0;
+    *n_slices = 0;
     if (!tasks) return -1;
     for (struct dirent *task; (task = readdir(tasks));) {
         char name[300], text[96];
@@ -68,22 +71,24 @@ static int64_t run_delay_ns(void)
         if (file < 0) continue; /* the thread has ended */
         const ssize_t size = read(file, text, sizeof text - 1);
         close(file);
-        long long ran_ns, waited_ns;
+        long long ran_ns, waited_ns, began;
         text[size > 0 ? size : 0] = 0;
-        if (sscanf(text, "%lld %lld", &ran_ns, &waited_ns) == 2) total_ns += waited_ns;
+        if (sscanf(text, "%lld %lld %lld", &ran_ns, &waited_ns, &began) == 3) total_ns += waited_ns, *n_slices += began;
     }
     closedir(tasks);
     return n ? total_ns : -1;
 }
 
-/* Judge the run delays that were found `now_ns`: pure, for tests with given times. */
-static int judge(asp_waiting *it, int64_t delay_ns, int64_t now_ns)
+/* Judge the run delays and time slices that were found `now_ns`: pure, for tests with given times. */
+static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t now_ns)
 {
     const int64_t passed_ns = now_ns - it->looked_ns, waited_ns = delay_ns - it->delay_ns;
-    const int is_first = !it->looked_ns;
+    const int64_t n_began = n_slices - it->n_slices;
+    const int is_first = !it->looked_ns, is_known = delay_ns >= 0;
     it->looked_ns = now_ns;
     it->delay_ns = delay_ns;
-    if (delay_ns >= 0 && (is_first || waited_ns <= passed_ns / DELAY_PART)) {
+    it->n_slices = n_slices;
+    if (is_known && (is_first || waited_ns <= passed_ns / DELAY_PART || waited_ns <= n_began * WAKE_DELAY_NS)) {
         it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
         return 0;
     }
@@ -97,7 +102,11 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
     if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
     if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
     int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
-    if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) is_wanted = judge(it, run_delay_ns(), now_ns);
+    if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) {
+        int64_t n_slices;
+        const int64_t delay_ns = run_delay_ns(&n_slices);
+        is_wanted = judge(it, delay_ns, n_slices, now_ns);
+    }
     atomic_flag_clear_explicit(&it->looking, memory_order_release);
     return is_wanted;
 }
@@ -107,7 +116,7 @@ void asp_forget_waiting(asp_waiting *it)
     atomic_store(&it->n_near, 0);
     atomic_store(&it->crowded_until_ns, 0);
     atomic_flag_clear(&it->looking);
-    it->ended_ns = it->looked_ns = it->delay_ns = it->hold_ns = 0;
+    it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;
 }
 
 #ifdef ASP_HOOKS
@@ -121,13 +130,13 @@ int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64
     return linger_ns(&it, n ? ends_ns[n - 1] : 0, is_limited);
 }
 
-int64_t asp_looks_that_refuse(const int64_t *delays_ns, int64_t n, int64_t step_ns)
+int64_t asp_looks_that_refuse(const int64_t *delays_ns, const int64_t *n_slices, int64_t n, int64_t step_ns)
 {
     asp_waiting it = {.looking = ATOMIC_FLAG_INIT};
     int64_t n_refused = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t now_ns = (i + 1) * step_ns;
-        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], now_ns);
+        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
     }
     return n_refused;
 }

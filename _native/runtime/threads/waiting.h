@@ -3,7 +3,8 @@
  * Programs put Python code between two products. A helper that sleeps through 100 us of it must be woken for the next
  * product, which costs the caller 7 us and comes 16 to 35 us late. So a helper stays awake for up to a millisecond where
  * - most of the latest gaps between jobs were that short, so that waiting is likely to be answered,
- * - no thread of the process waits for a core (the run delay in /proc/self/task/TID/schedstat), and
+ * - no thread of the process waits for a core (the run delay in /proc/self/task/TID/schedstat; a thread that is woken
+ *   waits some 10 us for it each time, which does not count), and
  * - no control group limits the process's CPU time.
  * Elsewhere it stays awake for LINGER_NS (cycles.h). */
 #include <stdatomic.h>
@@ -17,7 +18,8 @@ typedef struct {
     _Atomic int n_near;       /* share of the latest gaps that were below LINGER_LONG_NS, in 1/256 */
     _Atomic int64_t crowded_until_ns; /* threads waited for cores: no long waiting before this */
     atomic_flag looking;      /* one thread reads schedstat at a time */
-    int64_t looked_ns, delay_ns, hold_ns; /* the latest look; its sum of run delays; how long the next refusal lasts */
+    int64_t looked_ns, delay_ns, n_slices; /* the latest look; the sums of run delays and of time slices that it found */
+    int64_t hold_ns;          /* how long the next refusal lasts */
 } asp_waiting;
 
 /* The next job begins: count the gap since the end of the one before. */
