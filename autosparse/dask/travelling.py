@@ -30,8 +30,8 @@ def luggage_of(operand: Operand) -> Luggage:
     if operand.known_hashes is None:
         return None
     operand.refresh()
-    known = operand.known_hashes
-    if known is None:  # written since
+    known: tuple[int, int] | None = getattr(operand, "known_hashes")  # noqa: B009  # None where it was written since
+    if known is None:
         return None
     store = cache.open_store()
     names = store.keys_with_prefix("plan", pattern_prefix_of(operand.pattern.sparsity_hash))[:MOST_PLANS]

@@ -10,7 +10,7 @@
 #include <stdatomic.h>
 
 enum { ASP_WAIT_AUTO = 0, ASP_WAIT_ACTIVE = 1, ASP_WAIT_PASSIVE = 2 };
-enum { LINGER_LONG_NS = 1000000 };
+enum { LINGER_LONG_NS = 1150000 }; /* pauses of a millisecond, and the Python code around them */
 
 typedef struct {
     _Atomic int how;          /* ASP_WAIT_...: what the last caller asked for */
