@@ -161,7 +161,8 @@ def call(arguments: Sequence[object], environment: Mapping[str, str], python: st
     command = [python, "-m", "programlib.child", *map(str, arguments)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
+    # In a folder without packages: the current one comes first in the path of `-m`, before another version.
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
     if done.returncode:
         raise ProgramFailedError(f"{' '.join(command[2:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
     return done.stdout
