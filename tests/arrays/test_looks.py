@@ -43,7 +43,11 @@ def n_looked_at(operand: Operand) -> list[int]:
 
 
 @watched
-@pytest.mark.parametrize("read", [{"data"}, {"indptr"}, {"indices"}, {"data", "indptr"}, set()], ids=str)
+@pytest.mark.parametrize(
+    "read",
+    [{"data"}, {"indptr"}, {"indices"}, {"data", "indptr"}, set()],
+    ids=lambda read: " and ".join(sorted(read)) or "nothing",
+)
 def test_what_was_read_is_looked_at_and_nothing_else(read: set[str]) -> None:
     A, x = matrix(), np.ones(N)
     operand = A._cell
