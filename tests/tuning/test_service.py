@@ -195,8 +195,10 @@ def test_looks_are_not_counted_as_saved_time() -> None:
         A @ dense(A, 0)
     looked_s = live_tuner.service.choice.spent_s
     assert looked_s > 0.0
-    state = state_of(A)
-    assert live_tuner.account().saved_s <= state.tuned_ns * 1e-9 - 2.0 * looked_s + 1e-12
+    multiplied_s = max(
+        0.0, state_of(A).tuned_ns * 1e-9 - looked_s
+    )  # without looks: the default kernel takes twice this
+    assert live_tuner.account().saved_s <= multiplied_s - looked_s + 1e-12
 
 
 def test_a_packed_copy_goes_with_the_matrix_also_where_something_else_serves() -> None:
