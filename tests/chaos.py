@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 FOLDER: Final = Path(__file__).resolve().parent / "machines"
 NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
+IN_ONE_PROCESS: Final = "chaos: another machine is pretended in this process, not in those that it starts"
+"""Reason for which tests of several processes are skipped."""
+_begun: Final[list[str]] = []  # names of the machines that this process pretends to be
 LEAST, MOST = 0.3, 3.0
 """Factors of measured intervals, drawn log-uniformly."""
 
@@ -57,10 +60,16 @@ class ChaoticClock:
         return self.ns() * 1e-9
 
 
+def is_on() -> bool:
+    """Return whether this process pretends to be another machine."""
+    return bool(_begun)
+
+
 def begin(seed: int) -> str:
     """Put the machine and the clock of `seed` in place, before anything imports autosparse; the machine's name."""
     name = NAMES[seed % len(NAMES)]
     facts: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["target"]
+    _begun.append(name)
     os.environ["OMP_NUM_THREADS"] = str(facts["n_cores"])
     clock = ChaoticClock(seed)
     time.perf_counter, time.perf_counter_ns = clock.s, clock.ns

@@ -276,8 +276,10 @@ def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
 
 def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
-    from autosparse.tuning import explicit
-
+    try:
+        from autosparse.tuning import explicit
+    except SystemError as err:  # what Python's import raises where it could not raise MemoryError
+        raise MemoryError("no memory is left to load the modules of tuning") from err
     try:
         return explicit.tune(operand, **hints)
     except RuntimeError as err:
