@@ -38,7 +38,7 @@ class Rows(NamedTuple):
         )
 
 
-MOST_EMPTY_COLS: Final = 8
+MAX_EMPTY_COLS: Final = 8
 """Columns per entry of B up to which sums have a place for each column; beyond, for each column that has an entry."""
 FEW_COLS: Final = 1 << 22
 """Columns that always have a place each."""
@@ -50,7 +50,7 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     The memory that it takes grows with entries, not with `n_cols`.
     Raises MemoryError when there is no room for the product.
     """
-    if n_cols <= FEW_COLS + MOST_EMPTY_COLS * B.indices.size:
+    if n_cols <= FEW_COLS + MAX_EMPTY_COLS * B.indices.size:
         return _multiply(A, B, n_cols=n_cols, threads=threads)
     used, numbers = np.unique(B.indices[: B.indptr[-1]], return_inverse=True)
     narrow = B._replace(indices=np.ascontiguousarray(numbers.reshape(-1), dtype=B.indices.dtype))

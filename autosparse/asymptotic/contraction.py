@@ -62,7 +62,7 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
     if account.prefers_kernel:
         return account.tried(lambda: generated(prepared, subscripts, is_dense=is_dense))
     try:
-        result = account.timed(lambda: joins.contract(prepared, subscripts, most_pairs=paid.MOST_PAIRS))
+        result = account.timed(lambda: joins.contract(prepared, subscripts, most_pairs=paid.MAX_PAIRS))
     except joins.TooManyPairsError:
         return generated(prepared, subscripts, is_dense=is_dense)
     if account.is_paid:

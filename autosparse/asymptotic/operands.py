@@ -15,7 +15,7 @@ from autosparse.asymptotic.subscripts import Subscripts
 
 FEW_ROWS: Final = 1 << 20
 """Rows or columns for which arrays with a place each are always made."""
-MOST_EMPTY_ROWS: Final = 8
+MAX_EMPTY_ROWS: Final = 8
 """Rows or columns per entry up to which larger ones are, too: memory is to go by entries."""
 
 
@@ -169,7 +169,7 @@ def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subsc
 def _has_rows(obj: Any) -> bool:
     """Return whether `obj` is compressed by rows, or by columns with room for an array as long as its rows."""
     fmt = getattr(obj, "format", None)
-    return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MOST_EMPTY_ROWS * obj.nnz + FEW_ROWS)
+    return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MAX_EMPTY_ROWS * obj.nnz + FEW_ROWS)
 
 
 def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:

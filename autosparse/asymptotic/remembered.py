@@ -34,7 +34,7 @@ CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
 RACE_S: Final = 0.8
 """About what that takes, mostly the compiler's: calls must have taken, or promise to take, as long."""
-MOST_TASKS: Final = 1e15
+MAX_TASKS: Final = 1e15
 """Most turns of loops that a record is believed to speak of."""
 NUMBA_S: Final = 4.0
 """About what numba takes for a kernel."""
@@ -198,5 +198,5 @@ def _load(
     if not plan.fits(subscripts.extents):
         return None
     tasks: Any = record.get("tasks")
-    is_number = isinstance(tasks, int | float) and 0 <= tasks <= MOST_TASKS
+    is_number = isinstance(tasks, int | float) and 0 <= tasks <= MAX_TASKS
     return float(tasks) if is_number else 0.0, plan, record.get("is_timed") is True

@@ -89,7 +89,7 @@ def test_joins_serve_first_calls_of_other_expressions(monkeypatch):
 
 @NO_COMPILER
 def test_a_join_of_too_many_pairs_is_a_kernels(monkeypatch):
-    monkeypatch.setattr(paid, "MOST_PAIRS", 10)
+    monkeypatch.setattr(paid, "MAX_PAIRS", 10)
     A, x = matrix(1), np.ones(30)
     wanted = np.einsum("ij,jk,k->ik", A.toarray(), A.toarray(), x)
     np.testing.assert_allclose(as_dense(asp.einsum("ij,jk,k->ik", A, A, x)), wanted)
@@ -136,7 +136,7 @@ def test_a_compiler_that_fails_aside_changes_no_result(monkeypatch):
 def test_a_large_product_for_a_few_of_its_places_is_not_made(monkeypatch):
     from autosparse.asymptotic.routes import existing
 
-    monkeypatch.setattr(existing, "MOST_PRODUCTS", 10)
+    monkeypatch.setattr(existing, "MAX_PRODUCTS", 10)
     called = []
     monkeypatch.setattr(contraction, "execute", lambda *given, **more: called.append(1) or joins.contract(*given))
     A = matrix(1)

@@ -5,7 +5,7 @@
 #include "copies_api.h"
 #include "pool_api.h"
 
-enum { PIECE = 1 << 16, MOST_BLOCKS = 8 };
+enum { PIECE = 1 << 16, MAX_BLOCKS = 8 };
 
 typedef struct {
     const char *from;
@@ -15,7 +15,7 @@ typedef struct {
 
 typedef struct {
     int n;
-    copied_block blocks[MOST_BLOCKS];
+    copied_block blocks[MAX_BLOCKS];
 } copied_blocks;
 
 static void copy_pieces(void *context, int64_t begin, int64_t end)
@@ -31,7 +31,7 @@ static void copy_pieces(void *context, int64_t begin, int64_t end)
 
 void asp_copy_blocks(int n, const uintptr_t *from, const uintptr_t *to, const int64_t *bytes, int n_threads)
 {
-    copied_blocks all = {.n = n < MOST_BLOCKS ? n : MOST_BLOCKS};
+    copied_blocks all = {.n = n < MAX_BLOCKS ? n : MAX_BLOCKS};
     int64_t n_pieces = 0, n_bytes = 0;
     for (int at = 0; at < all.n; ++at) {
         all.blocks[at] = (copied_block){(const char *)from[at], (char *)to[at], bytes[at], n_pieces};

@@ -14,7 +14,7 @@ from autosparse.asymptotic.cost.tasks import PlainQuery, bits
 from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import keys
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 
 N_SAMPLES: Final = 512
 FARTHEST: Final = 8.0
@@ -77,7 +77,7 @@ class Estimator:
             matrix, asking = self._operands[name], self._operands[driver]
             mode = matrix.indices.index(index)
             own, asked = matrix.coords[mode], asking.coords[asking.indices.index(index)]
-            if matrix.shape[mode] <= MOST_EMPTY_ROWS * matrix.nnz + FEW_ROWS:
+            if matrix.shape[mode] <= MAX_EMPTY_ROWS * matrix.nnz + FEW_ROWS:
                 counts = np.bincount(own, minlength=matrix.shape[mode])[asked]
             else:
                 own = np.sort(own)

@@ -22,7 +22,7 @@ from autosparse.asymptotic.lower.emit import SUMS, emit
 from autosparse.asymptotic.lower.levels import levels, pointers, transposed
 from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Dense, Operand, Sparse, distinct
+from autosparse.asymptotic.operands import FEW_ROWS, MAX_EMPTY_ROWS, Dense, Operand, Sparse, distinct
 from autosparse.cache.stores import open_store
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -238,7 +238,7 @@ class Run:
         indices = "".join(plan.output.indices)
         is_sorted = plan.output_kind != "entries" and plan.output_order == indices
         values = empty_output((n,), self._program.value)
-        has_rows = is_sorted and n_modes == 2 and self._shape[0] <= MOST_EMPTY_ROWS * n + FEW_ROWS
+        has_rows = is_sorted and n_modes == 2 and self._shape[0] <= MAX_EMPTY_ROWS * n + FEW_ROWS
         counts = np.zeros(self._shape[0] + 1, np.int64) if has_rows else None
         coords = empty_output((n_modes - has_rows, n), index)
         rows = [0] * has_rows + [runtime_api.address_of(row) for row in coords]
@@ -252,7 +252,7 @@ class Run:
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, coords[0]))
         n_rows, n_cols = self._shape if n_modes == 2 else (0, 0)
         is_by_columns = plan.output_kind != "entries" and n_modes == 2 and not is_sorted
-        if is_by_columns and n < 2**31 and max(n_rows, n_cols) <= min(2**31, MOST_EMPTY_ROWS * n + FEW_ROWS):
+        if is_by_columns and n < 2**31 and max(n_rows, n_cols) <= min(2**31, MAX_EMPTY_ROWS * n + FEW_ROWS):
             by_column = (pointers(coords[1], n_cols).astype(index), coords[0], values)
             pattern, minor, values = transposed(by_column, (n_cols, n_rows))
             return Sparse(indices, None, values, self._shape, sorted_by=indices, rows=(pattern, minor))

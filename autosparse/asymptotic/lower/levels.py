@@ -11,7 +11,7 @@ import scipy.sparse as sps
 from autosparse._native import runtime_api
 from autosparse.asymptotic.kinds import AnyArray
 from autosparse.asymptotic.lower.ordered_entries import Levels, keys
-from autosparse.asymptotic.operands import FEW_ROWS, MOST_EMPTY_ROWS, Sparse
+from autosparse.asymptotic.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
@@ -44,7 +44,7 @@ def _has_room(operand: Sparse, order: str) -> bool:
     """Return whether arrays as long as the matrix has rows, or columns, take no more than its entries do."""
     if operand.rows is not None and operand.sorted_by == order:
         return max(operand.shape) < 2**31
-    return max(operand.shape) <= min(2**31 - 1, MOST_EMPTY_ROWS * operand.nnz + FEW_ROWS)
+    return max(operand.shape) <= min(2**31 - 1, MAX_EMPTY_ROWS * operand.nnz + FEW_ROWS)
 
 
 def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:

@@ -28,9 +28,9 @@ BY_ROWS: Final[dict[type, type]] = {
 """Classes of matrices by rows, and of products with such a one on the left."""
 OF_SCIPY: Final = "?bBhHiIlLqQfdgFDG"
 """Characters of the dtypes that SciPy's matrices have; half precision and objects are not among them."""
-MOST_PLACES: Final = 1 << 27
+MAX_PLACES: Final = 1 << 27
 """Extent up to which products may take an array as long: beyond, memory is to go by entries."""
-MOST_PRODUCTS: Final = 1 << 25
+MAX_PRODUCTS: Final = 1 << 25
 """Multiplications of two sparse matrices up to which their whole product is made where only some places are wanted."""
 
 
@@ -128,7 +128,7 @@ class Route(NamedTuple):
         if self.pairs is None:
             return True
         left, right = (operands[n] for n in self.pairs)
-        return n_products(left, right) <= MOST_PRODUCTS
+        return n_products(left, right) <= MAX_PRODUCTS
 
 
 PRODUCT: Final = Route(product, "The library's product, A @ B")
@@ -226,7 +226,7 @@ def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) 
         return None
     if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
         return None
-    if max(subscripts.extents.values(), default=0) > MOST_PLACES:
+    if max(subscripts.extents.values(), default=0) > MAX_PLACES:
         return None
     for order in itertools.permutations(range(len(kinds))):
         chosen = [kinds[n] for n in order]

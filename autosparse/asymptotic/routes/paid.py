@@ -22,7 +22,7 @@ COMPILE_S: Final = 1.0
 """Seconds that calls must have taken before a kernel is compiled for them: choice and compiler take about a third."""
 SURE_RUNS: Final = 1000
 """Runs promised by the option `runs` from which on a kernel is compiled at the first call."""
-MOST_PAIRS: Final = 1 << 20
+MAX_PAIRS: Final = 1 << 20
 """Pairs of entries up to which joins serve first calls: more take longer than a compiler."""
 TRIALS: Final = 3
 """Calls that a kernel serves before it is compared with what served before."""
