@@ -32,7 +32,7 @@ def _load() -> tuple[Any, Any, str]:
 
 
 def _why_not_built() -> str:
-    """What setup.py noted when its compiler or linker failed."""
+    """Return the note that setup.py left when its compiler or linker failed."""
     try:
         reason = Path(__file__).with_name("_runtime_fault.txt").read_text(encoding="utf-8").strip()
     except OSError:

@@ -91,7 +91,7 @@ def _words(name: str) -> tuple[str, ...]:
 
 
 def _of_words(wanted: str | None) -> str:
-    """What a setting with a space in it was taken for; "" for others."""
+    """Return a hint on how a compiler setting that holds a space was read; "" where it holds none."""
     words = _words(wanted) if wanted else ()
     if len(words) > 1:
         return f": AUTOSPARSE_CC is a command, and its program {words[0]!r} is not there; quote a path with spaces"

@@ -95,7 +95,7 @@ class PackedPart:
             self.packed.refresh(values[self.subset.entries], room_bytes=room_bytes)
 
     def _places_of_A(self, room_bytes: int | None) -> Places | None:
-        """Where the part has values of A; None where entries share a place, or there is no room to keep it."""
+        """Return the positions of A's values in the part; None where entries share one, or there is no room."""
         packed = self.packed
         assert isinstance(packed, PackedOperand)
         if not self._places:

@@ -134,7 +134,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Places:
-    """Where a packed copy has the values of a matrix: its entry e, the matrix's `origin[e]`, at `to[e]`; None: at e."""
+    """Positions of a matrix's values in a packed copy: its value `origin[e]` is at `to[e]`; None stands for e."""
 
     n: int
     to: Array | None

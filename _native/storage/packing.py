@@ -28,7 +28,7 @@ from autosparse.errors import PackError
 ORDER_BYTES: Final = 4
 """Of a row's place in the order of a format with `rows`."""
 Ranges = list[tuple[int, int]] | None
-"""Of entries, begin and end; None: all of them."""
+"""Ranges (begin, end) of entries whose values changed; None stands for all entries."""
 Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
 
 
@@ -98,7 +98,7 @@ class PackedOperand(StoredLevels):
         self._take(*_stored(exact, self.fmt))
 
     def places(self, room_bytes: int | None = None) -> Places | None:
-        """Where each entry of A lies in `values`; None where entries share a place, or there is no room to keep it."""
+        """Return the position of each entry of A in `values`; None where entries share one, or there is no room."""
         if not self._places:
             item = 4 if self.values.size <= np.iinfo(np.int32).max else 8
             if room_bytes is not None and item * self.pattern.nnz > room_bytes:
@@ -210,7 +210,7 @@ def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
 
 
 def _places_of(packed: PackedOperand) -> Places | None:
-    """Where the entries of A lie: their numbers, from 1 on, are packed as values."""
+    """Return the positions of A's entries, found by packing the numbers of the entries (from 1) as values."""
     nnz = packed.pattern.nnz
     numbers = np.arange(1, nnz + 1, dtype=np.float64)
     twin = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])

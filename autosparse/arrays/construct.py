@@ -200,7 +200,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 
 def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
-    """What SciPy's constructor takes instead of `obj`, the caller's arrays in it, and the tensor that has them."""
+    """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them."""
     if foreign.is_file(obj):
         return foreign.from_file(obj), ownership.Given(None), None
     if tensors.is_tensor(obj):

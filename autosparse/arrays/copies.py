@@ -22,7 +22,7 @@ class Copies:
 
     @property
     def owns_arrays(self) -> bool:
-        """Whether the arrays are the matrix's own: nobody has handed them in, or nobody else holds them any more.
+        """Return whether the matrix owns its arrays: no caller passed them in, or no other object refers to them.
 
         Writes to the object that the matrix was made from are then never seen, and a tuned product need not look for
         them. Arrays that are read from the matrix, like ``A.data``, stay its own.
@@ -68,7 +68,7 @@ class Copies:
         self._settle()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
-        """What SciPy pickles: plans and packed copies stay behind."""
+        """Return the state that SciPy pickles; plans and packed copies are left out."""
         return {**attributes(self), **arrays_of(self)}
 
     def __copy__(self) -> Any:

@@ -137,7 +137,7 @@ def _from_start(source: Any) -> Any:  # Any: a path, or a stream
 
 
 def _read_npz(path: Path | io.BytesIO) -> Any:
-    """What `scipy.sparse.save_npz` wrote, or (data, indices, indptr, shape) from arrays of these names.
+    """Return the matrix of `scipy.sparse.save_npz`, or (data, indices, indptr, shape) from arrays of these names.
 
     Names may have a prefix, as graph libraries give them (``adj_data``, ``adj_matrix.data``).
     """
@@ -151,7 +151,7 @@ def _read_npz(path: Path | io.BytesIO) -> Any:
 
 
 def _prefix_of(names: list[str]) -> str:
-    """What stands before "data", "indices" and "indptr"; of several the adjacency's. ValueError where there is none."""
+    """Return the prefix of "data", "indices" and "indptr", the adjacency's of several; ValueError without one."""
     prefixes = [one.removesuffix("data") for one in names if one.endswith("data")]
     whole = [prefix for prefix in prefixes if all(f"{prefix}{name}" in names for name in _ARRAYS)]
     if "" in whole:

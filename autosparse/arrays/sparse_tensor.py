@@ -92,7 +92,7 @@ class AutoSparseTensor:
 
     @property
     def owns_arrays(self) -> bool:
-        """Whether the values are the tensor's own: nobody has handed them in, or nobody else holds them any more."""
+        """Return whether the tensor owns its values: no caller passed them in, or no other object refers to them."""
         return ownership.owns_arrays(self._entries)
 
     def tune(
