@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final
@@ -278,14 +279,18 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
     """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
     try:
         from autosparse.tuning import explicit
-    except SystemError as err:  # what Python's import raises where it could not raise MemoryError
-        raise MemoryError("no memory is left to load the modules of tuning") from err
-    try:
+
         return explicit.tune(operand, **hints)
     except RuntimeError as err:
         if "start new thread" not in str(err):
             raise
         raise MemoryError("tuning: there is no memory for the stack of another thread") from err
+    except SystemError as err:  # what Python's import raises where it could not raise MemoryError
+        raise MemoryError("tuning: no memory is left to load a module") from err
+    except OSError as err:
+        if err.errno != errno.ENOMEM:
+            raise
+        raise MemoryError(f"tuning: {err}") from err
 
 
 def current_plan(operand: Operand, **problem: Any) -> Plan:
