@@ -52,10 +52,15 @@ TAIL = """
 
 def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
     """What a file holds, by the name of its table without `asp_shipped_`."""
-    for (dtype, layout), group in itertools.groupby(specs(isa), lambda spec: (spec.dtype, str(spec.schedule.format))):
+
+    def table_of(spec: KernelSpec) -> tuple[str, str, str]:
+        return spec.dtype, spec.index_dtype, str(spec.schedule.format)
+
+    for (dtype, index_dtype, layout), group in itertools.groupby(specs(isa), table_of):
         kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
         kind += "_numbered" if "values=numbered" in layout else ""
-        yield f"{isa}_{dtype.replace('float', 'f')}_{kind}", list(group)
+        value, index = dtype.replace("float", "f"), "" if index_dtype == "int32" else "_i64"
+        yield f"{isa}_{value}{index}_{kind}", list(group)
 
 
 def sources() -> dict[str, str]:

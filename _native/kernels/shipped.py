@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from autosparse._native import runtime_api
-from autosparse._native.ir.spec import VALUE_BYTES, KernelSpec
+from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
 from autosparse._native.kernels.kernel import Kernel
 
 from autosparse import config
@@ -30,7 +30,8 @@ SLICE_PREFETCH: Final = 32
 
 def specs(isa: str) -> Iterator[KernelSpec]:
     """The kernels of an instruction set, in the order of its source."""
-    for dtype, value_bytes in VALUE_BYTES.items():
+    # SciPy's sparse arrays keep indices of 64 bits wherever they are made from such.
+    for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
         lanes = VECTOR_BYTES[isa] // value_bytes
         numbers = ("", f" | values={NUMBERED}")[: 1 + (isa == "avx512")]
         for rows, values in itertools.product(("", " | sigma=512"), numbers):  # a kernel for every sigma
@@ -38,12 +39,12 @@ def specs(isa: str) -> Iterator[KernelSpec]:
                 operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),
                 loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
             )  # fmt: skip
-            yield from (KernelSpec(names.MATMUL, slices, dtype, "int32", isa, gathers=one) for one in (True, False))
+            yield from (KernelSpec(names.MATMUL, slices, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         blocks = SuperSchedule(
             operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
             loop_order=("i1", "k1", "i0", "k0"),
         )  # fmt: skip
-        yield from (KernelSpec(names.MATMUL, blocks, dtype, "int32", isa, gathers=one) for one in (True, False))
+        yield from (KernelSpec(names.MATMUL, blocks, dtype, index_dtype, isa, gathers=one) for one in (True, False))
 
 
 def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:

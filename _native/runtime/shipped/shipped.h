@@ -7,19 +7,21 @@ typedef struct {
     void (*kernel)(void);
 } asp_shipped;
 
-#define ASP_SHIPPED_TABLES(isa)                                                                       \
-    asp_shipped_##isa##_f32_slices, asp_shipped_##isa##_f32_sorted, asp_shipped_##isa##_f32_blocks,   \
-        asp_shipped_##isa##_f64_slices, asp_shipped_##isa##_f64_sorted, asp_shipped_##isa##_f64_blocks
+/* By instruction set and value type, with indices of 64 bits where it ends in _i64. */
+#define ASP_SHIPPED_TABLES(isa, type) \
+    asp_shipped_##isa##_##type##_slices, asp_shipped_##isa##_##type##_sorted, asp_shipped_##isa##_##type##_blocks
 /* Values from a table: where registers are wide enough for one. */
-#define ASP_NUMBERED_TABLES(isa)                                                      \
-    asp_shipped_##isa##_f32_slices_numbered, asp_shipped_##isa##_f32_sorted_numbered, \
-        asp_shipped_##isa##_f64_slices_numbered, asp_shipped_##isa##_f64_sorted_numbered
+#define ASP_NUMBERED_TABLES(isa, type) \
+    asp_shipped_##isa##_##type##_slices_numbered, asp_shipped_##isa##_##type##_sorted_numbered
+#define ASP_SHIPPED_TYPES(tables, isa) tables(isa, f32), tables(isa, f32_i64), tables(isa, f64), tables(isa, f64_i64)
 
-extern const asp_shipped asp_shipped_avx2_f32_slices[], asp_shipped_avx2_f32_sorted[], asp_shipped_avx2_f32_blocks[],
-    asp_shipped_avx2_f64_slices[], asp_shipped_avx2_f64_sorted[], asp_shipped_avx2_f64_blocks[],
-    asp_shipped_avx512_f32_slices[], asp_shipped_avx512_f32_sorted[], asp_shipped_avx512_f32_blocks[],
-    asp_shipped_avx512_f64_slices[], asp_shipped_avx512_f64_sorted[], asp_shipped_avx512_f64_blocks[],
-    asp_shipped_avx512_f32_slices_numbered[], asp_shipped_avx512_f32_sorted_numbered[],
-    asp_shipped_avx512_f64_slices_numbered[], asp_shipped_avx512_f64_sorted_numbered[];
+#define ASP_DECLARED(isa, type) \
+    asp_shipped_##isa##_##type##_slices[], asp_shipped_##isa##_##type##_sorted[], \
+        asp_shipped_##isa##_##type##_blocks[]
+#define ASP_NUMBERED_DECLARED(isa, type) \
+    asp_shipped_##isa##_##type##_slices_numbered[], asp_shipped_##isa##_##type##_sorted_numbered[]
+
+extern const asp_shipped ASP_SHIPPED_TYPES(ASP_DECLARED, avx2), ASP_SHIPPED_TYPES(ASP_DECLARED, avx512),
+    ASP_SHIPPED_TYPES(ASP_NUMBERED_DECLARED, avx512);
 
 #endif
