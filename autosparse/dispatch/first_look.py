@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import CREDIT, PENDING, ProblemAccount, key_of, place_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.operands.holding import expected_look_s
 
@@ -33,6 +33,8 @@ RECALL_ENTRY_S: Final = 3e-8
 FIRST_SEARCH_S: Final = 0.06
 """Price of a search up to its first candidate, with loading the modules of tuning, seconds. What earlier processes have
 earned must pay for all of it: a process that only loads the modules leaves nothing for the next one."""
+SETUP_S: Final = 0.04
+"""Seconds of it before the first candidate: what one process must be allowed to spend for earlier ones."""
 LONG_RECALL_S: Final = 0.05
 """Price from which on a plan that `tune` found also waits until it pays."""
 UNKNOWN_GAIN: Final = 0.2
@@ -115,8 +117,10 @@ def _tuning_look_ns(state: DispatchState) -> float:
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
     if account is None or account.is_settled:
         return own_ns
-    purse_s = min(account.earned_s(options.overhead), account.limit_s() - account.recall_s)
-    return 0.0 if purse_s >= FIRST_SEARCH_S else own_ns
+    # On credit, as every step up to a first candidate that needs no compiler.
+    share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
+    is_due = account.earned_s(share) >= FIRST_SEARCH_S and account.limit_s() - account.recall_s >= SETUP_S
+    return 0.0 if is_due else own_ns
 
 
 def write() -> None:

@@ -27,7 +27,6 @@ import numpy as np
 
 from programlib.catalogue import PROGRAMS
 
-
 TOUCH: Final = """
 import mmap, sys
 with mmap.mmap(-1, int(sys.argv[1]) << 20) as memory:
