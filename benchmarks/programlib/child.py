@@ -34,13 +34,10 @@ with mmap.mmap(-1, int(sys.argv[1]) << 20) as memory:
         memory.madvise(mmap.MADV_HUGEPAGE)
     memory[:: mmap.PAGESIZE] = bytes(len(memory) // mmap.PAGESIZE)
 """
-REPORTED_S: Final = 2.2
-"""Seconds after which a Linux guest has reported freed pages to its host (2 s), and starts a new delay for others."""
 
 
 def touch_memory(megabytes: int) -> None:
     """Write to every page of so much memory in another process, which frees it: this one's peak stays as it was."""
-    time.sleep(REPORTED_S)  # pages freed before are reported now, not in the midst of the timed run
     subprocess.run([sys.executable, "-I", "-S", "-c", TOUCH, str(megabytes)], check=True)
 
 

@@ -6,7 +6,8 @@ which side of ENOUGH the ratio is: with OpenBLAS's and Python's threads one run 
 
 Memory is touched and freed right before the clock of each run starts. A virtual machine that reports free pages gives
 them back to its host two seconds after they were freed, and fetching them again takes 0.3 to 6 s per gigabyte. Without
-the touch, a program that needs more memory than another one would pay for what ran before it.
+the touch, a program that needs more memory than another one would pay for what ran before it. It makes that rarer and
+does not exclude it: pages that another process freed earlier may start the two seconds.
 """
 
 from __future__ import annotations

@@ -10,20 +10,20 @@ import pytest
 import second_run
 from second_run import Outcome, Run
 
-FIRST = Run(n=1000, run_s=0.3, median_s=3e-4)
-TUNED = Run(n=1000, run_s=0.1, median_s=1e-4, served_after=0, served_after_ms=0.0)
+FIRST = Run(n=1000, run_s=0.3, median_s=3e-4, life_s=0.6)
+TUNED = Run(n=1000, run_s=0.1, median_s=1e-4, life_s=0.4, served_after=0, served_after_ms=0.0)
 
 
 def outcome(later: Run = TUNED, after: Run = TUNED, *, n_runs: int = 12) -> Outcome:
-    return Outcome("a program", [FIRST, *[later] * (n_runs - 1)], TUNED, after)
+    return Outcome("a program", [FIRST, *[later] * (n_runs - 1)], TUNED, after, [TUNED] * max(0, n_runs - 9))
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
         (outcome(), []),
-        (outcome(replace(TUNED, run_s=0.34)), ["1.1 x the first"]),
-        (outcome(replace(TUNED, median_s=1.1e-4)), ["runs [10, 11, 12]"]),
+        (outcome(replace(TUNED, life_s=0.67)), ["1.1 x the first"]),
+        (outcome(replace(TUNED, median_s=1.1e-4)), ["1.10 x tuned ones"]),
         (outcome(replace(TUNED, median_s=1.1e-4), n_runs=9), []),
         (outcome(after=FIRST), ["was not served"]),
         (outcome(after=replace(TUNED, served_after=31, served_after_ms=10.1)), ["after 31 products"]),
