@@ -273,10 +273,11 @@ def opened(A: Any, **spent: Any) -> DispatchState:
     ("spent", "is_paid"),
     [
         ({}, False),
-        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 12 ms of 60 are earned
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 36 ms of 60 are earned, on credit
         ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
-        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "life_s": 6.0}, False),  # spent already
-        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.02, "saved_s": 0.1, "life_s": 6.0}, True),
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "life_s": 6.0}, False),  # spent already
+        ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "saved_s": 0.1, "life_s": 6.0}, True),
+        ({"n_processes": 3, "product_s": 0.6, "life_s": 2.4}, True),  # a third run of 0.8 s
         ({"n_processes": 30, "product_s": 9.0, "life_s": 9.0}, False),  # each lives too shortly
     ],
 )
