@@ -52,6 +52,19 @@ SUITES: Final = {
     "sklearn-decomposition": Suite("sklearn", ("sklearn.decomposition.tests.test_truncated_svd",)),
     "sparse": Suite("sparse", ("sparse.numba_backend.tests.test_conversion",)),
     "anndata": Suite("anndata", ("anndata.tests",)),
+    "cvxpy": Suite(
+        "cvxpy",
+        tuple(
+            f"cvxpy.tests.test_{name}"
+            for name in ("lin_ops", "coeff_extractor", "quad_form", "constant", "linalg_utils", "python_backends")
+        ),
+    ),
+    "qutip": Suite("qutip", ("qutip.tests.core.data.test_csr", "qutip.tests.core.data.test_scipy_sparse")),
+    "qutip-solvers": Suite("qutip", ("qutip.tests.solver.test_steadystate", "qutip.tests.core.test_eigenstates")),
+    "gensim": Suite(
+        "gensim",
+        tuple(f"gensim.test.test_{name}" for name in ("matutils", "lsimodel", "nmf", "similarities", "tfidfmodel")),
+    ),
 }
 
 
