@@ -83,8 +83,8 @@ static void NAME(block_dots)(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* to = scale * from + sum over `n_rows` rows of c[g * step] * row g, m reals. */
-ASP_INLINE void NAME(add_rows)(R *to, const R *from, R scale, const R *v, int64_t ldv, const double *c, int step,
+/* to = sum over `n_rows` rows of c[g * step] * row g, m reals; added to `to` where it is not the first. */
+ASP_INLINE void NAME(add_rows)(R *to, const int is_first, const R *v, int64_t ldv, const double *c, int step,
                                const int n_rows, int64_t m)
 {
     R by[4];
@@ -92,54 +92,52 @@ ASP_INLINE void NAME(add_rows)(R *to, const R *from, R scale, const R *v, int64_
     for (int g = 0; g < n_rows; g++) by[g] = (R)c[g * step];
     int64_t i = 0;
     for (; i + W <= m; i += W) {
-        VEC sum = scale * LOAD(from + i);
+        VEC sum = is_first ? (VEC){0} : LOAD(to + i);
         ASP_UNROLL
         for (int g = 0; g < n_rows; g++) sum += by[g] * LOAD(v + g * ldv + i);
         STORE(to + i, sum);
     }
     for (; i < m; i++) {
-        R sum = scale * from[i];
+        R sum = is_first ? 0 : to[i];
         for (int g = 0; g < n_rows; g++) sum += by[g] * v[g * ldv + i];
         to[i] = sum;
     }
 }
 
-/* to = scale * from + sum of all rows. */
-ASP_INLINE void NAME(add_all)(R *to, const R *from, R scale, const R *v, int64_t ldv, const double *c, int step,
-                              int64_t n_rows, int64_t m)
+/* to = sum of all rows. */
+ASP_INLINE void NAME(add_all)(R *to, const R *v, int64_t ldv, const double *c, int step, int64_t n_rows, int64_t m)
 {
-    if (!n_rows) NAME(add_rows)(to, from, scale, v, ldv, c, step, 0, m);
-    for (int64_t g = 0; g < n_rows; from = to, scale = 1) {
-        const R *row = v + g * ldv;
-        if (g + 4 <= n_rows) {
-            NAME(add_rows)(to, from, scale, row, ldv, c + g * step, step, 4, m);
-            g += 4;
-        } else {
-            NAME(add_rows)(to, from, scale, row, ldv, c + g * step, step, 1, m);
-            g += 1;
-        }
+    int64_t g = n_rows & 3;
+    switch (g) {
+    case 0: NAME(add_rows)(to, 1, v, ldv, c, step, 0, m); break;
+    case 1: NAME(add_rows)(to, 1, v, ldv, c, step, 1, m); break;
+    case 2: NAME(add_rows)(to, 1, v, ldv, c, step, 2, m); break;
+    default: NAME(add_rows)(to, 1, v, ldv, c, step, 3, m); break;
     }
+    for (; g < n_rows; g += 4) NAME(add_rows)(to, 0, v + g * ldv, ldv, c + g * step, step, 4, m);
 }
 
+/* The rows are added up before w is added: w, which may be much larger, is rounded once. */
 static void NAME(block_update)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
     const int step = 1 + job->is_complex;
-    R turned[CHUNK];
+    const R scale = (R)job->scale;
+    R sum[CHUNK], turned[CHUNK];
     double right[MOST_RIGHT][CHUNK]; /* the first is used */
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t at = chunk * CHUNK, m = asp_min(CHUNK, job->n - at);
-        const R *v = (const R *)job->V + at;
+        const R *v = (const R *)job->V + at, *w = (const R *)job->w + at;
         R *out = (R *)job->out + at;
-        NAME(add_all)(out, (const R *)job->w + at, (R)job->scale, v, job->ldv, job->c, step, job->n_rows, m);
-        if (job->is_complex && job->n_rows) { /* i (re, im) = (-im, re) */
-            memset(turned, 0, (size_t)m * sizeof(R));
-            NAME(add_all)(turned, turned, 1, v, job->ldv, job->c + 1, 2, job->n_rows, m);
+        NAME(add_all)(sum, v, job->ldv, job->c, step, job->n_rows, m);
+        if (job->is_complex) { /* i (re, im) = (-im, re) */
+            NAME(add_all)(turned, v, job->ldv, job->c + 1, 2, job->n_rows, m);
             for (int64_t i = 0; i < m; i += 2) {
-                out[i] -= turned[i + 1];
-                out[i + 1] += turned[i];
+                sum[i] -= turned[i + 1];
+                sum[i + 1] += turned[i];
             }
         }
+        for (int64_t i = 0; i < m; i++) out[i] = scale * w[i] + sum[i];
         NAME(widen)(out, right[0], NULL, m);
         NAME(dots_of)(out, 0, 1, right, 1, m, job->sums + chunk);
     }
