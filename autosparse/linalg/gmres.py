@@ -164,7 +164,7 @@ class Basis:
         """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
         dots, source, pair = self._dots, runtime_api.pointer(w), 2 if k else 1
         newest = self._pointers[k] if k else runtime_api.ffi.NULL
-        _checked(runtime_api.lib.asp_block_dots(
+        _checked(runtime_api.lib.asp_basis_dots(
             self._code, self._n, k + 1, self._pointers[0], self._n, source, newest, _doubles(dots), self._threads
         ))  # fmt: skip
         inverse = self._inverse
@@ -183,7 +183,7 @@ class Basis:
 
     def _combine(self, n_rows: int, source: Any, target: Any, factor: float) -> float:
         """Write factor * source + sum_i c_i v_i; return the square of its norm. Any: pointers of cffi."""
-        _checked(runtime_api.lib.asp_block_update(
+        _checked(runtime_api.lib.asp_basis_update(
             self._code, self._n, n_rows, self._pointers[0], self._n, _doubles(self._c), factor, source, target,
             _doubles(self._norm2), self._threads,
         ))  # fmt: skip

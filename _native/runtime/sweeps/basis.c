@@ -1,11 +1,11 @@
-/* Products of a block of vectors with one vector (see block_sweeps_api.h).
+/* Products of a block of vectors with one vector (see basis_api.h).
  *
  * Complex vectors are vectors of twice as many reals. The real part of sum conj(v) w is then the dot product of these
  * reals; the imaginary part is the dot product of v with w turned: (re, im) becomes (im, -re).
  */
 #include "graph_common.h"
 
-#include "block_sweeps_api.h"
+#include "basis_api.h"
 #include "pool_api.h"
 
 enum {
@@ -26,11 +26,11 @@ typedef struct {
 } b_job;
 
 #define G_INDEX_FREE
-#define G_BODY "block_sweeps_body.h"
+#define G_BODY "basis_body.h"
 #include "graph_each.h"
 
-static const g_range_fn dots_table[3][2] = G_TABLE(block_dots);
-static const g_range_fn update_table[3][2] = G_TABLE(block_update);
+static const g_range_fn dots_table[3][2] = G_TABLE(basis_dots);
+static const g_range_fn update_table[3][2] = G_TABLE(basis_update);
 
 typedef struct {
     g_range_fn work;
@@ -65,7 +65,7 @@ static int sweep(const g_range_fn table[3][2], b_job *job, int dtype, double *to
     return ASP_OK;
 }
 
-int asp_block_dots(int dtype, int64_t n, int64_t n_rows, const void *V, int64_t ldv, const void *w, const void *u,
+int asp_basis_dots(int dtype, int64_t n, int64_t n_rows, const void *V, int64_t ldv, const void *w, const void *u,
                    double *dots, int n_threads)
 {
     if (dtype < ASP_F32 || dtype > ASP_C128) return ASP_BAD_CODE;
@@ -76,7 +76,7 @@ int asp_block_dots(int dtype, int64_t n, int64_t n_rows, const void *V, int64_t 
     return sweep(dots_table, &job, dtype, dots, n_threads);
 }
 
-int asp_block_update(int dtype, int64_t n, int64_t n_rows, const void *V, int64_t ldv, const double *c, double scale,
+int asp_basis_update(int dtype, int64_t n, int64_t n_rows, const void *V, int64_t ldv, const double *c, double scale,
                      const void *w, void *out, double *norm2, int n_threads)
 {
     if (dtype < ASP_F32 || dtype > ASP_C128) return ASP_BAD_CODE;

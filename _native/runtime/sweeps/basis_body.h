@@ -1,4 +1,4 @@
-/* Chunks of block_sweeps.c for vectors of R (not guarded; once per instruction set and type, see graph_each.h). */
+/* Chunks of basis.c for vectors of R (not guarded; once per instruction set and type, see graph_each.h). */
 #undef LANES
 #define LANES (VBYTES == 64 ? 8 : 4)
 
@@ -62,7 +62,7 @@ ASP_INLINE void NAME(widen)(const R *from, double *to, double *turned, int64_t m
     }
 }
 
-static void NAME(block_dots)(const void *args, int64_t begin, int64_t end)
+static void NAME(basis_dots)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
     const int turns = job->is_complex;
@@ -118,7 +118,7 @@ ASP_INLINE void NAME(add_all)(R *to, const R *v, int64_t ldv, const double *c, i
 }
 
 /* The rows are added up before w is added: w, which may be much larger, is rounded once. */
-static void NAME(block_update)(const void *args, int64_t begin, int64_t end)
+static void NAME(basis_update)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
     const int step = 1 + job->is_complex;
