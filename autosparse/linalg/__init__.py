@@ -20,6 +20,9 @@ import scipy.sparse.linalg as _scipy
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
     "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.generalised_residual": ("gmres",),
+    "autosparse.linalg.least_squares.fong_saunders": ("lsmr",),
+    "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
