@@ -19,6 +19,7 @@ import scipy.sparse.linalg as _scipy
 
 _HOMES: Final = {
     "autosparse.linalg.conjugate_gradients": ("cg",),
+    "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}

@@ -26,7 +26,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
 
 def cg(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, **others: Any,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b for a Hermitian, positive definite A by the method of conjugate gradients.
 
@@ -46,6 +46,8 @@ def cg(
         Preconditioner that approximates the inverse of A. A DIA matrix with the only offset 0 is fused.
     callback
         Called with the current x after each iteration.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -66,8 +68,9 @@ def cg(
     limit = tolerance("cg", b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:
         return system.b, 0
-    with Solve("cg", A) as solve:
-        return _cg(system, solve, limit, system.n * 10 if maxiter is None else maxiter, callback)
+    most = system.n * 10 if maxiter is None else maxiter
+    with Solve("cg", A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(_cg(system, solve, limit, most, callback), system.b)
 
 
 def _cg(
