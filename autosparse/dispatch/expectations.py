@@ -7,12 +7,12 @@ are left, and does not start where few are.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
-    from autosparse.dispatch.state import DispatchState
+    from autosparse.dispatch.protocols import Tuning
 
 GROWTH: Final = 1.25
 """Factor by which the certain products must have grown for tuning to be looked at again: a look costs microseconds."""
@@ -27,8 +27,25 @@ class Expected:
     n_calls: float  # likely, by this solve and by later ones: decides whether a step of tuning pays
     n_certain: float  # at least, by this solve: decides how much may be spent
 
+    def certain_ns(self, n_calls: int, product_ns: int) -> float:
+        """Return nanoseconds of the certain products, of which `n_calls` have taken `product_ns`."""
+        return max(1.0, self.n_certain / n_calls) * product_ns if n_calls else 0.0
 
-def tell(state: DispatchState, expected: Expected | None) -> None:
+
+class Expecting(Protocol):
+    """What an expectation is told to: a state of dispatch."""
+
+    n_calls: int
+    product_ns: int
+    next_look_ns: float
+    expected: Expected | None
+    live_tuner: Tuning | None
+
+    def settle(self) -> None:
+        """Bring the counts up to date."""
+
+
+def tell(state: Expecting, expected: Expected | None) -> None:
     """Tell `state` what a solver expects of its problem; None: no solver runs any more.
 
     Let tuning look at the next product where it waits for pay, and more products are certain than before.
@@ -41,11 +58,3 @@ def tell(state: DispatchState, expected: Expected | None) -> None:
     if expected.n_certain >= GROWTH * n_before and (tuning is None or tuning.waits_for_pay):
         state.next_look_ns = min(state.next_look_ns, state.product_ns)
         state.settle()
-
-
-def certain_ns(state: DispatchState) -> float:
-    """Return the time that the certain products of `state` take in nanoseconds, at the mean of those that have run."""
-    expected = state.expected
-    if expected is None or not state.n_calls:
-        return float(state.product_ns)
-    return max(1.0, expected.n_certain / state.n_calls) * state.product_ns

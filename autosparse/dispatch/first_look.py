@@ -17,7 +17,6 @@ from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import PENDING, ProblemAccount, key_of, place_of
-from autosparse.dispatch.expectations import certain_ns
 from autosparse.errors import TUNING_FAILURES
 from autosparse.operands.holding import expected_look_s
 
@@ -115,8 +114,9 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
-    if state.expected is not None and options.overhead * certain_ns(state) >= FIRST_SEARCH_S * 1e9:
-        return 0.0
+    if state.expected is not None:
+        certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
+        own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
     if account is None or account.is_settled:
         return own_ns
     purse_s = min(account.earned_s(options.overhead), account.limit_s() - account.recall_s)

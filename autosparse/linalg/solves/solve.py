@@ -56,7 +56,7 @@ class Solve:
             self._counts = ProductCounts(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0
-        self._record = tracing.begin(self)
+        self._record = tracing.begin(self.name, self.A, self.operand, self.target)
         return self
 
     def __exit__(
@@ -70,7 +70,7 @@ class Solve:
             if self._taken or self.n_done > 0:
                 self._leave(self.operand, is_whole=kind is None)
         if self._record is not None:
-            self._record.end(is_whole=kind is None)
+            self._record.end(self.n_done, is_whole=kind is None)
 
     def _leave(self, operand: Operand, *, is_whole: bool) -> None:
         """Leave vectors and the number of iterations to the next solve."""

@@ -19,7 +19,7 @@ from autosparse.linalg.solves.expectation import states_of
 
 if TYPE_CHECKING:
     from autosparse.linalg.solves.explanation import SolveExplanation
-    from autosparse.linalg.solves.solve import Solve
+    from autosparse.operands.csr import Operand
 
 PRODUCTS: Final = "products"
 PRECONDITIONER: Final = "preconditioner"
@@ -63,10 +63,12 @@ def trace() -> Iterator[list[SolveExplanation]]:
 class Recording:
     """Times of one solve while it runs."""
 
-    __slots__ = ("_answer", "_begun_ns", "_is_inside", "_solve", "_trace", "_tuned_s", "info", "parts_ns", "n_products")
+    __slots__ = (
+        "_answer", "_begun_ns", "_is_inside", "_solved", "_trace", "_tuned_s", "info", "n_products", "parts_ns",
+    )  # fmt: skip
 
-    def __init__(self, solve: Solve, inside: Trace) -> None:
-        self._solve, self._trace = solve, inside
+    def __init__(self, inside: Trace, *solved: Any) -> None:  # Any: name, A, its operand or None, target
+        self._solved, self._trace = solved, inside
         self._tuned_s = self._tuning_s()
         self._answer: tuple[Any, Any] | None = None
         self.info: Any = None
@@ -92,42 +94,41 @@ class Recording:
         """Note x, b and the solver's code, until the solve is over."""
         self._answer, self.info = (x, b), info
 
-    def end(self, *, is_whole: bool) -> None:
+    def end(self, n_iterations: int, *, is_whole: bool) -> None:
         """Add the explanation to the trace; without a true residual where the solve ended by an exception."""
         from autosparse.linalg.solves.explanation import SolveExplanation
 
         total_ns = perf_counter_ns() - self._begun_ns
         self._trace.running.remove(self)
-        solve, tuning_s = self._solve, self._tuning_s() - self._tuned_s
+        (name, A, _, target), tuning_s = self._solved, self._tuning_s() - self._tuned_s
         # Steps of tuning run inside products, those in the background beside them.
         products_s = self.parts_ns[PRODUCTS] * 1e-9
         tuning_s = min(tuning_s, products_s)
-        A = solve.A
         residual = None
         if is_whole and self._answer is not None:
             x, b = (np.asarray(one).ravel() for one in self._answer)
             residual = float(np.linalg.norm(b - np.asarray(A @ x).ravel())) if hasattr(A, "__matmul__") else None
         self._trace.ended.append(
             SolveExplanation(
-                solver=solve.name, shape=tuple(getattr(A, "shape", ())), n_iterations=max(0, solve.n_done),
-                n_products=self.n_products, target=solve.target, info=self.info, true_residual=residual,
+                solver=name, shape=tuple(getattr(A, "shape", ())), n_iterations=max(0, n_iterations),
+                n_products=self.n_products, target=target, info=self.info, true_residual=residual,
                 total_s=total_ns * 1e-9, products_s=products_s - tuning_s, tuning_s=tuning_s,
                 preconditioner_s=self.parts_ns[PRECONDITIONER] * 1e-9, vectors_s=self.parts_ns[VECTORS] * 1e-9,
             )
         )  # fmt: skip
 
     def _tuning_s(self) -> float:
-        operand = self._solve.operand
+        operand = self._solved[2]
         states = [] if operand is None else states_of(operand)
         return sum(state.live_tuner.spent_and_saved_s()[0] for state in states if state.live_tuner is not None)
 
 
-def begin(solve: Solve) -> Recording | None:
-    """Begin to record `solve` where a trace is active in this context."""
+def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recording | None:  # Any: as solvers take it
+    """Begin to record a solve by the solver `name` where a trace is active in this context."""
     inside = _TRACE.get()
     if inside is None:
         return None
-    made = Recording(solve, inside)
+    made = Recording(inside, name, A, operand, target)
     inside.running.append(made)
     return made
 

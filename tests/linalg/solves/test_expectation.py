@@ -178,7 +178,8 @@ def test_what_is_switched_off_stays_off() -> None:
     assert simulation.state.next_look_ns == FOREVER_NS
 
 
-def test_the_modules_of_tuning_are_loaded_once_enough_is_certain() -> None:
+def test_the_modules_of_tuning_are_loaded_once_enough_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look.states, "tuning_look_ns", lambda *problem: 0.75e9)  # before they are loaded
     state = Simulation([1.0]).state
     state.count(int(5e-3 * 1e9), is_tuned=False)
     assert first_look._tuning_look_ns(state) > state.product_ns
