@@ -18,7 +18,8 @@ from typing import Any, Final
 import scipy.sparse.linalg as _scipy
 
 _HOMES: Final = {
-    "autosparse.linalg.conjugate_gradients": ("cg",),
+    "autosparse.linalg.biconjugate": ("bicgstab",),
+    "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
     "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""

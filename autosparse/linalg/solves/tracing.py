@@ -133,22 +133,41 @@ def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recordin
     return made
 
 
+def observed(part: str, call: Made) -> Made:
+    """Return the callable `call`, which inside a trace is timed on the account of `part`."""
+    inside = _TRACE.get()
+    if inside is None or not callable(call):
+        return call
+    return functools.partial(_call, inside, part, call)  # type: ignore[return-value]  # called like `call`
+
+
 def timed(part: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
     """Decorate a function that makes callables: inside a trace, the time of their calls counts as `part` of the solve."""
 
     def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
         @functools.wraps(make)
         def makes(*arguments: Given.args, **options: Given.kwargs) -> Made:
-            made = make(*arguments, **options)
-            inside = _TRACE.get()
-            if inside is None or not callable(made):
-                return made
-            return functools.partial(_call, inside, part, made)  # type: ignore[return-value]  # called like `made`
+            return observed(part, make(*arguments, **options))
 
         return makes
 
     return decorate
 
 
-def _call(inside: Trace, part: str, call: Callable[..., Any], *arguments: Any) -> Any:
-    return inside.running[-1].timed(part, call, *arguments) if inside.running else call(*arguments)
+def timed_method(method: Callable[Given, Made]) -> Callable[Given, Made]:
+    """Decorate a method on vectors: inside a trace, its time counts as that of vectors."""
+
+    @functools.wraps(method)
+    def call(*arguments: Given.args, **options: Given.kwargs) -> Made:
+        inside = _TRACE.get()
+        if inside is None:
+            return method(*arguments, **options)
+        return _call(inside, VECTORS, method, *arguments, **options)
+
+    return call
+
+
+def _call(inside: Trace, part: str, call: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+    if not inside.running:
+        return call(*arguments, **options)
+    return inside.running[-1].timed(part, functools.partial(call, **options) if options else call, *arguments)
