@@ -20,6 +20,7 @@ from autosparse.ops import names
 
 if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
+    from autosparse.dispatch.expectations import Expected
     from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
@@ -42,7 +43,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags",
+        "account", "aside", "aside_due", "decisive", "dtype", "expected", "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns",
@@ -75,6 +76,7 @@ class DispatchState:
         self.recalled: Serving | None = None  # the kernel of a remembered plan, which serves before there is tuning
         self.live_tuner: Tuning | None = None  # tuning, from the first look on
         self.operation = operation
+        self.expected: Expected | None = None  # products, by a solver that runs them now
         self.is_known = False  # whether its account over processes was looked up
         self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
         self.fast_path: PastPython | None = None  # the way past Python, where one was opened

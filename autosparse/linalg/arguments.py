@@ -199,7 +199,7 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
-    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, progress: bool, others: dict[str, Any],
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
 
@@ -214,5 +214,6 @@ def solved(
     limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:
         return system.b, 0
-    with Solve(name, A) as solve:
-        return method(system, solve, limit, system.n * 10 if maxiter is None else maxiter, callback)
+    most = system.n * 10 if maxiter is None else maxiter
+    with Solve(name, A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(method(system, solve, limit, most, callback), system.b)

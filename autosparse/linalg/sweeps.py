@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import decisive_options
+from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
 
 Vector = NDArray[Any]  # float32, float64, complex64 or complex128
 Run = Callable[..., tuple[Any, ...]]  # floats, or complex numbers
@@ -136,7 +137,7 @@ class Sweep:
         program.check(first.shape if first.ndim == 1 else (-1,), first.dtype)
         self._vectors = program.vectors
         self._record, self._room = _record_of(program, 0)
-        self.run: Run = self._runner(program)
+        self.run: Run = observed(VECTORS, self._runner(program))
         """The call itself, without a frame of Python's where the runtime has a builtin for it."""
 
     def _runner(self, program: _Program) -> Run:
@@ -209,6 +210,7 @@ class ColumnSweep:
         dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
         self._dots = dots if first.dtype.kind == "c" else dots.real
 
+    @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
         """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
         if len(coefficients) != len(self._coefficients):
@@ -247,6 +249,7 @@ class BlockDots(_Block):
     def __init__(self, V: NDArray[Any], w: Vector) -> None:
         super().__init__(V, w, len(V))
 
+    @timed_method
     def __call__(self, k: int) -> NDArray[Any]:
         """Return h of shape (k,), float64 or complex128: h_j = sum_i conj(V_ji) w_i."""
         if not 0 <= k <= len(self._V):
@@ -266,6 +269,7 @@ class BlockUpdate(_Block):
     def __init__(self, w: Vector, V: NDArray[Any]) -> None:
         super().__init__(V, w, 1)
 
+    @timed_method
     def __call__(self, h: NDArray[Any]) -> float:
         """Subtract h_j V_j for the first k = len(h) rows; return the sum of |w_i|^2 afterwards."""
         k = len(h)

@@ -18,7 +18,7 @@ DIFFERENT: Final[Mapping[str, str]] = {}
 COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {}
 """Part of a test's identifier -> why SciPy computes some of its calls."""
 
-SLOW: Final = r"[[-]dense\]|test_arpack|test_svds|test_precond_inverse\[poisson2d"
+SLOW: Final = r"[\[-]dense\]|test_arpack|test_svds|test_precond_inverse\[poisson2d"
 """Tests that run in `make test-full` only."""
 
 

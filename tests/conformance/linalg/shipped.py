@@ -86,16 +86,16 @@ def counting(name: str) -> Callable[..., Any]:
             args = (made_ours(args[0]), *args[1:])
         elif "A" in how:
             how["A"] = made_ours(how["A"])
-        with _watched(name) as seen:
-            if ours is theirs:
-                seen.add("SciPy")
+        if ours is theirs:
+            return ours(*args, **how)
+        with _watched(name):
             return ours(*args, **how)
 
     return call
 
 
 @contextlib.contextmanager
-def _watched(name: str) -> Iterator[set[str]]:
+def _watched(name: str) -> Iterator[None]:
     """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function."""
     seen: set[str] = set()
 
@@ -112,7 +112,7 @@ def _watched(name: str) -> Iterator[set[str]]:
         patch.setattr(Solve, "__enter__", enter)
         patch.setattr(scipy.sparse.linalg, name, theirs)
         try:
-            yield seen
+            yield
         finally:
             CALLS[name, "ours" if "ours" in seen else "SciPy" if seen else "arguments"] += 1
 
