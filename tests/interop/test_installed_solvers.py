@@ -75,20 +75,30 @@ def test_a_library_that_calls_scipy_by_its_module_runs_ours(begun: list[str]) ->
     np.testing.assert_allclose(found, expected, rtol=1e-9)
 
 
-def test_scikit_learn_runs_ours_while_installed(begun: list[str]) -> None:
-    linear_model = pytest.importorskip("sklearn.linear_model", reason="scikit-learn is not installed")
+SKLEARN = textwrap.dedent("""
+    import numpy as np, scipy.sparse as sps
+    import autosparse as asp
+    from autosparse.linalg.solves import Solve
+    begun, enter = [], Solve.__enter__
+    Solve.__enter__ = lambda solve: (begun.append(solve.name), enter(solve))[1]
     A = sps.random_array((60, 12), density=0.4, rng=np.random.default_rng(1), format="csr")
     y = np.random.default_rng(2).random(60)
-
-    def coefficients() -> Any:
-        return linear_model.Ridge(solver="sparse_cg", tol=1e-10).fit(A, y).coef_
-
-    expected = coefficients()
-    assert not begun
     with asp.install():
-        found = coefficients()
+        from sklearn.linear_model import Ridge  # it imports the name cg
+        found = Ridge(solver="sparse_cg", tol=1e-10).fit(A, y).coef_
     assert "cg" in begun
+    begun.clear()
+    expected = Ridge(solver="sparse_cg", tol=1e-10).fit(A, y).coef_
+    assert not begun
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+    print("the same")
+""")
+
+
+def test_a_library_that_is_imported_while_installed_runs_ours_until_the_end_of_the_block() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    run = subprocess.run([sys.executable, "-c", SKLEARN], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "the same", run.stderr[-3000:]
 
 
 def test_a_name_that_somebody_else_has_replaced_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,8 @@ import pytest
 import autosparse as asp
 from tests.linalg.calls import EVERY, WITH_CALLBACK, bits, call, operator, plain
 
+pytestmark = pytest.mark.filterwarnings("ignore:Exited:UserWarning")  # lobpcg has not converged
+
 
 def matrix(side: int = 24, dtype: str = "d") -> Any:
     return asp.csr(plain(side, dtype), copy=True)
