@@ -168,7 +168,7 @@ GENERATED: Final = (
     System("magnetic grid, complex64", "spd", lambda: magnetic(24), "F"),
     System("Neumann grid", "spd", lambda: neumann(24), is_singular=True),
     System("shifted grid", "indefinite", lambda: grid(24, 24) - 0.3 * sps.eye_array(576)),
-    System("shifted grid, float32", "indefinite", lambda: grid(24, 24) - 0.3 * sps.eye_array(576), "f"),
+    System("shifted grid, float32", "indefinite", lambda: grid(12, 12) - 0.3 * sps.eye_array(144), "f"),
     System("shifted magnetic grid", "indefinite", lambda: magnetic(20) - 0.3 * sps.eye_array(400), "D"),
     System("saddle", "indefinite", lambda: saddle(20)),
     System("slow convection", "unsymmetric", lambda: convection(32, 10.0)),
@@ -183,7 +183,7 @@ GENERATED: Final = (
 REAL: Final = (
     _real("bcsstk14", "spd", equilibrated),
     _real("bcsstk16", "spd"),
-    _real("lund_a", "spd", equilibrated),
+    _real("mass_0", "spd"),
     _real("cotan_bump-domain", "spd"),
     _real("cotan_circle", "spd", dtype="f"),
     _real("elast_cube_sphere", "spd"),
@@ -200,7 +200,7 @@ REAL: Final = (
     _real("fuego0", "unsymmetric"),
     _real("nsjac_1", "unsymmetric", equilibrated),
     _real("teko_small_dataset_F", "unsymmetric"),
-    _real("utm300", "unsymmetric"),
+    _real("stratimikos_example__P2", "unsymmetric"),
     _real("watt_2", "unsymmetric", equilibrated),
 )
 """Systems of real matrices, in the folder of `tests.conftest.matrices_folder`."""
