@@ -20,6 +20,7 @@ import scipy.sparse.linalg as _scipy
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
     "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.minimal_residual": ("minres",),
     "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""

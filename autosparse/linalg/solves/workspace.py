@@ -35,7 +35,7 @@ class SolverMemory:
     def take(self, key: Key, n: int) -> list[Vector]:
         """Return `n` different arrays of this shape and dtype, of any values."""
         free = self._free.get(key)
-        if not free:
+        if not free or not n:
             return new_vectors(key, n)
         with self._lock:
             taken = free[-n:]
