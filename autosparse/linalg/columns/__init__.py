@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from autosparse._native import runtime_api
 from autosparse.errors import InputError, InputTypeError
 from autosparse.linalg.arguments import make_system, scipys, tolerance
-from autosparse.linalg.columns.recurrence import BlockSystem, Recurrence, roots
-from autosparse.linalg.columns.sweep import Block, ColumnSweep
+from autosparse.linalg.columns.recurrence import Block, BlockSystem, Recurrence, roots
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Dot
+from autosparse.linalg.sweeps import ColumnSweep, Dot
 
 _METHODS: Final = {
     "cg": ("autosparse.linalg.columns.conjugate_gradients", "ColumnsCG", 10, 32),
