@@ -18,7 +18,9 @@ from typing import Any, Final
 import scipy.sparse.linalg as _scipy
 
 _HOMES: Final = {
-    "autosparse.linalg.conjugate_gradients": ("cg",),
+    "autosparse.linalg.biconjugate": ("bicgstab",),
+    "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.minimal_residual": ("minres",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}

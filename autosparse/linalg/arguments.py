@@ -14,7 +14,8 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
-from autosparse.linalg.sweeps import Dot, Sweep
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
 
 Vector = NDArray[Any]
 Callback = Callable[[Vector], object]
@@ -129,6 +130,8 @@ def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # 
 
 def norm(v: Vector) -> float:
     """Return the 2-norm of v, 0 where it is 0 in the precision of v."""
+    if v.size <= _SHORT:
+        return math.sqrt(np.vdot(v, v).real)
     return root(Sweep([Dot(v, v)])()[0], v.dtype)
 
 
@@ -140,6 +143,8 @@ def root(square: Scalar, dtype: np.dtype[Any]) -> float:
     return math.sqrt(real)
 
 
+_SHORT: Final = 4096
+"""Elements up to which BLAS computes a dot on one thread."""
 _LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
 """Sums of squares below it are 0 in float32."""
 
@@ -153,6 +158,36 @@ def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
         return quotient
 
 
+class Preconditioning:
+    """z = M v in a solver: nothing for the identity, a step of a sweep for a diagonal, else a product."""
+
+    __slots__ = ("_diagonal", "_product")
+
+    def __init__(self, system: System) -> None:
+        M = system.preconditioner()
+        self._diagonal: Vector | None = M if isinstance(M, np.ndarray) else None
+        self._product: Product | None = None if M is None or isinstance(M, np.ndarray) else M
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of vectors that M v needs: 0 for the identity, whose M v is v."""
+        return int(self._diagonal is not None or self._product is not None)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether M v comes from `apply`, after v is complete."""
+        return self._product is not None
+
+    def steps(self, v: Vector, z: Vector) -> tuple[Step, ...]:
+        """Return the steps of the sweep that writes v which also write z = M v: one for a diagonal."""
+        return () if self._diagonal is None else (Scale(z, self._diagonal, v),)
+
+    def apply(self, v: Vector, z: Vector) -> None:
+        """Write z = M v where M is a product; where it is not, z is complete already."""
+        if self._product is not None:
+            self._product(v, z)
+
+
 def residual(system: System, product: Product, r: Vector) -> None:
     """Write r = b - A x."""
     if system.is_x_zero:
@@ -160,3 +195,28 @@ def residual(system: System, product: Product, r: Vector) -> None:
         return
     product(system.x, r)
     np.subtract(system.b, r, out=r)
+
+
+Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, int]]
+"""(system, solve, norm of the residual that ends it, most iterations, callback) -> x and SciPy's info."""
+
+
+def solved(
+    name: str, method: Method, A: Any, b: Any, x0: Any, *,
+    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
+
+    Returns b itself and 0 where b is 0, as SciPy does. Raises as `make_system` and `tolerance` do.
+    """
+    if not is_ours(others, x0):
+        how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M, "callback": callback}
+        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **others)
+        return found
+    system = make_system(A, M, x0, b)
+    b_norm = norm(system.b)
+    limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
+    if b_norm == 0:
+        return system.b, 0
+    with Solve(name, A) as solve:
+        return method(system, solve, limit, system.n * 10 if maxiter is None else maxiter, callback)
