@@ -36,20 +36,28 @@ def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever 
     operator = aslinearoperator(A)
     matrix = getattr(operator, "A", None)
     vector = product_of(A, dtype)
-    is_matrix = sps.issparse(matrix) or isinstance(matrix, np.ndarray)
+    of_blocks = _matrix_product(matrix, dtype)
 
     def product(X: Block, out: Block) -> None:
         if X.shape[1] == 1:
             vector(X.reshape(-1), out.reshape(-1))
-        elif is_matrix and (dtype.kind != "c" or matrix.dtype.kind == "c"):
-            vector(X, out)
-        elif is_matrix:
-            parts = X.view(out.real.dtype), out.view(out.real.dtype)
-            block_product_of(A, parts[0].dtype)(*parts)
-        else:
+        elif of_blocks is None:
             np.copyto(out, operator.matmat(X), casting="same_kind")
+        else:
+            of_blocks(X, out)
 
     return product
+
+
+def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
+    """Return out = A X for a matrix whose `product_of` takes blocks; None for others."""
+    if not (sps.issparse(matrix) and matrix.format in ("csr", "csc")) and getattr(matrix, "dtype", None) != dtype:
+        return None
+    if dtype.kind != "c" or matrix.dtype.kind == "c":
+        return product_of(matrix, dtype)
+    real = np.empty(0, dtype).real.dtype
+    of_parts = product_of(matrix, real)
+    return lambda X, out: of_parts(X.view(real), out.view(real))
 
 
 class BlockSystem:
