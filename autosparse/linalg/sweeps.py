@@ -205,6 +205,12 @@ class ColumnSweep:
         dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
         self._dots = dots if first.dtype.kind == "c" else dots.real
 
+    def bind(self, position: int, array: NDArray[Any]) -> None:
+        """Exchange the array `position`: they are numbered in the order of their first appearance in the steps."""
+        _check(array, self._vectors[position].shape, self._vectors[position].dtype)
+        self._vectors[position] = array
+        self._record.vectors[position] = runtime_api.address_of(array)
+
     @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
         """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
