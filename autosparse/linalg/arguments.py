@@ -203,7 +203,8 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
-    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, progress: bool, others: dict[str, Any],
+    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+    progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
 
