@@ -58,7 +58,9 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and enter(B, out, decisive_options(), transposed):
+        if enter is not None and (
+            enter(B, out, decisive_options(), transposed) or enters_otherwise(operand, B, out, transposed=transposed)
+        ):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
@@ -140,6 +142,23 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
         except TUNING_FAILURES as err:
             state.give_up(err)
+
+
+def enters_otherwise(operand: Operand, B: Any, out: AnyArray, *, transposed: bool) -> bool:
+    """Compute C = M @ B, or Mᵀ @ B, by another fast path than the open one, which is opened; return whether there is one.
+
+    Each problem of an operand has its own: products with M and with Mᵀ in turn, or with one and with several columns.
+    `B` may be anything: a fast path refuses what it was not made for.
+    """
+    dispatcher = operand.dispatcher
+    if dispatcher is None or type(B) is not np.ndarray or not 0 < B.ndim < 3:
+        return False
+    state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed))
+    path = None if state is None else state.fast_path
+    if path is None or path.run is operand.fast_path or not path.run(B, out, decisive_options(), transposed):
+        return False
+    operand.fast_path = path.run
+    return True
 
 
 def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:

@@ -23,6 +23,8 @@ _HOMES: Final = {
     "autosparse.linalg.generalised_residual": ("gmres",),
     "autosparse.linalg.least_squares.fong_saunders": ("lsmr",),
     "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
+    "autosparse.linalg.minimal_residual": ("minres",),
+    "autosparse.linalg.quasi_minimal": ("qmr",),
     "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""

@@ -130,6 +130,8 @@ def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # 
 
 def norm(v: Vector) -> float:
     """Return the 2-norm of v, 0 where it is 0 in the precision of v."""
+    if v.size <= _SHORT:
+        return math.sqrt(np.vdot(v, v).real)
     return root(Sweep([Dot(v, v)])()[0], v.dtype)
 
 
@@ -141,6 +143,8 @@ def root(square: Scalar, dtype: np.dtype[Any]) -> float:
     return math.sqrt(real)
 
 
+_SHORT: Final = 4096
+"""Elements up to which BLAS computes a dot on one thread."""
 _LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
 """Sums of squares below it are 0 in float32."""
 
@@ -199,7 +203,8 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
-    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, progress: bool, others: dict[str, Any],
+    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+    progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
 

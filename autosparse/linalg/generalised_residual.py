@@ -41,7 +41,7 @@ _CHANGING: Final = (
 def gmres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, restart: int | None = None,
     maxiter: int | None = None, M: Any = None, callback: Callable[[Any], object] | None = None,
-    callback_type: str | None = None, **others: Any,
+    callback_type: str | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b for a general square A by the generalised minimal residual method with restarts.
 
@@ -64,6 +64,8 @@ def gmres(
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -96,8 +98,10 @@ def gmres(
         return system.b, 0
     maxiter = system.n * 10 if maxiter is None else maxiter
     bounds = _Bounds(limit, b_norm, maxiter, min(RESTART if restart is None else restart, system.n))
-    with Solve("gmres", A) as solve:
-        return _Gmres(system, solve, bounds, _Listener(callback, kind, system.dtype)).run()
+    listener = _Listener(callback, kind, system.dtype)
+    most = maxiter if listener.counts_iterations() else maxiter * bounds.restart
+    with Solve("gmres", A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
 
 
 class _Bounds(NamedTuple):
@@ -143,37 +147,38 @@ class Basis:
     (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021), in half as many passes as orthogonalising twice takes.
     """
 
-    __slots__ = ("_c", "_code", "_dots", "_inverse", "_n", "_norm2", "_pointers", "_threads", "dtype", "rows", "wide")
+    __slots__ = ("_c", "_dots", "_inverse", "_kept", "_kind", "_norm2", "_rows", "_threads", "_w", "dtype", "rows", "wide")
 
-    def __init__(self, V: Vector) -> None:
-        n_rows, self._n = V.shape
+    def __init__(self, V: Vector, w: Vector) -> None:
+        """V: rows without gaps; w: the vector of V's dtype from which each next row is made."""
+        n_rows, n = V.shape
         self.rows, self.dtype = list(V), V.dtype
         self.wide = np.dtype(np.complex128 if V.dtype.kind == "c" else np.float64)
-        self._code = runtime_api.DTYPE_CODES[V.dtype.name]
+        self._kind = runtime_api.DTYPE_CODES[V.dtype.name], n
         self._threads = get_options().threads or 0
-        self._pointers = [runtime_api.pointer(row) for row in self.rows]
+        self._rows, self._w = [runtime_api.pointer(row) for row in self.rows], runtime_api.pointer(w)
         self._inverse = np.eye(n_rows, dtype=self.wide)  # of I + L
         self._dots, self._c = np.empty(2 * (n_rows + 1), self.wide), np.empty(n_rows, self.wide)
         self._norm2 = np.empty(1)
+        self._kept = w, *(_doubles(array) for array in (self._dots, self._c, self._norm2))
 
     def scale(self, k: int, factor: float) -> None:
         """Multiply v_k by `factor`."""
-        self._combine(0, self._pointers[k], self._pointers[k], factor)
+        self._combine(0, self._rows[k], self._rows[k], factor)
 
-    def orthogonalise(self, k: int, w: Vector) -> tuple[list[Scalar], float, float]:
+    def orthogonalise(self, k: int) -> tuple[list[Scalar], float, float]:
         """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
-        dots, source, pair = self._dots, runtime_api.pointer(w), 2 if k else 1
-        newest = self._pointers[k] if k else runtime_api.ffi.NULL
-        _checked(runtime_api.lib.asp_basis_dots(
-            self._code, self._n, k + 1, self._pointers[0], self._n, source, newest, _doubles(dots), self._threads
-        ))  # fmt: skip
-        inverse = self._inverse
+        (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
+        newest = rows[k] if k else runtime_api.ffi.NULL
+        _checked(runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads))
+        h = dots[: pair * (k + 1) : pair]
         if k:  # the new row of the inverse of a triangular matrix
-            inverse[k, :k] = -np.conj(dots[1 : 2 * k : 2]) @ inverse[:k, :k]
-        h = inverse[: k + 1, : k + 1] @ dots[: pair * (k + 1) : pair]
+            inverse = self._inverse[: k + 1, : k + 1]
+            np.negative(dots[1 : 2 * k : 2].conj() @ inverse[:k, :k], out=inverse[k, :k])
+            h = inverse @ h
         np.negative(h, out=self._c[: k + 1])
-        left = self._combine(k + 1, source, self._pointers[k + 1], 1.0)
-        return h.tolist(), root(dots[pair * (k + 1)].item(), self.dtype), root(left, self.dtype)
+        left = self._combine(k + 1, self._w, rows[k + 1], 1.0)
+        return h.tolist(), root(dots.item(pair * (k + 1)), self.dtype), root(left, self.dtype)
 
     def add_to(self, x: Vector, y: list[Scalar]) -> None:
         """Compute x += sum_i y_i v_i."""
@@ -183,11 +188,10 @@ class Basis:
 
     def _combine(self, n_rows: int, source: Any, target: Any, factor: float) -> float:
         """Write factor * source + sum_i c_i v_i; return the square of its norm. Any: pointers of cffi."""
-        _checked(runtime_api.lib.asp_basis_update(
-            self._code, self._n, n_rows, self._pointers[0], self._n, _doubles(self._c), factor, source, target,
-            _doubles(self._norm2), self._threads,
-        ))  # fmt: skip
-        return float(self._norm2[0])
+        (code, n), (_, _, c, norm2) = self._kind, self._kept
+        first = self._rows[0]
+        _checked(runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads))
+        return self._norm2.item()  # type: ignore[no-any-return]
 
 
 def _doubles(array: Vector) -> Any:
@@ -212,7 +216,7 @@ class _Gmres:
         self._system, self._solve, self._bounds, self._listener = system, solve, bounds, listener
         self._product = system.product()
         self._r, self._w, z = solve.workspace(system.n, system.dtype, 3)
-        self._basis = Basis(solve.workspace((bounds.restart + 1, system.n), system.dtype, 1)[0])
+        self._basis = Basis(solve.workspace((bounds.restart + 1, system.n), system.dtype, 1)[0], self._w)
         self._apply = _preconditioned(system, self._product, self._w, z)
         self._eps = float(np.finfo(system.dtype).eps)
         self._lartg = get_lapack_funcs("lartg", dtype=self._basis.wide)
@@ -279,7 +283,7 @@ class _Gmres:
         """Append A v_k to the basis and rotate the new column; return whether nothing of it was left to append."""
         basis, givens = self._basis, self._givens
         self._apply(basis.rows[k], self._w, True)
-        column, before, left = basis.orthogonalise(k, self._w)
+        column, before, left = basis.orthogonalise(k)
         is_broken_down = left <= self._eps * before
         if not is_broken_down:
             basis.scale(k + 1, 1.0 / left)

@@ -11,8 +11,7 @@ Only one thread at a time may call a sweep. The runtime must be available.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,24 +27,17 @@ CODES: Final = {"f": 0, "d": 1, "F": 2, "D": 3}
 """Character of a dtype -> its code in the runtime."""
 _COMBINE, _SCALE, _DOT = 1, 2, 3
 _MAX_TERMS: Final = 4
-_CACHED_BYTES: Final = 1 << 20
-"""Bytes that lie in a core's own cache, roughly."""
-_CACHED_NS, _STREAMED_NS = 0.03, 0.08
-"""Nanoseconds per byte that one thread takes for vectors in its cache, and for longer ones: whether threads are woken."""
-
-_make: Final = python_objects.maker("asp_sweep_maker")
+_compile: Final = python_objects.compile_sweep
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Combine:
+class Combine(NamedTuple):
     """out = sum_i c_i * terms[i], for 1 to 4 terms; the coefficients c_i come with each call. `out` may be a term."""
 
     out: Vector
-    terms: Sequence[Vector]
+    terms: tuple[Vector, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Scale:
+class Scale(NamedTuple):
     """out = d * v, elementwise. `d` has the dtype of `v`, or the real dtype of the same precision.
 
     In a `ColumnSweep` `d` has one element for each row.
@@ -56,8 +48,7 @@ class Scale:
     v: Vector
 
 
-@dataclass(frozen=True, eq=False, slots=True)
-class Dot:
+class Dot(NamedTuple):
     """sum_i conj(u_i) * v_i: one result of each call, a float, or a complex for complex vectors."""
 
     u: Vector
@@ -116,11 +107,6 @@ def _check(array: Vector, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         raise ValueError(f"a contiguous vector {dtype} {shape} is needed, not {array.dtype} {array.shape}")
 
 
-def _serial_ns(n_bytes: int, n_vectors: int) -> float:
-    """Return what one thread takes for a pass over so many vectors, roughly."""
-    return n_bytes * n_vectors * (_CACHED_NS if n_bytes * n_vectors < _CACHED_BYTES else _STREAMED_NS)
-
-
 class Sweep:
     """Steps compiled for vectors; a call executes them and returns the tuple of the dot products, in order.
 
@@ -129,7 +115,29 @@ class Sweep:
     (12.0,)
     """
 
-    __slots__ = ("_record", "_room", "_vectors", "run")
+    __slots__ = ("bind", "run")
+
+    run: Run
+    """The call itself, without a frame of Python's where the runtime has a builtin for it."""
+    bind: Callable[[int, Vector], object]
+    """Exchange the vector at a position: vectors are numbered in the order of their first appearance in the steps."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        made = None if _compile is None else _compile(tuple(steps), decisive_options()[0] or 0)
+        if made is None:
+            slow = _SlowSweep(steps)
+            made = slow.run, slow.bind
+        self.run, self.bind = observed(VECTORS, made[0]), made[1]
+
+    def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
+        """Execute the steps with one coefficient for each term of each Combine; return the dots."""
+        return self.run(*coefficients)
+
+
+class _SlowSweep:
+    """A sweep that Python calls, where the runtime has no builtins; its constructor tells what does not fit."""
+
+    __slots__ = ("_record", "_room", "_vectors")
 
     def __init__(self, steps: Sequence[Step]) -> None:
         program = _Program(steps)
@@ -137,27 +145,14 @@ class Sweep:
         program.check(first.shape if first.ndim == 1 else (-1,), first.dtype)
         self._vectors = program.vectors
         self._record, self._room = _record_of(program, 0)
-        self.run: Run = observed(VECTORS, self._runner(program))
-        """The call itself, without a frame of Python's where the runtime has a builtin for it."""
-
-    def _runner(self, program: _Program) -> Run:
-        if _make is None:
-            return self._run_slowly
-        run: Run = _make(python_objects.address_of(self._record), (self._record, self._room, self._vectors))
-        return run
 
     def bind(self, position: int, array: Vector) -> None:
-        """Exchange the vector `position`: vectors are numbered in the order of their first appearance in the steps."""
         old = self._vectors[position]
         _check(array, old.shape, old.dtype)
         self._vectors[position] = array
         self._record.vectors[position] = runtime_api.address_of(array)
 
-    def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
-        """Execute the steps with one coefficient for each term of each Combine; return the dots."""
-        return self.run(*coefficients)
-
-    def _run_slowly(self, *coefficients: complex) -> tuple[Any, ...]:
+    def run(self, *coefficients: complex) -> tuple[Any, ...]:
         record, room = self._record, self._room
         if len(coefficients) != record.n_coefficients:
             raise TypeError(f"this sweep takes {record.n_coefficients} coefficients, not {len(coefficients)}")
@@ -181,7 +176,7 @@ def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.compl
     record.n_coefficients, record.n_dots, record.n = program.n_coefficients, program.n_dots, n
     record.codes = program.codes
     record.vectors = [runtime_api.address_of(array) for array in program.vectors]
-    record.serial_ns = _serial_ns(first.nbytes, len(program.vectors))
+    record.serial_ns = lib.asp_sweep_serial_ns(code, first.size, len(program.vectors))
     address = runtime_api.address_of(room)
     record.coefficients, record.dots = address, address + 16 * sizes[0]
     record.partials = address + 16 * sum(sizes)
@@ -209,6 +204,12 @@ class ColumnSweep:
         self._coefficients = self._room[:n].reshape(-1, n_columns)
         dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
         self._dots = dots if first.dtype.kind == "c" else dots.real
+
+    def bind(self, position: int, array: NDArray[Any]) -> None:
+        """Exchange the array `position`: they are numbered in the order of their first appearance in the steps."""
+        _check(array, self._vectors[position].shape, self._vectors[position].dtype)
+        self._vectors[position] = array
+        self._record.vectors[position] = runtime_api.address_of(array)
 
     @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
@@ -255,7 +256,7 @@ class BlockDots(_Block):
         if not 0 <= k <= len(self._V):
             raise ValueError(f"k={k} of {len(self._V)} rows")
         rows, ld, w, found, partials, threads = self._arguments
-        cost = _serial_ns(self._w.nbytes, k + 1)
+        cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 1)
         runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, found, threads, cost)
         h = self._room[:k]
         return h.copy() if self._is_complex else h.real.copy()
@@ -278,7 +279,7 @@ class BlockUpdate(_Block):
         rows, ld, w, coefficients, partials, threads = self._arguments
         self._room[:k] = h
         square = runtime_api.ffi.new("double[2]")
-        cost = _serial_ns(self._w.nbytes, k + 2)
+        cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 2)
         runtime_api.lib.asp_block_update(
             self._code, self._n, k, rows, ld, w, coefficients, partials, square, threads, cost
         )

@@ -60,7 +60,10 @@ def coefficients(code: str) -> list[complex]:
 
 
 @pytest.mark.parametrize("code", DTYPES)
-def test_a_sweep_is_its_steps(code: str) -> None:
+@pytest.mark.parametrize("has_builtins", [True, False])
+def test_a_sweep_is_its_steps(monkeypatch: pytest.MonkeyPatch, code: str, has_builtins: bool) -> None:
+    if not has_builtins:
+        monkeypatch.setattr(sweeps, "_compile", None)
     for n in lengths(code):
         for is_d_real in (True, False):
             vectors = [random(n, code, seed) for seed in range(4)]
@@ -148,14 +151,14 @@ def test_a_bound_vector_can_be_exchanged() -> None:
     sweep.bind(1, other)
     assert sweep(1.0, 1.0) == (5 * 5 * 3.0,)
     np.testing.assert_array_equal(x, 5.0)
-    with pytest.raises(ValueError, match="float64"):
+    with pytest.raises(ValueError, match="vector"):
         sweep.bind(0, np.zeros(4))
 
 
 def test_without_the_builtin_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     x, z = np.arange(4.0), np.arange(4.0) + 1j
     fast = [Sweep([Dot(x, x)])(), Sweep([Combine(z, (z,)), Dot(z, z)])(1j)]
-    monkeypatch.setattr(sweeps, "_make", None)
+    monkeypatch.setattr(sweeps, "_compile", None)
     assert [Sweep([Dot(x, x)])(), Sweep([Combine(z, (z,)), Dot(z, z)])(1.0)] == fast
     with pytest.raises(TypeError, match="takes 0 coefficients"):
         Sweep([Dot(x, x)])(1.0)
@@ -168,7 +171,7 @@ def test_without_the_builtin_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: Sweep([Dot(np.zeros(3), np.zeros(3, "f"))]), ValueError),
         (lambda: Sweep([Dot(np.zeros(6)[::2], np.zeros(3))]), ValueError),
         (lambda: Sweep([Dot(np.zeros((3, 1)), np.zeros((3, 1)))]), ValueError),
-        (lambda: Sweep([Combine(np.zeros(3), [np.zeros(3)] * 5)]), ValueError),
+        (lambda: Sweep([Combine(np.zeros(3), (np.zeros(3),) * 5)]), ValueError),
         (lambda: Sweep([Scale(np.zeros(3), np.zeros(3, "D"), np.zeros(3))]), ValueError),
         (lambda: Sweep([Dot(np.zeros(3), np.ones(3)) for _ in range(20)]), ValueError),
         (lambda: ColumnSweep([Dot(np.zeros((3, 0)), np.zeros((3, 0)))]), ValueError),

@@ -9,6 +9,8 @@ enum { CHUNK_BYTES = 8192 };   /* of one vector: the vectors of a chunk stay in 
 enum { MOST_LANES = 16 };      /* reals of the widest vectors */
 enum { PERIOD_REALS = 64 };    /* least reals of the rows that share coefficients of columns */
 enum { STACK_BYTES = 16384 };
+enum { CACHED_BYTES = 1 << 20 };                        /* what lies in a core's own cache */
+static const double CACHED_NS = 0.03, STREAMED_NS = 0.08; /* per byte, one thread */
 
 static int is_complex(int dtype) { return dtype >= ASP_C64; }
 static int real_bytes(int dtype) { return dtype == ASP_F32 || dtype == ASP_C64 ? 4 : 8; }
@@ -45,6 +47,12 @@ int64_t asp_sweep_chunks(int dtype, int64_t n, int64_t n_columns)
 {
     const int64_t rows = chunk_rows(dtype, n_columns);
     return (n + rows - 1) / rows;
+}
+
+double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors)
+{
+    const double bytes = (double)n_elements * row_reals(dtype, 0) * real_bytes(dtype) * (double)n_vectors;
+    return bytes * (bytes < CACHED_BYTES ? CACHED_NS : STREAMED_NS);
 }
 
 typedef struct {

@@ -21,6 +21,8 @@ typedef struct asp_sweep {
 } asp_sweep;
 /* Number of chunks of a sweep; a chunk's limits and its order of summation depend on the extents and the dtype only. */
 int64_t asp_sweep_chunks(int dtype, int64_t n, int64_t n_columns);
+/* What one thread takes for a pass over so many vectors, roughly: it decides whether threads are woken. */
+double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors);
 /* Execute the steps. ASP_OK, ASP_NO_MEMORY. Bits are the same for any number of threads and any instruction set. */
 int asp_sweep_run(const asp_sweep *sweep);
 /* h[j] = sum of conj(V[j]) w for k rows of n elements, `ld` elements apart: pairs. `partials`: room for

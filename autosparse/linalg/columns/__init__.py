@@ -16,10 +16,9 @@ from numpy.typing import NDArray
 from autosparse._native import runtime_api
 from autosparse.errors import InputError, InputTypeError
 from autosparse.linalg.arguments import make_system, scipys, tolerance
-from autosparse.linalg.columns.recurrence import BlockSystem, Recurrence, roots
-from autosparse.linalg.columns.sweep import Block, ColumnSweep
+from autosparse.linalg.columns.recurrence import Block, BlockSystem, Recurrence, roots
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Dot
+from autosparse.linalg.sweeps import ColumnSweep, Dot
 
 _METHODS: Final = {
     "cg": ("autosparse.linalg.columns.conjugate_gradients", "ColumnsCG", 10, 32),
@@ -61,12 +60,13 @@ def solve(
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
     X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
-    with Solve(name, A) as solve_:
+    with Solve(name, A, limit=maxiter) as solve_:
         for begin in range(0, b.shape[1], n_together):
             part = slice(begin, begin + n_together)
             block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
             norms = _norms(block.B)
             limits = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
+            solve_.target = float(limits.max(initial=0.0))
             run = recurrence(block, solve_, norms, limits, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
             if b.shape[1] <= n_together:

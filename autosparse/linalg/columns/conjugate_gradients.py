@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import numpy as np
+
 from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Dot, Numbers, Recurrence, roots
 
 
 class ColumnsCG(Recurrence):
-    """`scipy.sparse.linalg.cg` for each column."""
+    """`scipy.sparse.linalg.cg` for each column. An iteration leaves x + steps p to the pass that computes the next p."""
 
     blocks: ClassVar = ("p", "q", "z")
-    numbers: ClassVar = ("rr", "rz", "before")
+    cleared: ClassVar = ("p",)
+    numbers: ClassVar = ("rr", "rz", "before", "steps")
 
     p: Block
     q: Block
@@ -19,25 +22,31 @@ class ColumnsCG(Recurrence):
     rr: Numbers
     rz: Numbers
     before: Numbers
+    steps: Numbers
 
     def prepare(self) -> None:
         scale, z = self.preconditioned(self.r, self.z)
-        self.is_apart = self.apply is not None
-        dots = [] if self.is_apart else [Dot(self.r, self.r), Dot(self.r, z)][: 1 + (z is not self.r)]
-        self.first = ColumnSweep([*scale, *(dots or [Dot(self.r, self.r)])])
+        dots = [Dot(self.r, self.r)]
+        dots += [Dot(self.r, z)] if self.diagonal is not None else []
+        self.first = ColumnSweep([*scale, *dots])
         self.of_z = ColumnSweep([Dot(self.r, z)])
-        self.direct = ColumnSweep([Combine(self.p, (self.p, z))])
+        add = Combine(self.x, (self.x, self.p))
+        self.add = ColumnSweep([add])
+        self.direct = ColumnSweep([add, Combine(self.p, (self.p, z))])
         self.curvature = ColumnSweep([Dot(self.p, self.q)])
-        updates = [Combine(self.x, (self.x, self.p)), Combine(self.r, (self.r, self.q))]
-        self.update = ColumnSweep([*updates, *scale, *(dots or [Dot(self.r, self.r)])])
+        self.update = ColumnSweep([Combine(self.r, (self.r, self.q)), *scale, *dots])
 
-    def _note(self, dots: tuple[Numbers, ...]) -> None:
+    def _note(self, dots: list[Numbers]) -> None:
         """Keep r.r and r.z of the residual that a sweep has left."""
-        self.rr = self.rz = dots[0]
-        if self.is_apart:
-            self.apply(self.r, self.z)  # type: ignore[misc]
-            dots += self.of_z()
-        self.rz = dots[-1]
+        self.rr, self.rz = dots[0], dots[-1]
+        if self.apply is not None:
+            self.apply(self.r, self.z)
+            (self.rz,) = self.of_z()
+
+    def flush(self) -> None:
+        if self.steps.any():
+            self.add(1.0, self.steps)
+            self.steps = np.zeros_like(self.steps)
 
     def iterate(self, iteration: int) -> None:
         if not iteration:
@@ -47,8 +56,8 @@ class ColumnsCG(Recurrence):
         self.leave(sizes < self.limits, 0)
         if not self.running.any():
             return
-        self.direct(self.ratio(self.rz, self.before) if iteration else 0.0, 1.0)
+        self.direct(1.0, self.steps, self.ratio(self.rz, self.before) if iteration else 0.0, 1.0)
         self.system.product(self.p, self.q)
-        steps = self.ratio(self.rz, self.curvature()[0])
+        self.steps = self.ratio(self.rz, self.curvature()[0])
         self.before = self.rz
-        self._note(self.update(1.0, steps, 1.0, -steps))
+        self._note(self.update(1.0, -self.steps))

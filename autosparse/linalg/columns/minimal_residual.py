@@ -32,6 +32,7 @@ class ColumnsMinres(Recurrence):
     """
 
     blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
+    cleared: ClassVar = ("r1", "w1", "w2")
     numbers: ClassVar = (
         "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax", "gmin",
         "cs", "sn", "gamma", "root", "is_constant",

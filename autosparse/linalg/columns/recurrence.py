@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
 from autosparse.linalg.arguments import System
-from autosparse.linalg.columns.sweep import Block, ColumnSweep
 from autosparse.linalg.operators import preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Combine, Dot, Scale
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
 
+Block = NDArray[Any]  # (n, k), C order
 Numbers = NDArray[Any]  # (k,): one number for each column
 Product = Callable[[Block, Block], object]
 _LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
@@ -36,20 +36,28 @@ def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever 
     operator = aslinearoperator(A)
     matrix = getattr(operator, "A", None)
     vector = product_of(A, dtype)
-    is_matrix = sps.issparse(matrix) or isinstance(matrix, np.ndarray)
+    of_blocks = _matrix_product(matrix, dtype)
 
     def product(X: Block, out: Block) -> None:
         if X.shape[1] == 1:
             vector(X.reshape(-1), out.reshape(-1))
-        elif is_matrix and (dtype.kind != "c" or matrix.dtype.kind == "c"):
-            vector(X, out)
-        elif is_matrix:
-            parts = X.view(out.real.dtype), out.view(out.real.dtype)
-            block_product_of(A, parts[0].dtype)(*parts)
-        else:
+        elif of_blocks is None:
             np.copyto(out, operator.matmat(X), casting="same_kind")
+        else:
+            of_blocks(X, out)
 
     return product
+
+
+def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
+    """Return out = A X for a matrix whose `product_of` takes blocks; None for others."""
+    if not (sps.issparse(matrix) and matrix.format in ("csr", "csc")) and getattr(matrix, "dtype", None) != dtype:
+        return None
+    if dtype.kind != "c" or matrix.dtype.kind == "c":
+        return product_of(matrix, dtype)
+    real = np.empty(0, dtype).real.dtype
+    of_parts = product_of(matrix, real)
+    return lambda X, out: of_parts(X.view(real), out.view(real))
 
 
 class BlockSystem:
@@ -89,6 +97,7 @@ class Recurrence:
 
     blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), `x` and `r` aside
     numbers: ClassVar[tuple[str, ...]] = ()  # attributes of shape (k,)
+    cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, times a coefficient 0
     n_spare = 0  # further blocks of the shape of B that the recurrence wants
 
     def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
@@ -103,7 +112,8 @@ class Recurrence:
         arrays = solve.workspace((n, k), self.dtype, len(self.blocks) + self.n_spare)
         self.spare = arrays[len(self.blocks) :]
         for name, array in zip(self.blocks, arrays, strict=False):
-            array.fill(0)  # coefficients 0 must find numbers
+            if name in self.cleared:
+                array.fill(0)
             setattr(self, name, array)
         for name in self.numbers:
             setattr(self, name, np.zeros(k, np.complex128 if self.dtype.kind == "c" else np.float64))
@@ -142,6 +152,7 @@ class Recurrence:
 
     def results(self) -> tuple[Block, NDArray[np.intp]]:
         """Return X and the info of each column, after `run`."""
+        self.flush()
         self._keep(np.ones(self.columns.size, bool))
         return self._X, self._info
 
@@ -160,6 +171,7 @@ class Recurrence:
         n_running = int(self.running.sum())
         if not 0 < n_running <= NARROW_AT * self.running.size:
             return False
+        self.flush()
         self._keep(~self.running)
         kept = np.flatnonzero(self.running)
         for name in ("x", "r", *self.blocks):
@@ -167,6 +179,9 @@ class Recurrence:
         for name in ("columns", "running", "norms", "limits", *self.numbers):
             setattr(self, name, getattr(self, name)[kept])
         return True
+
+    def flush(self) -> None:
+        """Add to x what an iteration has left for the next."""
 
     def _keep(self, which: Numbers) -> None:
         """Copy the x of ended columns to the result."""

@@ -15,6 +15,7 @@ class ColumnsBicgstab(Recurrence):
     """`scipy.sparse.linalg.bicgstab` for each column. `r` holds r, and s in the second half of an iteration."""
 
     blocks: ClassVar = ("shadow", "p", "v", "t", "p_hat", "s_hat")
+    cleared: ClassVar = ("p", "v")
     numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega")
 
     shadow: Block

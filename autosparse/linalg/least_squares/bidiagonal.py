@@ -64,6 +64,11 @@ class System:
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
 
 
+def criterion(*tests: tuple[float, float]) -> float:
+    """Return the least quotient of a test and its tolerance: at 1 the solve ends."""
+    return min((value / tolerance for value, tolerance in tests if tolerance > 0), default=math.inf)
+
+
 class Log:
     """What `show` prints."""
 
@@ -103,7 +108,7 @@ class Bidiagonalisation:
         b, operator, dtype = system.b, system.operator, system.dtype
         self.b_norm = norm(np.ascontiguousarray(b))
         r = np.ascontiguousarray(b if system.x0 is None else b - operator.matvec(system.x0))
-        self.beta = norm(r)
+        self.beta = self.b_norm if system.x0 is None else norm(r)
         self.alpha, self.v_scale, self._u_scale = 0.0, 1.0, 1.0
         self.u, p = solve.workspace(r.size, dtype, 2)
         self.v, q = solve.workspace(operator.shape[1], dtype, 2)
@@ -161,12 +166,19 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tuple[float, float, float]) -> int:
     """Return `istop`: the first rule of those for the limits, then for the precision, then for `is_last` that holds."""
-    for istop, (test, limit) in enumerate(zip(tests[:3], limits, strict=True), 1):
-        if test <= limit:
-            return istop
-    for istop, test in ((4, tests[3]), (5, tests[1]), (6, tests[2])):
-        if 1 + test <= 1:
-            return istop
+    (test1, test2, test3, test4), (rtol, atol, ctol) = tests, limits
+    if test1 <= rtol:
+        return 1
+    if test2 <= atol:
+        return 2
+    if test3 <= ctol:
+        return 3
+    if 1 + test4 <= 1:
+        return 4
+    if 1 + test2 <= 1:
+        return 5
+    if 1 + test3 <= 1:
+        return 6
     return 7 if is_last else 0
 
 

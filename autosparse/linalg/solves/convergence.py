@@ -4,7 +4,8 @@ The logarithm of the residual falls at a rate that changes slowly in most solves
 iterations is extrapolated to the target. Four cases need more care:
 
 * superlinear convergence: the fastest rate seen is taken for what is certain, and half of that;
-* a plateau, and stagnation at the attainable accuracy: the solve goes on, for as long again as it has run;
+* a plateau, stagnation at the attainable accuracy, and a target that is not known: the solve goes on, for as long again
+  as it has run;
 * divergence: nothing is expected, the user or an overflow may end the solve at any moment;
 * the first iterations: no more than `HORIZON` times the iterations that have run.
 """
@@ -60,11 +61,11 @@ class Convergence:
             self._marks.append((n_done, log_best))
         if n_done < 2 or len(self._marks) < 2:
             return Left(likely=min(most, HORIZON), certain=0.0)
+        half, fastest = self._rates(n_done, log_best)
         gap = log_best - math.log(self.target) if self.target > 0.0 else math.inf
         if gap <= 0.0:
             return NOTHING
-        half, fastest = self._rates(n_done, log_best)
-        if half * n_done < 2.0 * FLAT:
+        if half * n_done < 2.0 * FLAT or gap == math.inf:
             return Left(likely=min(most, float(n_done)), certain=min(most, LASTING * n_done))
         most = min(most, HORIZON * n_done)
         return Left(likely=min(most, gap / half), certain=CERTAINTY * min(most, gap / fastest))

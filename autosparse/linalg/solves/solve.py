@@ -21,6 +21,8 @@ from autosparse.operands.csr import Operand
 
 NEVER: Final = 1 << 62
 Result = TypeVar("Result", bound=tuple[Any, ...])
+LATE: Final = 1 << 12
+"""First iteration to tell from which on products are counted from there: tiny matrices are solved in microseconds."""
 PACE: Final = 1.25
 """Factor between the iterations at which expectations are told."""
 
@@ -52,7 +54,7 @@ class Solve:
         self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
 
     def __enter__(self) -> Solve:
-        if self.operand is not None and self.operand.dispatcher is not None:
+        if self._due < LATE and self.operand is not None and self.operand.dispatcher is not None:
             self._counts = ProductCounts(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0

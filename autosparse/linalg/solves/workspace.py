@@ -34,26 +34,30 @@ class SolverMemory:
 
     def take(self, key: Key, n: int) -> list[Vector]:
         """Return `n` different arrays of this shape and dtype, of any values."""
-        taken: list[Vector] = []
+        free = self._free.get(key)
+        if not free or not n:
+            return new_vectors(key, n)
         with self._lock:
-            free = self._free.get(key)
-            while free and len(taken) < n:
-                taken.append(free.pop())
-                self._kept_bytes -= taken[-1].nbytes
-        return taken + new_vectors(key, n - len(taken))
+            taken = free[-n:]
+            del free[-n:]
+            if taken:
+                self._kept_bytes -= len(taken) * taken[0].nbytes
+        return taken if len(taken) == n else taken + new_vectors(key, n - len(taken))
 
     def give(self, key: Key, vectors: list[Vector]) -> None:
-        """Keep `vectors` for the next solve, as far as `output_pool_bytes` (setting) allows."""
-        wanted_bytes = get_options().output_pool_bytes
-        limit_bytes = memory.default_pool_bytes() if wanted_bytes is None else wanted_bytes
-        n_bytes = sum(vector.nbytes for vector in vectors)
+        """Keep `vectors` for the next solve: up to `output_pool_bytes` (setting) of vectors, or 128 KiB."""
+        n_bytes = len(vectors) * vectors[0].nbytes if vectors else 0
         with self._lock:
-            if self._kept_bytes + n_bytes > limit_bytes:  # what solves of other shapes have left goes first
-                self._free.clear()
-                self._kept_bytes = 0
-            if n_bytes <= limit_bytes:
-                self._free.setdefault(key, []).extend(vectors)
-                self._kept_bytes += n_bytes
+            if self._kept_bytes + n_bytes > memory.RECYCLED_FROM_BYTES:
+                limit_bytes = pool_bytes()
+                if self._kept_bytes + n_bytes > limit_bytes:  # what solves of other shapes have left goes first
+                    for free in self._free.values():
+                        free.clear()
+                    self._kept_bytes = 0
+                if n_bytes > limit_bytes:
+                    return
+            self._free.setdefault(key, []).extend(vectors)
+            self._kept_bytes += n_bytes
 
     @property
     def kept_bytes(self) -> int:
@@ -63,6 +67,12 @@ class SolverMemory:
     def note_length(self, solver: str, n_iterations: int) -> None:
         """Note that a solve by `solver` took so many iterations."""
         self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
+
+
+def pool_bytes() -> int:
+    """Return the setting `output_pool_bytes`, or its default."""
+    wanted_bytes = get_options().output_pool_bytes
+    return memory.default_pool_bytes() if wanted_bytes is None else wanted_bytes
 
 
 def new_vectors(key: Key, n: int) -> list[Vector]:
