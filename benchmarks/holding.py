@@ -27,8 +27,8 @@ from typing import Any, Final
 
 from holdinglib.ways import WAYS, Way
 from peerlib.environment import child_environment
-from peerlib.shares import add_part, machine_line, share
 from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown
 from programlib.race import ENOUGH, N_DRAWS, compile_bytecode

@@ -1,6 +1,7 @@
 """Small matrices, where Python is all the time: every common operation on ours and on SciPy's class, in one process.
 
-python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--part K/N] [--json FILE]
+python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--part K/N]
+    [--json FILE]
 python benchmarks/small.py --report --json FILE [--table FILE]
 
 Contenders take turns in shuffled rounds; medians. An operation misses the target when ours takes more than 1.3 times

@@ -22,8 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from peerlib.environment import start_again
-from peerlib.shares import add_part, machine_line, share
 from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
 from spellinglib.catalogue import SIZES, SPELLINGS

@@ -72,22 +72,39 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
         trial = _without(trial, operand)
-        code = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
-            rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
-            rows.data[0], _from_buffer(B) if source is None else source, ldb,
-            _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out), ldc, n_vecs,
-            state.threads or _lib.asp_max_threads(), state.flags,
-        )  # fmt: skip
-        if code:
-            raise MemoryError(f"the product needs more memory than there is (code {code})")
+        to = _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out)
+        at = _from_buffer(B) if source is None else source, ldb, to, ldc, n_vecs
+        if state.turning is None or not _by_turned_rows(state, operand, at):
+            _by_default(state, rows, at)
     took_ns = perf_counter_ns() - start_ns if sampled_ns is None else sampled_ns
     state.count(took_ns, is_tuned=trial is not None)
+    if state.turning is not None and trial is None:
+        state.turning.count(operand, n_vecs, took_ns)
     state.settle()
     if state.product_ns >= state.next_look_ns:
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
         open_fast_path(operand, B, transposed=transposed)
     return out
+
+
+def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> None:
+    """C = M @ B or Mᵀ @ B by the default kernel; `at`: address and step of B, of C, and columns."""
+    B, ldb, C, ldc, n_vecs = at
+    code = (_lib.asp_csr_t_mm if state.transposed else _lib.asp_csr_mm)(
+        rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
+        B, ldb, C, ldc, n_vecs, state.threads or _lib.asp_max_threads(), state.flags,
+    )  # fmt: skip
+    if code:
+        raise MemoryError(f"the product needs more memory than there is (code {code})")
+
+
+def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
+    """C = Mᵀ @ B by the rows of Mᵀ, where earlier products have paid for them; else False."""
+    turning = state.turning
+    assert turning is not None
+    made = turning.rows(operand, at[-1])
+    return made is not None and not made.multiply(at, state.threads or _lib.asp_max_threads())
 
 
 def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
@@ -133,6 +150,8 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
         if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
+            return
+        if state.turning is not None and state.turning.is_serving:  # which the way past Python knows nothing of
             return
         try:
             from autosparse.dispatch import fast_path
