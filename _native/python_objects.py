@@ -105,6 +105,6 @@ def _builtin(name: str) -> Any:
 look: Final = _builtin("asp_look_maker")
 """([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
 few: Final = _builtin("asp_few_maker")
-"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags) -> ns, or less than 0: not computed."""
+"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most) -> ns, or less than 0: not computed."""
 references: Final = _builtin("asp_references_maker")
 """(list) -> references to its members and to what those are views of, for comparing two moments; None: ask Python."""

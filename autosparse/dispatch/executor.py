@@ -17,7 +17,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import FEW_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-MOST_ROWS: Final = 1 << 14
-"""Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
+MOST_ROWS: Final = FEW_AT_FIRST
+"""Rows of the result up to which a product may be one of few."""
 LARGE_COPY: Final = 1 << 12
 """Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
 _empty = memory.empty_result
+_new = np.empty
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
 
 
@@ -115,11 +116,11 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     """
     if B.dtype.char not in NATIVE:
         return None
-    options, n = get_options(), operand.n_minor if transposed else operand.n_major
-    if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
+    options, n, shape = get_options(), operand.n_minor if transposed else operand.n_major, B.shape
+    if n > MOST_ROWS or not 0 < len(shape) < 3 or options.runs is not None:
         return None
     runtime_api.hold(options.isa, options.wait)
-    out = np.empty((n, *B.shape[1:]), B.dtype)
+    out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None
 
