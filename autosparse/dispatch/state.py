@@ -37,6 +37,8 @@ FIRST_FAST_PATH: Final = 500
 TURNED_FROM_ENTRIES: Final = 1 << 15
 """Stored entries from which rows of Mᵀ may compute Mᵀ @ B (`turned`): a smaller product is over before they are found
 to be current."""
+TURNED_FROM_PRODUCTS: Final = 1 << 17
+"""The same for products with several columns: multiplications of one of them."""
 
 
 class DispatchState:
@@ -187,7 +189,7 @@ def state_for(
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
         if transposed and operation == names.MATMUL and not flags:
-            state.turning = _turning_of(operand, options, dispatcher)
+            state.turning = _turning_of(operand, n_vecs, options, dispatcher)
     state.options, state.dtype = options, rows.dtype
     if state.serving is None and len(dispatcher.states) > 1:
         _borrow(state, key, dispatcher)
@@ -195,9 +197,10 @@ def state_for(
     return state
 
 
-def _turning_of(operand: Any, options: Options, dispatcher: Dispatcher) -> Turning | None:
+def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatcher) -> Turning | None:
     """Return the account of products Mᵀ @ B of an operand; None where the rows of Mᵀ are never made."""
-    if options.overhead <= 0 or operand.nnz < TURNED_FROM_ENTRIES:
+    is_small = operand.nnz < TURNED_FROM_ENTRIES and operand.nnz * n_vecs < TURNED_FROM_PRODUCTS
+    if options.overhead <= 0 or is_small:
         return None
     if dispatcher.turning is None:
         dispatcher.turning = Turning()

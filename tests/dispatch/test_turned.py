@@ -142,6 +142,9 @@ def test_shared_arrays_and_small_matrices_have_none(monkeypatch: pytest.MonkeyPa
         small.T @ np.ones(N // 4)
     assert turning(shared).made is None
     assert small._cell.dispatcher is None or small._cell.dispatcher.turning is None
+    for _ in range(3):
+        np.testing.assert_allclose(small.T @ np.ones((N // 4, 16)), m[: N // 4].T @ np.ones((N // 4, 16)))
+    assert turning(small).made is not None  # enough multiplications with 16 columns
 
 
 def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
