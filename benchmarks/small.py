@@ -25,7 +25,8 @@ import numpy as np
 import scipy.sparse
 from peerlib.environment import start_again
 from peerlib.machine import machine_facts
-from peerlib.shares import add_part, share
+from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.small_operations import OPERATIONS, Operation, Setting
 from peerlib.table import aligned, markdown, seconds
 from peerlib.timing import Protocol, Timing, take_turns
@@ -169,7 +170,9 @@ def main() -> int:
     print(aligned(table(rows)))
     print(summary(rows))
     if args.table:
-        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}\n", encoding="utf-8")
+        facts = [line for line in ResultFile(args.json).lines() if line["kind"] == "machine"]
+        told = f"\n\n{machine_line(facts[-1])}" if facts else ""
+        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}{told}\n", encoding="utf-8")
     return 0
 
 
