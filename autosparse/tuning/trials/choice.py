@@ -17,8 +17,8 @@ RETURN_SHARE: Final = 0.8
 """Share of the gain below which looks and repackings must cost for the packed copy to serve again (hysteresis)."""
 CHANGE_WEIGHT: Final = 0.25
 """Weight of the newest look in the share of looks that found new values."""
-THROUGH_PYTHON_S: Final = 1e-6
-"""Seconds that a product with a look takes beyond the look itself: where an array was read, Python validates rows."""
+THROUGH_PYTHON_S: Final = 4e-6
+"""Seconds that a product with a look takes beyond the look itself: it is led to its kernel by Python, not by C."""
 FIRST_PROBE: Final = 256
 """Products by the fallback before the packed copy is tried again; twice as many after each time it did not pay."""
 LAST_PROBE: Final = 1 << 14
