@@ -196,7 +196,7 @@ def copied(array: NDArray[Any]) -> NDArray[Any]:
     return copy
 
 
-ALL_THREADS_FROM_BYTES: Final = 2 << 20
+ALL_THREADS_FROM_BYTES: Final = 1 << 20
 """Bytes of arrays from which on `copied_all` uses all threads: one thread copies less in the time that they start."""
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/holding.py --out benchmarks/results/holding.jsonl
     python benchmarks/holding.py --only "set all,scaled" --columns 1 --dtypes float64 --rounds 9
+    python benchmarks/holding.py --out FILE --part 2/8
     python benchmarks/holding.py --quick
 
 Each round of a case is a fresh process with an empty cache of plans, in which SciPy, our default kernel and the tuned
@@ -27,6 +28,7 @@ from typing import Any, Final
 from holdinglib.ways import WAYS, Way
 from peerlib.environment import child_environment
 from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown
 from programlib.race import ENOUGH, N_DRAWS, compile_bytecode
@@ -51,6 +53,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
     add("--quick", action="store_true", help="a small matrix and few products: whether everything runs")
     add("--list", action="store_true", help="only print the ways")
+    add_part(parser)
     parsed = parser.parse_args(given)
     parsed.only = [name.strip() for name in parsed.only.split(",") if name.strip()] or list(WAYS)
     if unknown := set(parsed.only) - set(WAYS):
@@ -133,6 +136,18 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
+def cases(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Return every chosen case."""
+    matrices = ("small grid",) if args.quick else MATRICES
+    return [
+        {"way": name, "matrix": matrix, "columns": columns, "dtype": dtype}
+        for name in args.only
+        for matrix in matrices
+        for columns in args.columns
+        for dtype in args.dtypes
+    ]
+
+
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
     """Run every chosen case; records as they are kept."""
     from peerlib.machine import machine_facts
@@ -141,16 +156,14 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
     results.append({"kind": "run", "run": run_id, "rounds": args.rounds, "only": args.only, **machine_facts()})
     compile_bytecode()
     records = []
-    for name in args.only:
-        for matrix in ("small grid",) if args.quick else MATRICES:
-            for columns in args.columns:
-                for dtype in args.dtypes:
-                    case = {"way": name, "matrix": matrix, "columns": columns, "dtype": dtype}
-                    record = {"kind": "case", "run": run_id, "key": f"{name}, {matrix}, {columns}, {dtype}", **case}
-                    record |= {"what": WAYS[name].what, **measured(WAYS[name], case, args)}
-                    results.append(record)
-                    records.append(record)
-                    print("  ".join(row(record)), flush=True)
+    for case in share(cases(args), args.part):
+        name = case["way"]
+        key = ", ".join(map(str, case.values()))
+        record = {"kind": "case", "run": run_id, "key": key, **case}
+        record |= {"what": WAYS[name].what, **measured(WAYS[name], case, args)}
+        results.append(record)
+        records.append(record)
+        print("  ".join(row(record)), flush=True)
     return records
 
 
@@ -159,10 +172,7 @@ def write_table(out: Path) -> None:
     results = ResultFile(out)
     records = results.cases()
     facts = [line for line in results.lines() if line["kind"] == "run"][-1]
-    versions, target = facts["versions"], facts["target"]
-    packages = ", ".join(f"{name} {versions[name]}" for name in ("numpy", "scipy", "autosparse") if name in versions)
-    machine = f"{target['cpu']}, {target['n_cores']} cores, {target['isa']}; Python {facts['python']}, {packages}."
-    text = "\n\n".join((markdown([HEADER, *map(row, records)]), summary(records), machine))
+    text = "\n\n".join((markdown([HEADER, *map(row, records)]), summary(records), machine_line(facts)))
     out.with_suffix(".md").write_text(f"{text}\n", encoding="utf-8")
 
 

@@ -1,6 +1,7 @@
 """Small matrices, where Python is all the time: every common operation on ours and on SciPy's class, in one process.
 
-python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--json FILE]
+python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--part K/N]
+    [--json FILE]
 python benchmarks/small.py --report --json FILE [--table FILE]
 
 Contenders take turns in shuffled rounds; medians. An operation misses the target when ours takes more than 1.3 times
@@ -24,6 +25,8 @@ import numpy as np
 import scipy.sparse
 from peerlib.environment import start_again
 from peerlib.machine import machine_facts
+from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.small_operations import OPERATIONS, Operation, Setting
 from peerlib.table import aligned, markdown, seconds
 from peerlib.timing import Protocol, Timing, take_turns
@@ -77,6 +80,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--json", type=Path, help="append rows to this file")
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
+    add_part(parser)
     parser.add_argument("--report", action="store_true", help="print what --json holds")
     return parser.parse_args(given)
 
@@ -105,9 +109,7 @@ def measure(args: argparse.Namespace) -> Iterator[Row]:
     """Time what was asked for, row by row."""
     protocol = Protocol(rounds=args.rounds, sample_s=args.sample_us * 1e-6, warm_s=args.sample_us * 2e-7)
     states = {"fresh": (False,), "multiplied": (True,), "both": (False, True)}[args.state]
-    for operation in OPERATIONS:
-        if args.only not in operation.name:
-            continue
+    for operation in share([one for one in OPERATIONS if args.only in one.name], args.part):
         for n in map(int, args.sizes.split(",")):
             for dtype in args.dtypes.split(","):
                 for multiplied in states if operation.has_state else states[:1]:
@@ -168,7 +170,9 @@ def main() -> int:
     print(aligned(table(rows)))
     print(summary(rows))
     if args.table:
-        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}\n", encoding="utf-8")
+        facts = [line for line in ResultFile(args.json).lines() if line["kind"] == "machine"]
+        told = f"\n\n{machine_line(facts[-1])}" if facts else ""
+        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}{told}\n", encoding="utf-8")
     return 0
 
 

@@ -1,7 +1,8 @@
 """Fifty and more ways of writing products and what is around them, untuned, with SciPy's classes and with ours.
 
     python benchmarks/spellings.py --json benchmarks/results/spellings.jsonl
-    python benchmarks/spellings.py --only "A.T @ y,csc @ x" --sizes 400000
+    python benchmarks/spellings.py --only "A.T @ y;csc @ x" --sizes 400000
+    python benchmarks/spellings.py --part 2/4 --json FILE
     python benchmarks/spellings.py --quick
 
 Contenders take turns in one process; the ratio is the median over rounds of SciPy's time / ours, with an interval of
@@ -22,6 +23,7 @@ from typing import Any
 
 from peerlib.environment import start_again
 from peerlib.records import ResultFile
+from peerlib.shares import add_part, machine_line, share
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
 from spellinglib.catalogue import SIZES, SPELLINGS
@@ -35,7 +37,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("--only", default="", help="names of spellings, comma-separated; default: all")
+    add("--only", default="", help="names of spellings, separated by semicolons; default: all")
     add("--sizes", default=",".join(map(str, SIZES)), help="stored entries, comma-separated")
     add("--rounds", type=int, default=Protocol().rounds)
     add("--most-rounds", type=int, default=Protocol().most_rounds, help="as many while the goal lies in the interval")
@@ -43,8 +45,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--quick", action="store_true", help="every spelling once, at the smallest size; no time is judged")
     add("--json", type=Path, help="JSON lines, appended; a Markdown table is written beside")
     add("--list", action="store_true", help="only print the spellings")
+    add_part(parser)
     parsed = parser.parse_args(given)
-    parsed.only = list(filter(None, parsed.only.split(","))) or list(SPELLINGS)
+    parsed.only = list(filter(None, parsed.only.split(";"))) or list(SPELLINGS)
     if unknown := set(parsed.only) - set(SPELLINGS):
         parser.error(f"no such spelling: {', '.join(sorted(unknown))}; --list prints all")
     parsed.sizes = [min(SIZES)] if parsed.quick else [int(size) for size in parsed.sizes.split(",")]
@@ -58,7 +61,14 @@ def row(record: Mapping[str, Any]) -> list[str]:
     low, high = record["interval"]
     ratio = f"{record['ratio']:.2f}{'!' if record['misses'] else ''}"
     times = seconds(record["scipy_s"]), seconds(record["ours_s"])
-    return [record["key"], f"{record['entries']:,}", *times, ratio, f"{low:.2f} to {high:.2f}", f"{record['goal']:g}"]
+    return [
+        record["spelling"],
+        f"{record['entries']:,}",
+        *times,
+        ratio,
+        f"{low:.2f} to {high:.2f}",
+        f"{record['goal']:g}",
+    ]
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
@@ -69,22 +79,32 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
     run_id = time.strftime("%Y-%m-%dT%H:%M:%S")
     results.append({"kind": "run", "run": run_id, "threads": args.threads, **machine_facts()})
     records = []
-    for entries in args.sizes:
-        for name in args.only:
-            found = race(SPELLINGS[name], entries, protocol).record()
-            record = {"kind": "case", "run": run_id, "key": name, "entries": entries, **found}
-            results.append(record)
-            records.append(record)
-            print("  ".join(row(record)), flush=True)
+    for entries, name in share([(entries, name) for entries in args.sizes for name in args.only], args.part):
+        found = race(SPELLINGS[name], entries, protocol).record()
+        record = {"kind": "case", "run": run_id, "key": f"{name}, {entries}", "spelling": name, "entries": entries}
+        record |= found
+        results.append(record)
+        records.append(record)
+        print("  ".join(row(record)), flush=True)
     return records
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
     """Geometric mean, and what misses its goal."""
     dist = Distribution.of([record["ratio"] for record in records])
-    missed = sorted((record["ratio"], record["key"], record["entries"]) for record in records if record["misses"])
+    missed = sorted((record["ratio"], record["spelling"], record["entries"]) for record in records if record["misses"])
     listed = ", ".join(f"{key} ({entries:,}) {ratio:.2f}" for ratio, key, entries in missed) or "none"
     return f"{dist.n} cases: geomean {dist.geomean:.2f}, least {dist.least:.2f}; below their goal: {listed}"
+
+
+def write_table(path: Path) -> None:
+    """Write the newest figures of every case in `path` beside it, in Markdown."""
+    results = ResultFile(path)
+    order = list(SPELLINGS)
+    records = sorted(results.cases(), key=lambda record: (record["entries"], order.index(record["spelling"])))
+    facts = [line for line in results.lines() if line["kind"] == "run"][-1]
+    text = "\n\n".join((markdown([HEADER, *map(row, records)]), summary(records), machine_line(facts)))
+    path.with_suffix(".md").write_text(f"{text}\n", encoding="utf-8")
 
 
 def main() -> int:
@@ -100,8 +120,7 @@ def main() -> int:
     records = measure(args, ResultFile(args.json))
     print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{summary(records)}")
     if args.json is not None:
-        text = f"{markdown([HEADER, *map(row, records)])}\n\n{summary(records)}\n"
-        args.json.with_suffix(".md").write_text(text, encoding="utf-8")
+        write_table(args.json)
     return int(not args.quick and any(record["misses"] for record in records))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
+import scipy.sparse as sps
 from numpy.typing import NDArray
 from scipy.sparse._sparsetools import csr_diagonal, csr_todense
 
@@ -15,6 +16,9 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE
+
+_MINOR_AXES = ((1, -1), (0, -2))
+"""Axes along which compressed rows lie: of csr, of csc."""
 
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
 
@@ -71,8 +75,19 @@ class DenseResults:
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         """SciPy's sum, over all entries or along an axis."""
         values = self._cell._arrays[DATA]
-        is_plain = axis is None and dtype is None and out is None and type(values) is np.ndarray
+        is_plain = dtype is None and out is None and type(values) is np.ndarray
         # Where duplicates are left apart, only booleans and integers that overflow have another sum.
         if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
-            return values.sum()
+            if axis is None:
+                return values.sum()
+            if axis in _MINOR_AXES[self._transposed] and len(self._shape) == 2 and isinstance(self, sps.sparray):
+                return self._sums_of_rows(values)
         return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
+
+    def _sums_of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Sum of each compressed row, as SciPy adds them."""
+        starts = self._cell._arrays[INDPTR]
+        filled = (starts[1:] != starts[:-1]).nonzero()[0]
+        sums = np.zeros(starts.size - 1, values.dtype)
+        sums[filled] = np.add.reduceat(values, starts[filled])
+        return sums

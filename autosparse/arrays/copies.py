@@ -59,9 +59,8 @@ class Copies:
 
     def _restore(self, state: dict[str, Any]) -> None:
         """Become what `state` says: SciPy's attributes, with the three arrays among them."""
-        self._cell = Operand()  # type: ignore[misc]
-        for field, name in enumerate(NAMES):
-            self._cell.rebind(field, state.pop(name))
+        self._cell = cell = Operand()  # type: ignore[misc]
+        cell._arrays = [state.pop(name) for name in NAMES]  # nobody has looked at it
         own = attributes(self)
         own.clear()
         own.update(state)

@@ -298,8 +298,13 @@ class _MatrixSemantics(AutoSparseMatrix):
     __slots__ = ()
 
     def __mul__(self, other: Any) -> Any:
-        if type(other) is ndarray and other.ndim:
-            return self.__matmul__(other)
+        if type(other) is ndarray:
+            cell, shape = self._cell, other.shape
+            rows = cell.rows
+            if rows is not None and rows.dtype is other.dtype and 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
+                return executor.matmul(cell, other, transposed=self._transposed)
+            if shape:
+                return self.__matmul__(other)
         return super().__mul__(other)  # type: ignore[misc]
 
     def set_shape(self, shape: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from autosparse.asymptotic.routes import paid
-from autosparse.asymptotic.routes.existing import Direct
+from autosparse.asymptotic.routes.existing import Direct, is_finite
 from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.config import get_options
 
@@ -23,6 +23,8 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
     else:
         result = _paid(direct, arguments, operands, subscripts, is_dense=is_dense)
     if route.fills_zeros and result.dtype.kind in "fc" and np.isnan(result).any():
+        return None
+    if route.finite_result and not is_finite(result):
         return None
     return result
 

@@ -17,7 +17,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import Operand
+from autosparse.operands.csr import FEW_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
@@ -32,14 +32,15 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-MOST_ROWS: Final = 1 << 14
-"""Of the result of a product that is one of few, see ASP_FEW in few_api.h."""
+MOST_ROWS: Final = FEW_AT_FIRST
+"""Rows of the result up to which a product may be one of few."""
 LARGE_COPY: Final = 1 << 12
 """Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
 _empty = memory.empty_result
+_new = np.empty
 _from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
 
 
@@ -74,22 +75,39 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
         trial = _without(trial, operand)
-        code = (_lib.asp_csr_t_mm if transposed else _lib.asp_csr_mm)(
-            rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
-            rows.data[0], _from_buffer(B) if source is None else source, ldb,
-            _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out), ldc, n_vecs,
-            state.threads or _lib.asp_max_threads(), state.flags,
-        )  # fmt: skip
-        if code:
-            raise MemoryError(f"the product needs more memory than there is (code {code})")
+        to = _from_buffer(out) if ldc == n_vecs and out.flags.num & 1 else _void(out)
+        at = _from_buffer(B) if source is None else source, ldb, to, ldc, n_vecs
+        if state.turning is None or not _by_turned_rows(state, operand, at):
+            _by_default(state, rows, at)
     took_ns = perf_counter_ns() - start_ns if sampled_ns is None else sampled_ns
     state.count(took_ns, is_tuned=trial is not None)
+    if state.turning is not None and trial is None:
+        state.turning.count(operand, n_vecs, took_ns)
     state.settle()
     if state.product_ns >= state.next_look_ns:
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
         open_fast_path(operand, B, transposed=transposed)
     return out
+
+
+def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> None:
+    """C = M @ B or Mᵀ @ B by the default kernel; `at`: address and step of B, of C, and columns."""
+    B, ldb, C, ldc, n_vecs = at
+    code = (_lib.asp_csr_t_mm if state.transposed else _lib.asp_csr_mm)(
+        rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
+        B, ldb, C, ldc, n_vecs, state.threads or _lib.asp_max_threads(), state.flags,
+    )  # fmt: skip
+    if code:
+        raise MemoryError(f"the product needs more memory than there is (code {code})")
+
+
+def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
+    """C = Mᵀ @ B by the rows of Mᵀ, where earlier products have paid for them; else False."""
+    turning = state.turning
+    assert turning is not None
+    made = turning.rows(operand, at[-1])
+    return made is not None and not made.multiply(at, state.threads or _lib.asp_max_threads())
 
 
 def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
@@ -100,11 +118,11 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     """
     if B.dtype.char not in NATIVE:
         return None
-    options, n = get_options(), operand.n_minor if transposed else operand.n_major
-    if n > MOST_ROWS or not 0 < B.ndim < 3 or options.runs is not None:
+    options, n, shape = get_options(), operand.n_minor if transposed else operand.n_major, B.shape
+    if n > MOST_ROWS or not 0 < len(shape) < 3 or options.runs is not None:
         return None
     runtime_api.hold(options.isa, options.wait)
-    out = np.empty((n, *B.shape[1:]), B.dtype)
+    out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
     return out if operand.multiply_few(B, out, transposed, flags) else None
 
@@ -135,6 +153,8 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
         if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
+            return
+        if state.turning is not None and state.turning.is_serving:  # which the way past Python knows nothing of
             return
         try:
             from autosparse.dispatch import fast_path

@@ -12,6 +12,7 @@ import numpy as np
 from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
+from autosparse.dispatch.turned import Turning
 from autosparse.log import event  # now: a fallback must import nothing (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
@@ -36,6 +37,11 @@ FIRST_GLANCE_S: Final = 6e-5
 
 FIRST_FAST_PATH: Final = 500
 """Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
+TURNED_FROM_ENTRIES: Final = 1 << 15
+"""Stored entries from which rows of Mᵀ may compute Mᵀ @ B (`turned`): a smaller product is over before they are found
+to be current."""
+TURNED_FROM_PRODUCTS: Final = 1 << 17
+"""The same for products with several columns: multiplications of one of them."""
 
 
 class DispatchState:
@@ -48,7 +54,7 @@ class DispatchState:
         "account", "aside", "aside_due", "decisive", "dtype", "expected", "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
-        "serving", "threads", "transposed", "tuned_ns",
+        "serving", "threads", "transposed", "tuned_ns", "turning",
     )  # fmt: skip
 
     def __init__(
@@ -85,6 +91,7 @@ class DispatchState:
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
         self.aside: dict[int, PastPython] | None = None  # ways past Python that samples take, by id(kernel's trial)
+        self.turning: Turning | None = None  # of products Mᵀ @ B that the rows of Mᵀ may compute
         self.aside_due = 0  # n_calls from which samples may take them
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
@@ -120,12 +127,13 @@ class DispatchState:
 class Dispatcher:
     """The states of one operand's problems, one per problem and set of options, and its packed copies."""
 
-    __slots__ = ("__weakref__", "hot", "packed_copies", "states")
+    __slots__ = ("__weakref__", "hot", "packed_copies", "states", "turning")
 
     def __init__(self) -> None:
         self.hot: dict[tuple[int, bool | str], DispatchState] = {}  # by (columns, transposed or operation)
         self.states: dict[tuple[Any, ...], DispatchState] = {}
         self.packed_copies = PackedCopyCache()
+        self.turning: Turning | None = None
         DISPATCHERS.add(self)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
@@ -187,11 +195,23 @@ def state_for(
             next_look_ns=look_ns, operation=operation, decisive=decisive,
         )  # fmt: skip
         state = dispatcher.states.setdefault(key, state)
+        if transposed and operation == names.MATMUL and not flags:
+            state.turning = _turning_of(operand, n_vecs, options, dispatcher)
     state.options, state.dtype = options, rows.dtype
     if state.serving is None and len(dispatcher.states) > 1:
         _borrow(state, key, dispatcher)
     dispatcher.hot[n_vecs, transposed if operation == names.MATMUL else operation] = state
     return state
+
+
+def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatcher) -> Turning | None:
+    """Return the account of products Mᵀ @ B of an operand; None where the rows of Mᵀ are never made."""
+    is_small = operand.nnz < TURNED_FROM_ENTRIES and operand.nnz * n_vecs < TURNED_FROM_PRODUCTS
+    if options.overhead <= 0 or is_small:
+        return None
+    if dispatcher.turning is None:
+        dispatcher.turning = Turning()
+    return dispatcher.turning
 
 
 def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) -> None:

@@ -25,6 +25,13 @@ __all__ = ["DATA", "INDICES", "INDPTR", "NOT_FEW_NS", "Operand"]
 NOT_FEW_NS: Final = 1_000_000
 """Time in products from which on their problem is thought about (`executor.few`)."""
 
+FEW: Final = 1 << 14
+"""Multiplications of a product that is not worth a second thread."""
+FEW_AT_FIRST: Final = 2 * FEW
+"""The same for the first products of a matrix, which is often the last: a second thread saves less than state costs."""
+FIRST: Final = 2
+"""How many products those are."""
+
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 
 
@@ -138,7 +145,10 @@ class Operand(WatchedArrays):
 
     def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
         """Out = M @ B (or Mᵀ @ B) at once when that is a small product, checked as by `validate`; else False."""
-        took_ns = python_objects.few(self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags)
+        most = FEW if self.n_few >= FIRST else FEW_AT_FIRST
+        took_ns = python_objects.few(
+            self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most
+        )
         if took_ns < 0:
             return False
         self.fresh = False

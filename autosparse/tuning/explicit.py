@@ -188,7 +188,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         n_calls=account.n_calls,
         product_s=account.product_s,
         runs_expected=outlook.total_runs or lab.experience.runs_expected(live_tuner.history_key),
-        packed_bytes=lab.packed_copies.n_bytes,
+        packed_bytes=lab.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
         packed_limit_bytes=lab.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
         verdict=verdict_of(live_tuner),

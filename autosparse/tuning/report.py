@@ -56,7 +56,7 @@ class Report:
     n_calls: int = 0  # products of this problem by this object so far
     product_s: float = 0.0  # time they took
     runs_expected: float | None = None  # from a hint or from history; None: unknown
-    packed_bytes: int = 0  # all packed copies of this operand
+    packed_bytes: int = 0  # all packed copies of this operand, and the rows of its transpose
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
     implementation: str = ""  # who computes: a key of `_native.IMPLEMENTATIONS`; "" where no kernel can be chosen
     verdict: str = ""  # what the next step of tuning waits for, or why there is none

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import itertools
 import json
@@ -66,10 +67,28 @@ def test_what_misses_its_goal_does_so_with_the_whole_interval(monkeypatch: pytes
 
 def test_the_script_runs_quickly_and_writes_what_it_found(tmp_path: Path) -> None:
     out = tmp_path / "spellings.jsonl"
-    command = [sys.executable, str(SCRIPT), "--quick", "--only", "A @ x,csc @ X", "--json", str(out)]
+    command = [
+        sys.executable,
+        str(SCRIPT),
+        "--quick",
+        "--only",
+        "A @ x;int64 @ float64, 32 columns",
+        "--json",
+        str(out),
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 0, done.stderr
     lines = [json.loads(line) for line in out.read_text().splitlines()]
     assert [line["kind"] for line in lines] == ["run", "case", "case"]
-    assert {line["key"] for line in lines[1:]} == {"A @ x", "csc @ X"}
-    assert "csc @ X" in out.with_suffix(".md").read_text()
+    assert {line["spelling"] for line in lines[1:]} == {"A @ x", "int64 @ float64, 32 columns"}
+    assert "int64 @ float64, 32 columns" in out.with_suffix(".md").read_text()
+
+
+def test_parts_share_the_cases_among_them() -> None:
+    library("race")  # which puts the folder on the path
+    parts = importlib.import_module("peerlib.shares")
+    shares = [parts.share(range(7), parts.read_part(f"{k}/3")) for k in (1, 2, 3)]
+    assert sorted(itertools.chain(*shares)) == list(range(7))
+    for wrong in ("0/3", "4/3", "3", "a/b"):
+        with pytest.raises(argparse.ArgumentTypeError):
+            parts.read_part(wrong)

@@ -35,7 +35,7 @@ static int64_t few_index(const few_matrix *A, int64_t at)
     return A->itype ? ((const int64_t *)A->indptr->data)[at] : ((const int32_t *)A->indptr->data)[at];
 }
 
-/* What `look` answers; ASP_NOT_FEW, before any index is read, where rows, columns and entries are more than `most`. */
+/* What `look` answers; ASP_NOT_FEW, before any index is read, where rows or entries are more than `most`. */
 static int few_look(const asp_array_types *types, PyObject *const *args, int64_t most, few_matrix *A)
 {
     const entry_array *parts[3];
@@ -51,9 +51,9 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     if (A->n_rows < 0 || A->n_cols < 0 || A->indptr->dimensions[0] != A->n_rows + 1) return ASP_FAULTY;
     A->nnz = few_index(A, A->n_rows);
     if (A->nnz < 0 || A->nnz > A->indices->dimensions[0] || A->nnz > A->data->dimensions[0]) return ASP_FAULTY;
-    if (A->nnz > most || A->n_rows > most || A->n_cols > most) return ASP_NOT_FEW;
+    if (A->nnz > most || A->n_rows > most) return ASP_NOT_FEW;
     if (args[3] != Py_True && asp_csr_check(A->itype, A->n_rows, A->n_cols, A->indptr->data, A->indices->data,
-                                            A->indices->dimensions[0], most == ASP_FEW ? 1 : asp_max_threads()))
+                                            A->indices->dimensions[0], most < INT64_MAX ? 1 : asp_max_threads()))
         return ASP_FAULTY;
     return A->dtype + 4 * A->itype;
 }
@@ -76,7 +76,8 @@ static const char *few_rows(const entry_array *B, int64_t item, int64_t n_vecs, 
 static int64_t few_product(const asp_array_types *types, PyObject *const *args)
 {
     few_matrix A;
-    const int seen = few_look(types, args, ASP_FEW, &A);
+    const int64_t most = PyLong_AsLongLong(args[8]);
+    const int seen = few_look(types, args, most, &A);
     if (seen < 0) return seen;
     const int transposed = args[6] == Py_True;
     const entry_array *B = few_array(types, args[4], 2, FEW_ALIGNED), *out = few_array(types, args[5], 2, FEW_WRITTEN);
@@ -84,7 +85,9 @@ static int64_t few_product(const asp_array_types *types, PyObject *const *args)
         out->n_dims != B->n_dims)
         return ASP_NOT_FEW;
     const int64_t n_vecs = B->n_dims == 2 ? B->dimensions[1] : 1;
-    if (n_vecs < 1 || (A.nnz + A.n_rows + A.n_cols) > ASP_FEW / n_vecs ||
+    /* Columns of A count where the result has as many rows, or where B is copied. */
+    const int is_read_in_place = !transposed && (B->flags & FEW_READ) == FEW_READ;
+    if (n_vecs < 1 || A.nnz + A.n_rows + (is_read_in_place ? 0 : A.n_cols) > most / n_vecs ||
         B->dimensions[0] != (transposed ? A.n_rows : A.n_cols) ||
         out->dimensions[0] != (transposed ? A.n_cols : A.n_rows) || (out->n_dims == 2 && out->dimensions[1] != n_vecs))
         return ASP_NOT_FEW;
@@ -119,7 +122,7 @@ static PyObject *few_look_run(PyObject *self, PyObject *const *args, Py_ssize_t 
 
 static PyObject *few_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    if (n_args != 8) return PyLong_FromLong(ASP_NOT_FEW);
+    if (n_args != 9) return PyLong_FromLong(ASP_NOT_FEW);
     const int64_t took = few_product(few_state(self), args);
     return PyErr_Occurred() ? NULL : PyLong_FromLongLong(took);
 }

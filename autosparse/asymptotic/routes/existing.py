@@ -111,13 +111,15 @@ class Route(NamedTuple):
 
     Sums that are zero are no entries of a sparse product, places without an entry are zeros of a dense one, and SciPy's
     elementwise product multiplies by them: an infinite factor would meet other zeros than it must (`joins` says which).
-    `for_finite` and `fills_zeros` mark such routes.
+    `for_finite` and `fills_zeros` mark such routes. Elementwise products show it: the result is looked at
+    (`finite_result`), which is shorter than the operands.
     """
 
     run: Callable[..., Any]  # of the operands in the order of the row
     says: str
     begins: bool = False  # a kernel that is compiled later may be faster
     fills_zeros: bool = False  # a dense intermediate is multiplied: a result with NaN is computed anew
+    finite_result: bool = False  # SciPy multiplies by what is not stored, so that a factor that is not finite shows
     for_finite: bool = False  # sums that are zero are dropped, or SciPy multiplies by what is not stored
     pairs: tuple[int, int] | None = None  # positions of sparse operands whose whole product is made
 
@@ -138,7 +140,7 @@ SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, 
 CHAIN: Final = "the library's products, from right to left"
 DOTS: Final = "elementwise product by SciPy, then sums"
 AT_ENTRIES: Final = "NumPy, at the entries of A"
-DOTTED: Final[Any] = {"begins": True, "for_finite": True}
+DOTTED: Final[Any] = {"begins": True, "finite_result": True}
 TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,

@@ -1,0 +1,101 @@
+"""TurnedRows: the rows of Mᵀ, from which the default kernel computes Mᵀ @ B once such products have paid for them.
+
+The default kernel for Mᵀ @ B adds every entry to a row of the result, on outputs of each thread that are added at last;
+by rows of Mᵀ it writes each row once, 1.5 to 2 times as fast. To make the rows takes as long as about ten products.
+They are made only of arrays that nobody else can write, and let go as soon as somebody was handed one of them.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from autosparse._native import memory, runtime_api
+from autosparse.config import get_options
+from autosparse.operands.csr import DATA, INDICES, INDPTR
+
+if TYPE_CHECKING:
+    from autosparse.operands.csr import Operand
+    from autosparse.operands.native_rows import NativeRows
+
+PRICE_NS: Final = 15
+"""Time in products, per stored entry, after which the rows are made: about twice as long as that takes."""
+TRIALS: Final = 3
+"""Products by the rows of Mᵀ before their time is compared with that of the products before."""
+MAX_DROPS: Final = 4
+"""How often the rows are made anew for a matrix whose arrays are handed out between products."""
+
+_lib, _ffi = runtime_api.lib, runtime_api.ffi
+
+
+class TurnedRows:
+    """The rows of Mᵀ of one operand as it was at one moment, in arrays of their own."""
+
+    __slots__ = ("_arrays", "_n_touched", "_pointers", "_rows", "n_bytes")
+
+    def __init__(self, operand: Operand, rows: NativeRows, threads: int) -> None:
+        """MemoryError without room."""
+        self._rows, self._n_touched = rows, operand.n_touched  # before the arrays are read: whatever is written later
+        arrays = operand.peek(INDPTR), operand.peek(INDICES), operand.peek(DATA)
+        made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
+        self._arrays = tuple(array for array in made if array is not None)
+        self._pointers = tuple(map(_ffi.from_buffer, self._arrays))
+        self.n_bytes = sum(array.nbytes for array in self._arrays)
+
+    def are_of(self, operand: Operand) -> bool:
+        """Return whether they are those of the operand as it is now: nobody was handed an array, or can reach one."""
+        return self._rows is operand.rows and self._n_touched == operand.n_touched and operand.is_alone
+
+    def multiply(self, at: tuple[Any, ...], threads: int) -> int:
+        """C = Mᵀ @ B; `at`: address and step of B, of C, and columns. The code of the kernel, 0 where it is done."""
+        rows = self._rows
+        code: int = _lib.asp_csr_mm(
+            rows.dtype_code, rows.index_code, rows.n_minor, rows.n_major, *self._pointers, *at, threads, 0
+        )
+        return code
+
+
+class Turning:
+    """What products Mᵀ @ B of one operand have spent, and the rows of Mᵀ once that has paid for them."""
+
+    __slots__ = ("_n_drops", "_spent_ns", "_times", "is_serving", "made")
+
+    def __init__(self) -> None:
+        self.made: TurnedRows | None = None
+        self.is_serving = False  # whether the last product was computed by the rows
+        self._n_drops = self._spent_ns = 0
+        self._times: dict[int, list[int]] = {}  # columns of B -> least ns before and by rows of Mᵀ, products by those
+
+    @property
+    def n_bytes(self) -> int:
+        """Memory of the rows."""
+        return 0 if self.made is None else self.made.n_bytes
+
+    def rows(self, operand: Operand, n_vecs: int) -> TurnedRows | None:
+        """Return the rows that compute the next product; None where there are none, or they were no faster."""
+        made, self.is_serving = self.made, False
+        if made is None:
+            return None
+        if not made.are_of(operand):
+            self.made, self._spent_ns = None, 0
+            self._n_drops += 1
+            return None
+        before_ns, by_rows_ns, n_trials = self._times.get(n_vecs, (0, 0, 0))
+        self.is_serving = n_trials < TRIALS or not before_ns or by_rows_ns < before_ns
+        return made if self.is_serving else None
+
+    def count(self, operand: Operand, n_vecs: int, took_ns: int) -> None:
+        """Count a product by the default kernel, and make the rows once products have spent enough."""
+        by_rows = self.is_serving
+        times = self._times.setdefault(n_vecs, [0, 0, 0])
+        times[by_rows] = least_ns = min(times[by_rows] or took_ns, took_ns)
+        times[2] += by_rows
+        if times[2] == TRIALS and 0 < times[0] <= times[1] and sum(one[2] for one in self._times.values()) == TRIALS:
+            self.made, self._n_drops = None, MAX_DROPS  # slower for the only width that there is
+        self._spent_ns += least_ns  # the first products of a process take longer, whatever computes them
+        rows = operand.rows
+        is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz
+        if is_paid and self._n_drops < MAX_DROPS and rows is not None and operand.is_alone:
+            try:
+                self.made = TurnedRows(operand, rows, get_options().threads or runtime_api.max_threads())
+            except MemoryError:
+                self._n_drops = MAX_DROPS

@@ -1,0 +1,193 @@
+"""Rows of Mᵀ that compute Mᵀ @ B: made once products have paid, SciPy's results whatever is written, let go in time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+
+import autosparse as asp
+from autosparse.dispatch import executor, turned
+from autosparse.dispatch.state import FIRST_FAST_PATH, TURNED_FROM_ENTRIES
+
+N = 3_000
+
+
+@pytest.fixture(autouse=True)
+def no_tuning() -> Any:
+    with asp.options(effort="off"):
+        yield
+
+
+def matrix(dtype: str = "float64") -> Any:
+    rng = np.random.default_rng(0)
+    made = sps.random_array((N, N - 7), density=2 * TURNED_FROM_ENTRIES / N**2, rng=rng, format="csr")
+    return made.astype(dtype)
+
+
+def turning(A: Any) -> turned.Turning:
+    found = A._cell.dispatcher.turning
+    assert found is not None
+    return found  # type: ignore[no-any-return]
+
+
+def paid(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turned, "PRICE_NS", 0)
+    monkeypatch.setattr(turned, "TRIALS", 1 << 30)  # whatever was faster
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("columns", [None, 1, 3, 16])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_products_are_scipys(monkeypatch: pytest.MonkeyPatch, dtype: str, columns: int | None, order: Any) -> None:
+    paid(monkeypatch)
+    m, shape = matrix(dtype), (N,) if columns is None else (N, columns)
+    Y = np.asarray(np.random.default_rng(1).random(shape).astype(dtype), order=order)
+    A = asp.csr(m)
+    for _ in range(3):
+        np.testing.assert_allclose(A.T @ Y, m.T @ Y, rtol=1e-4)
+        np.testing.assert_allclose(Y.T @ A, Y.T @ m, rtol=1e-4)
+    assert turning(A).made is not None
+    out = np.zeros((N - 7, *shape[1:]), dtype)
+    np.testing.assert_allclose(asp.matmul(A.T, Y, out=out), m.T @ Y, rtol=1e-4)
+    B = asp.csc(m.tocsc())
+    x = np.ones(N - 7, dtype)
+    for _ in range(3):
+        np.testing.assert_allclose(B @ x, m @ x, rtol=1e-4)
+
+
+def test_they_are_made_once_products_have_spent_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, found = asp.csr(matrix()), turned.Turning()
+    A @ np.ones(N - 7)
+    assert A._cell.rows is not None
+    price_ns = turned.PRICE_NS * A.nnz
+    for _ in range(9):
+        found.count(A._cell, 1, price_ns // 10)
+        assert found.made is None
+    found.count(A._cell, 1, price_ns)  # its least time counts
+    assert found.made is not None or found._spent_ns < price_ns
+    found.count(A._cell, 1, price_ns // 10)
+    assert found.made is not None
+    assert found.n_bytes >= A.data.nbytes
+
+
+def test_slower_rows_are_not_used() -> None:
+    A, found = asp.csr(matrix()), turned.Turning()
+    A @ np.ones(N - 7)
+    found.count(A._cell, 1, turned.PRICE_NS * A.nnz)
+    for _ in range(turned.TRIALS):
+        assert found.rows(A._cell, 1) is not None
+        found.count(A._cell, 1, turned.PRICE_NS * A.nnz * 2)
+    assert found.rows(A._cell, 1) is None
+    assert found.n_bytes == 0
+
+
+def test_widths_are_counted_apart() -> None:
+    A, found = asp.csr(matrix()), turned.Turning()
+    A @ np.ones(N - 7)
+    found.count(A._cell, 1, turned.PRICE_NS * A.nnz)
+    for n_vecs, took_ns in ((4, 5), (1, turned.PRICE_NS * A.nnz * 2)):
+        for _ in range(turned.TRIALS):
+            assert found.rows(A._cell, n_vecs) is not None
+            found.count(A._cell, n_vecs, took_ns)
+    assert found.rows(A._cell, 1) is None
+    assert found.rows(A._cell, 4) is not None
+
+
+@pytest.mark.parametrize("through", ["data", "kept", "indices", "transpose", "copy", "resized"])
+def test_what_is_written_is_seen(monkeypatch: pytest.MonkeyPatch, through: str) -> None:
+    paid(monkeypatch)
+    m, y = matrix(), np.random.default_rng(2).random(N)
+    A = asp.csr(m)
+    kept = A.data if through == "kept" else None
+    for turn in range(12):
+        np.testing.assert_allclose(A.T @ y, m.T @ y, rtol=1e-10)
+        if through == "data":
+            A.data[turn] = m.data[turn] = turn
+        elif kept is not None:
+            kept[turn] = m.data[turn] = turn
+        elif through == "transpose":
+            A.T.data[turn] = m.data[turn] = turn
+        elif through == "indices":
+            A.indices[turn] = m.indices[turn] = turn
+        elif through == "copy" and turn > 2:
+            sharing = type(A)((A.data, A.indices, A.indptr), shape=A.shape)
+            A.T @ y
+            sharing.data[turn] = m.data[turn] = turn
+        elif through == "resized" and turn > 2:
+            other = A.T
+            other.resize(*other.shape)
+            other.data[turn] = 5.0
+            m.data[turn] = A.data[turn]
+
+
+@pytest.mark.parametrize("given", [{"deterministic": True}, {"overhead": 0.0}])
+def test_options_that_rule_them_out(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
+    paid(monkeypatch)
+    A = asp.csr(matrix())
+    with asp.options(**given):
+        for _ in range(4):
+            A.T @ np.ones(N)
+    assert A._cell.dispatcher.turning is None
+
+
+def test_shared_arrays_and_small_matrices_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+    m = matrix()
+    shared, small = asp.csr(m, copy=False), asp.csr(m[: N // 4])
+    for _ in range(30):
+        shared.T @ np.ones(N)
+        small.T @ np.ones(N // 4)
+    assert turning(shared).made is None
+    assert small._cell.dispatcher is None or small._cell.dispatcher.turning is None
+    for _ in range(3):
+        np.testing.assert_allclose(small.T @ np.ones((N // 4, 16)), m[: N // 4].T @ np.ones((N // 4, 16)))
+    assert turning(small).made is not None  # enough multiplications with 16 columns
+
+
+def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+    A, y = asp.csr(matrix()), np.ones(N)
+    n_made = 0
+    for _ in range(40):
+        A.T @ y
+        n_made += turning(A).made is not None
+        A.data  # noqa: B018 (an array is handed out)
+        A.T @ y
+    assert 0 < n_made <= turned.MAX_DROPS
+    assert turning(A).n_bytes == 0
+
+
+def test_without_room_products_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+
+    def refused(*_: Any, **__: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(turned.runtime_api, "transpose", refused)
+    m, y = matrix(), np.ones(N)
+    A = asp.csr(m)
+    for _ in range(4):
+        np.testing.assert_allclose(A.T @ y, m.T @ y, rtol=1e-10)
+    assert turning(A).made is None
+
+
+def test_explain_counts_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+    A = asp.csr(matrix())
+    for _ in range(3):
+        A.T @ np.ones(N)
+    assert A._cell.dispatcher.turning.n_bytes > A.nnz * 12
+    report = executor.report(A._cell, transposed=True)
+    assert report.packed_bytes == turning(A).n_bytes
+
+
+def test_no_way_past_python_takes_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    paid(monkeypatch)
+    A, y = asp.csr(matrix()), np.ones(N)
+    for _ in range(FIRST_FAST_PATH + 5):
+        A.T @ y
+    assert turning(A).is_serving
+    assert A._cell.fast_path is None
