@@ -19,6 +19,8 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
     from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
@@ -126,8 +128,11 @@ class Dispatcher:
         self.packed_copies = PackedCopyCache()
         DISPATCHERS.add(self)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
+        # At the end of the process modules that the accounts need may be gone.
+        if is_finalizing():
+            return
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)

@@ -29,6 +29,8 @@ _HOMES: Final = {
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+OURS: Final = tuple(_HOME_OF)
+"""Names of the functions that are ours."""
 
 
 def _adopt_submodules() -> None:

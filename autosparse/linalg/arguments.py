@@ -54,9 +54,9 @@ class System:
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return the function `name` of scipy.sparse.linalg, for calls that ours does not compute."""
+    """Return SciPy's function `name`, for calls that ours does not compute; also while `autosparse.install` is active."""
     found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
-    return found
+    return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind
