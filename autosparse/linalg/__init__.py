@@ -19,8 +19,12 @@ import scipy.sparse.linalg as _scipy
 
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
+    "autosparse.linalg.block_eigenvalues": ("lobpcg",),
     "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.eigenvalues": ("eigs", "eigsh", "svds"),
+    "autosparse.linalg.exponential": ("expm_multiply",),
     "autosparse.linalg.minimal_residual": ("minres",),
+    "autosparse.linalg.preconditioners": ("block_jacobi", "chebyshev", "jacobi"),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}

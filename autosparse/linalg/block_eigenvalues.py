@@ -185,7 +185,7 @@ class _Lobpcg:
         BV = V if self.of_B is None else self.of_B(V) if BV is None else BV
         try:
             factor = inv(cholesky(gram(V, BV), overwrite_a=True), overwrite_a=True)
-        except (LinAlgError, ValueError):  # not positive definite, or not finite
+        except LinAlgError:
             raise _Failure from None
         combine(V, (V, factor))
         if BV is not V:
@@ -256,20 +256,15 @@ class _Lobpcg:
 
     def _grams(self, blocks: list[tuple[Block, Block, Block]]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; far from convergence known parts are not computed."""
-        of_A, of_B = ([[None] * len(blocks) for _ in blocks] for _ in range(2))  # type: ignore[var-annotated]
+        of_A: list[list[Any]] = [[None] * len(blocks) for _ in blocks]
+        of_B: list[list[Any]] = [[None] * len(blocks) for _ in blocks]
         for i, (U, _, _) in enumerate(blocks):
             for j, (V, AV, BV) in enumerate(blocks[i:], start=i):
                 is_known = not self.is_explicit and (i == j or (i, j) == (0, 1))
-                if i == j == 0 and not self.is_explicit:
-                    G = np.diag(self.values).astype(U.dtype)
-                else:
-                    G = gram(U, AV)
-                if i == j and (self.is_explicit or i == 1 and self.is_explicit):
-                    G = (G + G.T.conj()) / 2
+                G = np.diag(self.values).astype(U.dtype) if is_known and j == 0 else gram(U, AV)
                 H = np.eye(U.shape[1], V.shape[1], dtype=U.dtype) * (i == j) if is_known else gram(U, BV)
-                of_A[i][j], of_A[j][i], of_B[i][j], of_B[j][i] = G, G.T.conj(), H, H.T.conj()
-                if i == j:
-                    of_A[i][i], of_B[i][i] = G, H
+                of_A[j][i], of_B[j][i] = G.T.conj(), H.T.conj()
+                of_A[i][j], of_B[i][j] = (G + G.T.conj()) / 2 if i == j and self.is_explicit else G, H
         return np.block(of_A), np.block(of_B)
 
     def _combine(self, blocks: list[tuple[Block, Block, Block]], vectors: NDArray[Any]) -> None:

@@ -17,10 +17,12 @@ from autosparse.linalg.arguments import (
     root,
     solved,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
+@takes_columns
 def cg(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, **others: Any,
@@ -43,6 +45,9 @@ def cg(
         Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------

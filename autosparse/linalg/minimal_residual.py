@@ -19,10 +19,12 @@ from autosparse.linalg.arguments import (
     residual,
     scipys,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
+@takes_columns
 def minres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False, **others: Any,
@@ -49,6 +51,9 @@ def minres(
         Print a line for each iteration: SciPy's function computes such a call.
     check
         Raise ValueError unless A and M are symmetric, by a sample.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------
