@@ -29,7 +29,7 @@ EPS: Final = float(np.finfo(np.float64).eps)
 def lsqr(
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
-    progress: bool = False,
+    *, progress: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Minimise |b - A x|^2 + damp^2 |x - x0|^2 by the method LSQR.
 
