@@ -26,6 +26,11 @@ def _matrix_operator() -> type:
     return type(aslinearoperator(np.zeros((1, 1))))
 
 
+def _matrix_of(A: Any) -> Any:  # Any: whatever `aslinearoperator` takes
+    """Return the matrix behind the operator that `aslinearoperator` makes of one, and anything else itself."""
+    return getattr(A, "A", A) if isinstance(A, _matrix_operator()) else A
+
+
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
 
@@ -33,7 +38,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
     where the dtypes differ. Operators are called as SciPy calls them, and their results are copied. Raises TypeError
     as `aslinearoperator` does, and where a result is complex but `dtype` is not.
     """
-    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    matrix = _matrix_of(A)
     if isinstance(matrix, AutoSparseMatrix):
         return _product_of_ours(matrix, dtype)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
@@ -45,7 +50,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
-    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    matrix = _matrix_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
         transposed = matrix.T
         return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
@@ -67,7 +72,7 @@ def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
     np.matmul(matrix, x, out=out)
 
 
-def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
+def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
     if dtype.kind == "c" and A.dtype.kind != "c":
         real = np.empty(0, dtype).real.dtype
         product = _product_of_ours(A, real)
@@ -84,7 +89,7 @@ def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
     return lambda x, out: matmul(A, x, out=out)
 
 
-def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product:  # Any: as `product_of`
+def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None:  # Any: as `product_of`
     """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
 
     A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0. It is returned in `dtype`, or in the
@@ -92,7 +97,7 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product: 
     """
     if M is None:
         return None
-    matrix = M.A if isinstance(M, _matrix_operator()) else M
+    matrix = _matrix_of(M)
     if sps.issparse(matrix) and matrix.format == "dia" and matrix.offsets.tolist() == [0]:
         d, real = np.zeros(matrix.shape[0], matrix.dtype), np.empty(0, dtype).real.dtype
         d[: matrix.data.shape[1]] = matrix.data[0, : d.size]
