@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import decisive_options
+from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
 
 Vector = NDArray[Any]  # float32, float64, complex64 or complex128
 Run = Callable[..., tuple[Any, ...]]  # floats, or complex numbers
@@ -128,7 +129,7 @@ class Sweep:
         if made is None:
             slow = _SlowSweep(steps)
             made = slow.run, slow.bind
-        self.run, self.bind = made
+        self.run, self.bind = observed(VECTORS, made[0]), made[1]
 
     def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
         """Execute the steps with one coefficient for each term of each Combine; return the dots."""
@@ -206,6 +207,13 @@ class ColumnSweep:
         dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
         self._dots = dots if first.dtype.kind == "c" else dots.real
 
+    def bind(self, position: int, array: NDArray[Any]) -> None:
+        """Exchange the array `position`: they are numbered in the order of their first appearance in the steps."""
+        _check(array, self._vectors[position].shape, self._vectors[position].dtype)
+        self._vectors[position] = array
+        self._record.vectors[position] = runtime_api.address_of(array)
+
+    @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
         """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
         if len(coefficients) != len(self._coefficients):
@@ -244,13 +252,14 @@ class BlockDots(_Block):
     def __init__(self, V: NDArray[Any], w: Vector) -> None:
         super().__init__(V, w, len(V))
 
+    @timed_method
     def __call__(self, k: int) -> NDArray[Any]:
         """Return h of shape (k,), float64 or complex128: h_j = sum_i conj(V_ji) w_i."""
         if not 0 <= k <= len(self._V):
             raise ValueError(f"k={k} of {len(self._V)} rows")
-        rows, ld, w, found, partials, threads = self._arguments
+        rows, ld, w, dots, partials, threads = self._arguments
         cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 1)
-        runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, found, threads, cost)
+        runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, dots, threads, cost)
         h = self._room[:k]
         found: NDArray[Any] = h.copy() if self._is_complex else h.real.copy()
         return found
@@ -264,6 +273,7 @@ class BlockUpdate(_Block):
     def __init__(self, w: Vector, V: NDArray[Any]) -> None:
         super().__init__(V, w, 1)
 
+    @timed_method
     def __call__(self, h: NDArray[Any]) -> float:
         """Subtract h_j V_j for the first k = len(h) rows; return the sum of |w_i|^2 afterwards."""
         k = len(h)
