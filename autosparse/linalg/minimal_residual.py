@@ -224,7 +224,8 @@ class _Scalars:
     """Scalars of the recurrence, under SciPy's names where these are in use: rotations, estimates of norms, the end."""
 
     __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
-                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason", "rtol")  # fmt: skip
+                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason",
+                 "rtol")  # fmt: skip
 
     def __init__(self, beta: float, dtype: np.dtype[Any], rtol: float, maxiter: int) -> None:
         info = np.finfo(dtype)
