@@ -54,7 +54,7 @@ class System:
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return SciPy's function `name`, for calls that ours does not compute, while `autosparse.install` is active too."""
+    """Return SciPy's function `name`, for calls that ours does not compute, even inside `autosparse.install`."""
     found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
     return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
 
