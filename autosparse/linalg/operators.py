@@ -29,7 +29,7 @@ def _matrix_operator() -> type:
 
 def matrix_of(A: Any) -> Any:  # Any: as `product_of`
     """Return the matrix of an operator that `aslinearoperator` made of one; A itself where it is anything else."""
-    return A.A if isinstance(A, _matrix_operator()) else A
+    return getattr(A, "A", A) if isinstance(A, _matrix_operator()) else A
 
 
 @timed(PRODUCTS)
@@ -75,7 +75,7 @@ def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
     np.matmul(matrix, x, out=out)
 
 
-def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
+def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix of ours, whose SciPy base has no types
     if dtype.kind == "c" and A.dtype.kind != "c":
         real = np.empty(0, dtype).real.dtype
         product = _product_of_ours(A, real)
@@ -93,7 +93,7 @@ def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
 
 
 @timed(PRECONDITIONER)
-def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product:  # Any: as `product_of`
+def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None:  # Any: as `product_of`
     """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
 
     A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0, or `jacobi`. It is returned in `dtype`, or in the
