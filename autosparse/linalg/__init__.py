@@ -25,9 +25,12 @@ _HOMES: Final = {
     "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
     "autosparse.linalg.minimal_residual": ("minres",),
     "autosparse.linalg.quasi_minimal": ("qmr",),
+    "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+OURS: Final = tuple(_HOME_OF)
+"""Names of the functions that are ours."""
 
 
 def _adopt_submodules() -> None:

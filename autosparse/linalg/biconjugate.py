@@ -13,7 +13,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, **others: Any,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by the stabilised method of biconjugate gradients.
 
@@ -33,6 +33,8 @@ def bicgstab(
         Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -52,8 +54,9 @@ def bicgstab(
     (0, array([1., 1.]))
     """
     return solved(
-        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback, others=others
-    )
+        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
 
 
 class _Vectors:

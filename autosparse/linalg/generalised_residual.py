@@ -41,7 +41,7 @@ _CHANGING: Final = (
 def gmres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, restart: int | None = None,
     maxiter: int | None = None, M: Any = None, callback: Callable[[Any], object] | None = None,
-    callback_type: str | None = None, **others: Any,
+    callback_type: str | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b for a general square A by the generalised minimal residual method with restarts.
 
@@ -64,6 +64,8 @@ def gmres(
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -96,8 +98,10 @@ def gmres(
         return system.b, 0
     maxiter = system.n * 10 if maxiter is None else maxiter
     bounds = _Bounds(limit, b_norm, maxiter, min(RESTART if restart is None else restart, system.n))
-    with Solve("gmres", A) as solve:
-        return _Gmres(system, solve, bounds, _Listener(callback, kind, system.dtype)).run()
+    listener = _Listener(callback, kind, system.dtype)
+    most = maxiter if listener.counts_iterations() else maxiter * bounds.restart
+    with Solve("gmres", A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
 
 
 class _Bounds(NamedTuple):

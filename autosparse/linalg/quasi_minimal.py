@@ -15,7 +15,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 def qmr(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M1: Any = None, M2: Any = None, callback: Callback | None = None, **others: Any,
+    M1: Any = None, M2: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by the quasi-minimal residual method.
 
@@ -35,6 +35,8 @@ def qmr(
         Left and right preconditioners, with adjoints. With either of them SciPy's function computes.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -52,7 +54,7 @@ def qmr(
     is_plain = M1 is None and M2 is None and not hasattr(A, "psolve") and not hasattr(A, "rpsolve")
     if not is_plain or not is_ours(others, x0):
         return scipys("qmr")(A, b, x0, M1=M1, M2=M2, **how, **others)  # type: ignore[no-any-return]
-    return solved("qmr", _qmr, A, b, x0, M=None, others={}, **how)
+    return solved("qmr", _qmr, A, b, x0, M=None, others={}, progress=progress, **how)
 
 
 class _Vectors:

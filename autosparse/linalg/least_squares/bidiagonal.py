@@ -64,6 +64,11 @@ class System:
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
 
 
+def criterion(*tests: tuple[float, float]) -> float:
+    """Return the least quotient of a test and its tolerance: at 1 the solve ends."""
+    return min((value / tolerance for value, tolerance in tests if tolerance > 0), default=math.inf)
+
+
 class Log:
     """What `show` prints."""
 

@@ -14,6 +14,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
     Bidiagonalisation,
     Log,
     System,
+    criterion,
     reason,
     rotation,
     solution,
@@ -25,12 +26,13 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 def lsmr(
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     maxiter: int | None = None, show: bool = False, x0: Any = None,
+    progress: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Minimise |b - A x|^2 + damp^2 |x|^2 by the method LSMR, which reduces |A^H (b - A x)| monotonically.
 
     Parameters
     ----------
-    A, b, damp, atol, btol, conlim, show, x0
+    A, b, damp, atol, btol, conlim, show, x0, progress
         As in `lsqr`.
     maxiter
         Upper bound on iterations; None: min(m, n).
@@ -45,8 +47,10 @@ def lsmr(
     system = System.of(A, b, x0, maxiter)
     if system is not None and system.is_for_lsmr():
         try:
-            with Solve("lsmr", A) as solve:
-                return _Lsmr(system, solve, damp).run(atol, btol, conlim, maxiter, Log(show, ""))
+            most = min(system.operator.shape) if maxiter is None else maxiter
+            with Solve("lsmr", A, target=1.0, limit=most, progress=progress) as solve:
+                run = _Lsmr(system, solve, damp).run
+                return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
         except ArithmeticError:
             pass
     return scipys("lsmr")(A, b, **how)  # type: ignore[no-any-return]
@@ -82,12 +86,13 @@ class _Lsmr:
     """One solve by LSMR: rotations, and the estimates that are returned."""
 
     __slots__ = (
-        "_alpha_bar", "_c_bar", "_damp", "_h", "_max_rho", "_min_rho", "_norm2", "_real", "_residual", "_rho", "_rho_bar",
+        "_alpha_bar", "_c_bar", "_damp", "_h", "_max_rho", "_min_rho", "_norm2", "_note", "_real", "_residual", "_rho", "_rho_bar",
         "_s_bar", "_update", "_zeta", "_zeta_bar", "conda", "itn", "norma", "normx", "space", "system", "x",
     )  # fmt: skip
 
     def __init__(self, system: System, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
+        self._note = solve.step
         self.system, self.x = system, solution(system, space.v.size, np.dtype(np.float64))
         (self._h,) = solve.workspace(space.v.size, system.dtype, 1)
         self._h[...] = space.v
@@ -168,6 +173,7 @@ class _Lsmr:
         test4 = test1 / (1 + self.norma * self.normx / b_norm)
         rtol = btol + atol * self.norma * self.normx / b_norm
         istop = reason(self.itn >= limit, (test1, test2, test3, test4), (rtol, atol, ctol))
+        self._note(criterion((test1, rtol), (test2, atol)))
         is_near_end = test3 <= 1.1 * ctol or test2 <= 1.1 * atol or test1 <= 1.1 * rtol or istop
         if table.shows(self.itn) or (table.log.shows and is_near_end):
             row = table.log.row(self.itn, self.x, (size, gradient), (test1, test2), (self.norma, self.conda))

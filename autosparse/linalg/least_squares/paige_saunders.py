@@ -15,6 +15,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
     Bidiagonalisation,
     Log,
     System,
+    criterion,
     reason,
     rotation,
     solution,
@@ -28,6 +29,7 @@ EPS: Final = float(np.finfo(np.float64).eps)
 def lsqr(
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
+    progress: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Minimise |b - A x|^2 + damp^2 |x - x0|^2 by the method LSQR.
 
@@ -51,6 +53,8 @@ def lsqr(
         Estimate the diagonal of (A^H A + damp^2 I)^-1.
     x0
         Initial guess of shape (n,); None: zero.
+    progress
+        Draw a line with the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -63,8 +67,10 @@ def lsqr(
     system = System.of(A, b, x0, iter_lim)
     if system is not None:
         try:
-            with Solve("lsqr", A) as solve:
-                return _Lsqr(system, solve, damp, calc_var).run(atol, btol, conlim, iter_lim, Log(show, " "))
+            most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
+            with Solve("lsqr", A, target=1.0, limit=most, progress=progress) as solve:
+                run = _Lsqr(system, solve, damp, calc_var).run
+                return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
         except ArithmeticError:  # Python's floats raise where NumPy's become infinite, or the start is not finite
             pass
     return scipys("lsqr")(A, b, **how)  # type: ignore[no-any-return]
@@ -74,12 +80,13 @@ class _Lsqr:
     """One solve by LSQR: rotations, and the estimates that are returned."""
 
     __slots__ = (
-        "_cs2", "_ddnorm", "_is_var_asked", "_phibar", "_res2", "_rhobar", "_sn2", "_update", "_w", "_xxnorm", "_z", "acond",
+        "_cs2", "_ddnorm", "_is_var_asked", "_note", "_phibar", "_res2", "_rhobar", "_sn2", "_update", "_w", "_xxnorm", "_z", "acond",
         "anorm", "arnorm", "damp", "itn", "r1norm", "rnorm", "space", "system", "var", "x", "xnorm",
     )  # fmt: skip
 
     def __init__(self, system: System, solve: Solve, damp: float, is_var_asked: bool) -> None:
         self.space = space = Bidiagonalisation(system, solve)
+        self._note = solve.step
         n = space.v.size
         self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(np.float64))
         self.var: NDArray[Any] = np.zeros(n)
@@ -158,6 +165,7 @@ class _Lsqr:
         test4 = test1 / (1 + anorm * self.xnorm / b_norm)
         rtol = btol + atol * anorm * self.xnorm / b_norm
         istop = reason(self.itn >= limit, (test1, test2, test3, test4), (rtol, atol, ctol))
+        self._note(criterion((test1, rtol), (test2, atol)))
         if log.shows:
             is_near_end = self.itn >= limit - 10 or test3 <= 2 * ctol or test2 <= 10 * atol or test1 <= 10 * rtol
             if self.x.size <= 40 or self.itn <= 10 or is_near_end or istop:
