@@ -4,12 +4,12 @@
     python benchmarks/solvers.py --quick --only cg,gmres --systems grids
     python benchmarks/solvers.py --environment OPENBLAS_NUM_THREADS=1
 
-Each run is a fresh process with default settings and an empty cache of plans: ``A = asp.csr(m)`` with `m` alive, a first
-solve, and the same solve again for `--seconds`. The contenders take turns; medians over rounds of each process's median
-solve after the first. ratio = SciPy's time / the contender's, with an interval of 90 % (bootstrap of rounds); while that
-holds 0.97, rounds go on, up to `--most-rounds`. `first` is the time beyond SciPy's of taking the matrix into service and
-of the first solve. A solution whose true residual exceeds 1.05 times SciPy's, or the tolerance, fails the row.
-`--environment NAME=VALUE` sets a variable for all, repeatable.
+Each run is a fresh process with default settings and an empty cache of plans: ``A = asp.csr(m)`` with `m` alive, a
+first solve, and the same solve again for `--seconds`. The contenders take turns; medians over rounds of each
+process's median solve after the first. ratio = SciPy's time / the contender's, with an interval of 90 % (bootstrap of
+rounds); while that holds 0.97, rounds go on, up to `--most-rounds`. `first` is the time beyond SciPy's of taking the
+matrix into service and of the first solve. A solution whose true residual exceeds 1.05 times SciPy's, or the
+tolerance, fails the row. `--environment NAME=VALUE` sets a variable for all, repeatable.
 """
 
 from __future__ import annotations

@@ -43,7 +43,9 @@ def residuals(solver: str, A: Any, b: Any) -> list[float]:
         found.append(float(np.linalg.norm(b - A @ x) / np.linalg.norm(b)))
 
     if solver == "gmres":  # shows x at restarts only, the norm of the residual in every iteration
-        asp.linalg.gmres(A, b, rtol=1e-10, restart=20, maxiter=MOST // 20, callback=found.append, callback_type="pr_norm")
+        asp.linalg.gmres(
+            A, b, rtol=1e-10, restart=20, maxiter=MOST // 20, callback=found.append, callback_type="pr_norm"
+        )
     else:
         getattr(asp.linalg, solver)(A, b, rtol=1e-10, maxiter=MOST // PRODUCTS[solver], callback=note)
     return found

@@ -2,8 +2,8 @@
 
 python petsc_child.py FILE.npz RTOL MOST ROUNDS
 
-Prints one line of JSON: seconds of each solve, iterations, and the true residual over the norm of b. One process, so one
-core; no preconditioner, and Jacobi's with ``jacobi`` as fifth argument.
+Prints one line of JSON: seconds of each solve, iterations, and the true residual over the norm of b. One process, so
+one core; no preconditioner, and Jacobi's with ``jacobi`` as fifth argument.
 """
 
 from __future__ import annotations

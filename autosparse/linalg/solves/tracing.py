@@ -145,7 +145,7 @@ def observed(part: str, call: Made) -> Made:
 
 
 def timed(part: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """Decorate a function that makes callables: inside a trace, the time of their calls counts as `part` of the solve."""
+    """Decorate a function that makes callables: inside a trace, the time of their calls counts as `part`."""
 
     def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
         @functools.wraps(make)
@@ -165,7 +165,7 @@ def timed_method(method: Callable[Given, Made]) -> Callable[Given, Made]:
         inside = _TRACE.get()
         if inside is None:
             return method(*arguments, **options)
-        return _call(inside, VECTORS, method, *arguments, **options)
+        return _call(inside, VECTORS, method, *arguments, **options)  # type: ignore[no-any-return]  # what `method` does
 
     return call
 
