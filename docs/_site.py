@@ -116,17 +116,23 @@ def make(app: Any) -> None:
     MADE.mkdir(exist_ok=True)
     (MADE / "paper.md").write_text(paper_tables(), encoding="utf-8")
     (MADE / "programs.md").write_text((RESULTS / "programs.md").read_text(encoding="utf-8"), encoding="utf-8")
-    (MADE / "holding.md").write_text(holding_table(), encoding="utf-8")
+    (MADE / "holding.md").write_text(kept_table("holding"), encoding="utf-8")
+    for name in ("solvers", "solver_peers"):
+        (MADE / f"{name}.md").write_text(kept_table(name), encoding="utf-8")
     (MADE / "totals.md").write_text(shifted((RESULTS / "totals.md").read_text(encoding="utf-8")), encoding="utf-8")
     (MADE / "asv.md").write_text(pages_of_asv(app.config), encoding="utf-8")
     speedups(MADE / "speedups.png")
+    if not (MADE / "convergence.png").exists():
+        import _convergence
+
+        _convergence.draw(MADE / "convergence.png")
     if not (MADE / "break_even.png").exists():
         pictures_of_tuning()
 
 
-def holding_table() -> str:
-    """The table that benchmarks/holding.py made; where it was not kept, that it was not."""
-    made = RESULTS / "holding.md"
+def kept_table(name: str) -> str:
+    """The table that the benchmark of this name made; where it was not kept, that it was not."""
+    made = RESULTS / f"{name}.md"
     return made.read_text(encoding="utf-8") if made.is_file() else "No results are kept yet.\n"
 
 

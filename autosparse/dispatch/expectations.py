@@ -51,7 +51,9 @@ def tell(state: Expecting, expected: Expected | None) -> None:
     Let tuning look at the next product where it waits for pay, and more products are certain than before.
     """
     before, state.expected = state.expected, expected
-    if expected is None or state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread's turn
+    if (
+        expected is None or state.next_look_ns >= NEVER_NS
+    ):  # not tuned: switched off, given up, or another thread's turn
         return
     n_before = before.n_certain if before is not None else float(state.n_calls)
     tuning = state.live_tuner

@@ -51,7 +51,8 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "expected", "fast_path", "fast_path_due", "fast_path_wait", "flags",
+        "account", "aside", "aside_due", "decisive", "dtype", "expected",
+        "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns", "turning",

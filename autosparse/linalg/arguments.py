@@ -48,13 +48,13 @@ class System:
         """Return out = A x."""
         return product_of(self.A, self.dtype)
 
-    def preconditioner(self) -> None | Vector | Product:
+    def preconditioner(self) -> Vector | Product | None:
         """Return what M r is (`preconditioner_of`)."""
         return preconditioner_of(self.M, self.dtype)
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return SciPy's function `name`, for calls that ours does not compute; also while `autosparse.install` is active."""
+    """Return SciPy's function `name`, for calls that ours does not compute, even inside `autosparse.install`."""
     found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
     return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
 
@@ -88,6 +88,8 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
     a_dtype = A.dtype if hasattr(A, "dtype") else A.matvec(b).dtype
     code = _common_code(a_dtype.char, b.dtype.char)
     b = np.asarray(b, dtype=code).ravel()
+    if not b.flags.aligned:
+        b = b.copy()
     if M is None:
         M = _own_preconditioner(given, A)
     else:
@@ -119,7 +121,7 @@ def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector
 
 
 def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # Any: refused where it is no number
-    """Return max(atol, rtol |b|), below which the norm of the residual ends a solve, as SciPy checks and computes it."""
+    """Return max(atol, rtol |b|): a residual of a smaller norm ends a solve. Raise ValueError as SciPy does."""
     if atol == "legacy" or atol is None or atol < 0:
         raise ValueError(
             f"'scipy.sparse.linalg.{name}' called with invalid `atol`={atol}; "
@@ -186,6 +188,11 @@ class Preconditioning:
         """Write z = M v where M is a product; where it is not, z is complete already."""
         if self._product is not None:
             self._product(v, z)
+
+    def multiply(self, product: Product, v: Vector, z: Vector, out: Vector) -> None:
+        """Write z = M v as `apply` does, and out = A z by `product`."""
+        self.apply(v, z)
+        product(z, out)
 
 
 def residual(system: System, product: Product, r: Vector) -> None:

@@ -6,11 +6,23 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.linalg.arguments import Callback, Preconditioning, Scalar, System, Vector, divided, residual, root, solved
+from autosparse.linalg.arguments import (
+    Callback,
+    Preconditioning,
+    Scalar,
+    System,
+    Vector,
+    divided,
+    residual,
+    root,
+    solved,
+)
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
+@takes_columns
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
@@ -35,11 +47,14 @@ def bicgstab(
         Called after each iteration with the current x, which later iterations overwrite.
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
-    not, -10 or -11 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
+    has not, -10 or -11 where the recurrence breaks down.
 
     Raises
     ------
@@ -81,10 +96,14 @@ class _Vectors:
         self.step = Sweep([Combine(x, (x, p_hat, r_hat)), Combine(r, (r, t)), Dot(r, r), Dot(shadow, r)])
 
 
-def _bicgstab(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
+def _bicgstab(
+    system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
+) -> tuple[Vector, int]:
     product, x, has = system.product(), system.x, _Vectors(system, solve)
     least = float(np.finfo(system.dtype).eps) ** 2
-    before = alpha = omega = None
+    before: Scalar | None = None
+    alpha: Scalar = 0.0
+    omega: Scalar = 0.0
     rr, rho = has.measure()
     for _ in range(maxiter):
         size = root(rr, system.dtype)
@@ -100,8 +119,7 @@ def _bicgstab(system: System, solve: Solve, limit: float, maxiter: int, callback
         else:
             beta: Scalar = divided(rho, before) * divided(alpha, omega)
             has.turn(beta, -beta * omega, 1.0)
-        has.M.apply(has.p, has.p_hat)
-        product(has.p_hat, has.v)
+        has.M.multiply(product, has.p, has.p_hat, has.v)
         (rv,) = has.shadowed()
         if rv == 0:
             return x, -11
@@ -110,8 +128,7 @@ def _bicgstab(system: System, solve: Solve, limit: float, maxiter: int, callback
         if root(ss, system.dtype) < limit:
             has.half_step(1.0, alpha)
             return x, 0
-        has.M.apply(has.r, has.r_hat)
-        product(has.r_hat, has.t)
+        has.M.multiply(product, has.r, has.r_hat, has.t)
         omega = divided(*has.minimize())
         before = rho
         rr, rho = has.step(1.0, alpha, omega, 1.0, -omega)

@@ -17,10 +17,12 @@ from autosparse.linalg.arguments import (
     root,
     solved,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
+@takes_columns
 def cg(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
@@ -45,11 +47,14 @@ def cg(
         Called after each iteration with the current x, which later iterations overwrite.
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
-    not.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
+    has not.
 
     Raises
     ------
@@ -103,11 +108,10 @@ class _Directions:
         if self._rz is None:
             return squares[-1]
         self._M.apply(self._r, self._z)
-        (rz,) = self._rz()
-        return rz
+        return self._rz()[0]  # type: ignore[no-any-return]
 
     def turn(self, beta: Scalar | None) -> None:
-        """p = z + beta p, or z at first; x makes the step that it has left."""
+        """Let p = z + beta p, or z at first; x makes the step that it has left."""
         if beta is None:
             self._copy(1.0)
         elif self._finish is None:
@@ -118,11 +122,10 @@ class _Directions:
 
     def curvature(self) -> Scalar:
         """Return the dot of p with q."""
-        (pq,) = self._curvature()
-        return pq
+        return self._curvature()[0]  # type: ignore[no-any-return]
 
     def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
-        """x += alpha p; r -= alpha q; return the dots of r as `begin` does."""
+        """Let x += alpha p and r -= alpha q; return the dots of r as `begin` does."""
         if self._finish is None:
             return self._descend(1.0, alpha, 1.0, -alpha)
         self._left = alpha
@@ -181,8 +184,8 @@ def cgs(
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
-    not, -10 or -11 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
+    has not, -10 or -11 where the recurrence breaks down.
 
     Raises
     ------
@@ -217,28 +220,20 @@ def _cgs(system: System, solve: Solve, limit: float, maxiter: int, callback: Cal
     least, before = float(np.finfo(system.dtype).eps) ** 2, None
     rr, rho = measure()
     for _ in range(maxiter):
-        size = root(rr, system.dtype)
-        solve.step(size)
-        if size < limit:
-            return x, 0
-        if abs(rho) < least:
-            return x, -10
-        if before is None:
-            begin(1.0, 1.0)
-        else:
-            beta = divided(rho, before)
-            turn(1.0, beta, 1.0, beta, beta * beta)
-        M.apply(p, p_hat)
-        product(p_hat, v)
+        solve.step(size := root(rr, system.dtype))
+        if size < limit or abs(rho) < least:
+            return x, 0 if size < limit else -10
+        beta = None if before is None else divided(rho, before)
+        _ = begin(1.0, 1.0) if beta is None else turn(1.0, beta, 1.0, beta, beta * beta)
+        M.multiply(product, p, p_hat, v)
         (rv,) = shadowed()
         if rv == 0:
             return x, -11
-        alpha = divided(rho, rv)
+        before, alpha = rho, divided(rho, rv)
         half(1.0, -alpha, 1.0, 1.0)
         M.apply(w, w_hat)
         step(1.0, alpha)
         product(x, v)
-        before = rho
         rr, rho = renew(1.0, -1.0)
         if callback:
             callback(x)

@@ -19,10 +19,12 @@ from autosparse.linalg.arguments import (
     residual,
     scipys,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
+@takes_columns
 def minres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False,
@@ -52,6 +54,9 @@ def minres(
         Raise ValueError unless A and M are symmetric, by a sample.
     progress
         Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------
@@ -90,9 +95,7 @@ def minres(
         return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
 
 
-def _iterate(
-    lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None
-) -> tuple[Vector, int]:
+def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None) -> tuple[Vector, int]:
     is_begun, x = False, lanczos.x
     while scalars.n_steps < scalars.maxiter:
         scale = 1.0 / scalars.beta  # as in SciPy, ZeroDivisionError where the Krylov space is exhausted
@@ -122,7 +125,7 @@ def _as_scipys(x: Vector) -> Vector:
 
 
 class _Lanczos:
-    """Vectors and sweeps: Lanczos vectors v = y / beta, residuals r1 and r2 of the recurrence, y = M r2, directions w."""
+    """Vectors and sweeps: Lanczos vectors v = y / beta, residuals r1 and r2, y = M r2, directions w."""
 
     __slots__ = ("_M", "_applied", "_begin", "_multiply", "_orthogonalize", "_product", "_r", "_scale",
                  "_shift", "_update", "_w", "_y", "v", "x")  # fmt: skip
@@ -146,11 +149,13 @@ class _Lanczos:
         squares = [] if M.is_product else [*M.steps(new, z), Dot(new, z)]
         self._orthogonalize = Sweep([Combine(new, (new, r2)), *squares])
         # the new w replaces the one before the last; then v is that of the next step
-        self._update = Sweep([Combine(w2, (v, w2, w)), Combine(self.x, (self.x, w2)), Dot(self.x, self.x), Combine(v, (z,))])
+        x = self.x
+        self._update = Sweep([Combine(w2, (v, w2, w)), Combine(x, (x, w2)), Dot(x, x), Combine(v, (z,))])
 
     def _inner(self, r: Vector) -> float:
         """Return the dot of r with y = M r, M being a product."""
-        assert self._applied is not None and self._y is not None
+        assert self._applied is not None
+        assert self._y is not None
         self._M.apply(r, self._y)
         self._applied.bind(0, r)
         return float(self._applied()[0])
@@ -173,11 +178,11 @@ class _Lanczos:
         _check_equal(y, y, self._r[1], r2, "non-symmetric preconditioner")
 
     def scale(self, factor: float) -> None:
-        """v = factor y, for the first step."""
+        """Let v = factor y, for the first step."""
         self._scale(factor)
 
     def multiply(self, back: float) -> float:
-        """new = A v - shift v - back r1; return its dot with v."""
+        """Let new = A v - shift v - back r1; return its dot with v."""
         r1, _, new = self._r
         self._product(self.v, new)
         self._multiply.bind(0, new)
@@ -185,7 +190,7 @@ class _Lanczos:
         return float(self._multiply(1.0, -self._shift, -back)[0])
 
     def orthogonalize(self, coefficient: float) -> float:
-        """new -= coefficient r2, and r1, r2 = r2, new; return the dot of the new r2 with y = M r2."""
+        """Let new -= coefficient r2, and r1, r2 = r2, new; return the dot of the new r2 with y = M r2."""
         r1, r2, new = self._r
         self._orthogonalize.bind(0, new)
         self._orthogonalize.bind(1, r2)
@@ -199,7 +204,7 @@ class _Lanczos:
         self._update.bind(3, self.x)
 
     def update(self, weights: tuple[float, float, float], phi: float, scale: float) -> float:
-        """w = weights of (v, w before the last, last w); x += phi w; v = scale y; return the dot of x with itself."""
+        """Let w = weights of (v, the w before the last, the last w), x += phi w, v = scale y; return |x|^2."""
         w, w2 = self._w
         self._update.bind(0, w2)
         self._update.bind(2, w)
@@ -224,7 +229,8 @@ class _Scalars:
     """Scalars of the recurrence, under SciPy's names where these are in use: rotations, estimates of norms, the end."""
 
     __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
-                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason", "rtol")  # fmt: skip
+                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason",
+                 "rtol")  # fmt: skip
 
     def __init__(self, beta: float, dtype: np.dtype[Any], rtol: float, maxiter: int) -> None:
         info = np.finfo(dtype)

@@ -96,9 +96,11 @@ class _Program:
     def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
         """Raise ValueError unless all vectors are contiguous, of `shape` and `dtype`."""
         for place, array in enumerate(self.vectors):
-            if place in self.diagonals and array.shape == shape[:1] and array.dtype.char in (dtype.char, dtype.char.lower()):
-                continue
-            _check(array, shape, dtype)
+            is_real = array.dtype.char == dtype.char.lower()
+            if place in self.diagonals:
+                _check(array, shape[:1], array.dtype if is_real else dtype)
+            else:
+                _check(array, shape, dtype)
 
 
 def _check(array: Vector, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
@@ -255,11 +257,12 @@ class BlockDots(_Block):
         """Return h of shape (k,), float64 or complex128: h_j = sum_i conj(V_ji) w_i."""
         if not 0 <= k <= len(self._V):
             raise ValueError(f"k={k} of {len(self._V)} rows")
-        rows, ld, w, found, partials, threads = self._arguments
+        rows, ld, w, dots, partials, threads = self._arguments
         cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 1)
-        runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, found, threads, cost)
+        runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, dots, threads, cost)
         h = self._room[:k]
-        return h.copy() if self._is_complex else h.real.copy()
+        found: NDArray[Any] = h.copy() if self._is_complex else h.real.copy()
+        return found
 
 
 class BlockUpdate(_Block):

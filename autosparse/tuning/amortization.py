@@ -102,7 +102,7 @@ def promise_purse_s(outlook: Outlook) -> float:
 
 
 def credit_purse_s(account: Account, outlook: Outlook) -> float:
-    """Seconds that steps on credit may take in total, beyond rent (spent ones included); 0 where a solver knows more."""
+    """Seconds that steps on credit may take in total beyond rent, spent ones included; 0 where a solver knows more."""
     return 0.0 if outlook.expected is not None else CREDIT * outlook.gain * outlook.overhead * account.product_s
 
 

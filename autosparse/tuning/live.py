@@ -70,7 +70,7 @@ class LiveTuner:
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _aside: threading.Event = field(default_factory=background.set_event)  # unset while the background thread has a step
+    _aside: threading.Event = field(default_factory=background.set_event)  # unset while the background thread works
 
     @property
     def pending(self) -> Step | None:

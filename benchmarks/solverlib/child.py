@@ -39,7 +39,7 @@ def touch(system: System) -> None:
     np.ones(max(1, 12 * system.B.nbytes // 64 + 2 * system.m.data.nbytes // 8))
 
 
-def solve(contender: str, solver: str, path: Path, rtol: float, most: int, seconds: float) -> dict[str, Any]:
+def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, seconds: float) -> dict[str, Any]:
     """Solve again and again; times, iterations as the solver tells them, and the true residual."""
     with path.open("rb") as stream:
         system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
@@ -73,7 +73,7 @@ def main(given: list[str]) -> int:
         print(json.dumps(prepare(given[1], given[2], given[3], Path(given[4]))))
         return 0
     contender, solver, path, rtol, most, seconds = given[1:]
-    print(json.dumps(solve(contender, solver, Path(path), float(rtol), int(most), float(seconds))))
+    print(json.dumps(solve(contender, solver, Path(path), rtol=float(rtol), most=int(most), seconds=float(seconds))))
     return 0
 
 

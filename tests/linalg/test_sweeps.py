@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from autosparse._native import runtime_api
 
 import autosparse as asp
-from autosparse._native import runtime_api
 from autosparse.linalg import sweeps
 from autosparse.linalg.sweeps import BlockDots, BlockUpdate, ColumnSweep, Combine, Dot, Scale, Step, Sweep
 from tests.linalg import sweep_reference

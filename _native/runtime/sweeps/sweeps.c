@@ -148,9 +148,20 @@ static void run_chunk(sweeping *it, int64_t chunk)
     }
 }
 
-static void run_chunks(void *context, int64_t begin, int64_t end)
+/* The pool learns for each task whether the program is faster with helpers (cycles.c), from one call of it to the next:
+ * the sweeps of an iteration are tasks of their own, so that a cycle is an iteration. */
+#define TASK(number)                                                                            \
+    static void run_chunks_##number(void *context, int64_t begin, int64_t end)                  \
+    {                                                                                           \
+        for (int64_t chunk = begin; chunk < end; chunk++) run_chunk(context, chunk);            \
+    }
+TASK(0) TASK(1) TASK(2) TASK(3) TASK(4) TASK(5) TASK(6)
+
+static asp_task task_of(const asp_sweep *sweep)
 {
-    for (int64_t chunk = begin; chunk < end; chunk++) run_chunk(context, chunk);
+    static const asp_task tasks[] = {run_chunks_0, run_chunks_1, run_chunks_2, run_chunks_3,
+                                     run_chunks_4, run_chunks_5, run_chunks_6};
+    return tasks[(3 * sweep->n_coefficients + sweep->n_dots) % 7];
 }
 
 /* sums[j] = partials[0][j] + partials[1][j] + ..., for `width` doubles. */
@@ -190,7 +201,7 @@ int asp_sweep_run(const asp_sweep *sweep)
     char *room = NULL;
     if (sweep->n_columns && !(room = spread_coefficients(&it))) return ASP_NO_MEMORY;
     if (it.n_chunks == 1) run_chunk(&it, 0);
-    else asp_parallel(run_chunks, &it, it.n_chunks, 1, it.n_chunks, threads_of(sweep->n_threads), sweep->serial_ns);
+    else asp_parallel(task_of(sweep), &it, it.n_chunks, 1, it.n_chunks, threads_of(sweep->n_threads), sweep->serial_ns);
     add_up((const double *)sweep->partials, it.n_chunks, 2 * sweep->n_dots * asp_max(sweep->n_columns, 1), (double *)sweep->dots);
     free(room);
     return it.failed ? ASP_NO_MEMORY : ASP_OK;

@@ -26,7 +26,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 def lsmr(
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     maxiter: int | None = None, show: bool = False, x0: Any = None,
-    progress: bool = False,
+    *, progress: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Minimise |b - A x|^2 + damp^2 |x|^2 by the method LSMR, which reduces |A^H (b - A x)| monotonically.
 

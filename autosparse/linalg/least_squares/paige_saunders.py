@@ -29,7 +29,7 @@ EPS: Final = float(np.finfo(np.float64).eps)
 def lsqr(
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
-    progress: bool = False,
+    *, progress: bool = False,
 ) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Minimise |b - A x|^2 + damp^2 |x - x0|^2 by the method LSQR.
 
@@ -96,7 +96,8 @@ class _Lsqr:
         self._rhobar, self._phibar = space.alpha, space.beta
         self.rnorm = self.r1norm = space.beta
         self.arnorm, self.itn = space.alpha * space.beta, 0
-        self.anorm = self.acond = self.xnorm = self._ddnorm = self._res2 = self._xxnorm = self._z = 0.0
+        self.anorm: float = 0  # an integer while beta has been 0, as in SciPy
+        self.acond = self.xnorm = self._ddnorm = self._res2 = self._xxnorm = self._z = 0.0
         self._cs2, self._sn2 = -1.0, 0.0
 
     def _updating(self, solve: Solve) -> Callable[[float, float], float]:
@@ -122,6 +123,8 @@ class _Lsqr:
         space, (m, n), damp = self.space, self.system.operator.shape, self.damp
         limit, istop, ctol = 2 * n if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
         is_needed = space.check()
+        if is_needed and not space.b_norm:
+            raise ZeroDivisionError
         if log.shows:
             log.say(" ", "LSQR            Least-squares solution of  Ax = b", f"The matrix A has {m} rows and {n} columns",
                     f"damp = {damp:20.14e}   calc_var = {self._is_var_asked:8g}",

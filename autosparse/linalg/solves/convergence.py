@@ -20,7 +20,7 @@ from autosparse.core.values import dataclass
 HORIZON: Final = 8.0
 """Iterations expected at most per iteration that has run: a slope from few residuals says little about many."""
 CERTAINTY: Final = 0.5
-"""Fraction of the extrapolated iterations that counts as certain: superlinear solves end sooner than their slope says."""
+"""Fraction of the extrapolated iterations that is certain: superlinear solves end sooner than their slope says."""
 FLAT: Final = 0.05
 """Fall of the residual's natural logarithm over half of the iterations below which the residual does not fall."""
 LASTING: Final = 0.25

@@ -10,7 +10,7 @@ from autosparse.linalg.solves.convergence import Left
 from autosparse.operands.csr import Operand
 
 FIRST_ENTRIES: Final = 3_000_000
-"""Entries that products must have read before the first expectation is told, about 1 ms: tuning costs more than that."""
+"""Entries that products must have read before the first expectation is told, about 1 ms: tuning costs more."""
 
 
 class ProductCounts:

@@ -17,8 +17,8 @@ from autosparse.explain.units import seconds
 class SolveExplanation:
     """Times and results of one solve; ``print`` shows them. `parts` sum to `total_s`.
 
-    `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or ended
-    by an exception.
+    `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or
+    ended by an exception.
     """
 
     solver: str

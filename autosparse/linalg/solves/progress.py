@@ -1,4 +1,4 @@
-"""The line of `progress=True`: iterations, residual and the predicted end of a solve, redrawn on a terminal's stderr."""
+"""The line of `progress=True`, redrawn on a terminal's stderr: iterations, residual, and predicted end of a solve."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ class SolveProgress:
 
     __slots__ = ("_begun_s", "_clock", "_due_s", "_is_drawn", "_is_watched", "_stream", "name")
 
-    def __init__(
-        self, name: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
-    ) -> None:
+    def __init__(self, name: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.name, self._clock = name, clock
         self._stream = sys.stderr if stream is None else stream
         self._begun_s = clock()
@@ -43,7 +41,9 @@ class SolveProgress:
     def end(self, n_done: int, best: float) -> None:
         """End the line, where it was drawn."""
         if self._is_drawn:
-            self._draw(f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, residual {best:.3g}", "\n")
+            self._draw(
+                f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, residual {best:.3g}", "\n"
+            )
 
     def _end(self, n_done: int, left: Left, now_s: float) -> str:
         """Return when the solve is expected to end, in words."""

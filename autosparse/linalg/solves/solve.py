@@ -1,9 +1,8 @@
-"""Solve: what every solver reports to. It tells tuning what is to come, keeps vectors, shows progress, and is traced."""
+"""Solve: what every solver reports to. It tells tuning what is to come, keeps vectors, and shows progress."""
 
 from __future__ import annotations
 
 import math
-import threading
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -86,8 +85,7 @@ class Solve:
     def step(self, residual_norm: float) -> None:
         """Note that an iteration begins with this norm of the residual."""
         self.n_done = n_done = self.n_done + 1
-        if residual_norm < self.best:
-            self.best = residual_norm
+        self.best = min(self.best, residual_norm)
         if n_done >= self._due:
             self._look(residual_norm)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from autosparse._native import memory
 from numpy.typing import NDArray
 
 from autosparse import forking
+from autosparse._native import memory
 from autosparse.config import get_options
 from autosparse.operands.csr import Operand
 

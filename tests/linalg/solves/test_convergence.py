@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
-from autosparse.linalg.solves.convergence import HORIZON, NOTHING, Convergence, Left
 from hypothesis import given
 from hypothesis import strategies as st
 
+from autosparse.linalg.solves.convergence import HORIZON, NOTHING, Convergence, Left
 from tests.linalg.solves import scripts
 
 LENGTHS = (20, 100, 400, 3000)

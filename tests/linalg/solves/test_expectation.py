@@ -8,8 +8,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from autosparse.linalg.solves.convergence import Convergence
-from autosparse.linalg.solves.expectation import ProductCounts
 from autosparse.tuner.search.trial import Sample, Work
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,6 +16,8 @@ import autosparse as asp
 from autosparse.dispatch import expectations, first_look
 from autosparse.dispatch.expectations import Expected
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
+from autosparse.linalg.solves.convergence import Convergence
+from autosparse.linalg.solves.expectation import ProductCounts
 from autosparse.tuning import amortization, planner
 from autosparse.tuning.amortization import Account, Outlook
 from autosparse.tuning.live import LiveTuner

@@ -7,11 +7,11 @@ import io
 import numpy as np
 import pytest
 import scipy.sparse as sps
+
+import autosparse as asp
 from autosparse.linalg.solves import progress as module
 from autosparse.linalg.solves.convergence import NOTHING, Left
 from autosparse.linalg.solves.progress import SolveProgress
-
-import autosparse as asp
 from tests.tuner.fakes import FakeClock
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sps
-from autosparse.linalg.solves import expectation, solve
 
 import autosparse as asp
 from autosparse.dispatch.expectations import Expected
+from autosparse.linalg.solves import expectation, solve
 
 N = 400
 HOW: dict[str, dict[str, Any]] = {
@@ -74,7 +74,7 @@ def test_tuning_is_told_of_what_is_left(name: str, monkeypatch: pytest.MonkeyPat
     for each in told.values():
         left = [one.n_calls - one.n_certain for one in each]
         assert max(one.n_certain for one in each) > each[0].n_certain
-        assert all(0 <= one for one in left)
+        assert all(one >= 0 for one in left)
     assert all(state.expected is None for state in A._cell.dispatcher.hot.values())
 
 

@@ -1,0 +1,73 @@
+"""Draw the convergence plot of the page on solvers: true residuals over products with the matrix.
+
+python docs/_convergence.py FILE.png
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+
+import autosparse as asp
+
+N: Final = 60
+"""Points along each side of the grid."""
+MOST: Final = 300
+"""Products shown."""
+PRODUCTS: Final = {"cg": 1, "minres": 1, "gmres": 1, "bicgstab": 2}
+"""Solver -> products of one iteration."""
+
+
+def systems() -> dict[str, tuple[Any, tuple[str, ...]]]:
+    """Title -> matrix, and the solvers for it."""
+    eye = sps.eye_array(N)
+    line = sps.diags_array([-np.ones(N - 1), 2 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1])
+    wind = sps.diags_array([-0.4 * np.ones(N - 1), 0.4 * np.ones(N - 1)], offsets=[-1, 1])
+    diffusion = sps.kron(line, eye) + sps.kron(eye, line)
+    moved = diffusion + sps.kron(eye, wind)
+    return {
+        "diffusion: symmetric, positive definite": (diffusion, ("cg", "minres", "gmres")),
+        "convection and diffusion: unsymmetric": (moved, ("gmres", "bicgstab")),
+    }
+
+
+def residuals(solver: str, A: Any, b: Any) -> list[float]:
+    """|b - A x| over |b| after each iteration, by x as the solver shows it."""
+    found = [1.0]
+
+    def note(x: Any) -> None:
+        found.append(float(np.linalg.norm(b - A @ x) / np.linalg.norm(b)))
+
+    if solver == "gmres":  # shows x at restarts only, the norm of the residual in every iteration
+        asp.linalg.gmres(
+            A, b, rtol=1e-10, restart=20, maxiter=MOST // 20, callback=found.append, callback_type="pr_norm"
+        )
+    else:
+        getattr(asp.linalg, solver)(A, b, rtol=1e-10, maxiter=MOST // PRODUCTS[solver], callback=note)
+    return found
+
+
+def draw(path: Path) -> None:
+    """Write the plot."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    axes = figure.subplots(1, 2, sharey=True)
+    b = np.random.default_rng(0).random(N * N)
+    for ax, (title, (m, solvers)) in zip(axes, systems().items(), strict=True):
+        A = asp.csr(sps.csr_array(m))
+        for solver in solvers:
+            found = residuals(solver, A, b)
+            ax.semilogy(PRODUCTS[solver] * np.arange(len(found)), found, label=solver)
+        ax.set(title=title, xlabel="products with A", xlim=(0, MOST), ylim=(1e-10, 1e2))
+        ax.legend(frameon=False)
+    axes[0].set_ylabel("|b - A x| / |b|")
+    figure.savefig(path, dpi=160)
+
+
+if __name__ == "__main__":
+    draw(Path(sys.argv[1]))
