@@ -15,7 +15,9 @@ OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 DIFFERENT: Final[Mapping[str, str]] = {}
 """Part of a test's identifier -> why it fails with our solvers. A test that passes again fails the run."""
 
-COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {}
+COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
+    "testComplexX0": "lsmr with a complex x0 where A and b are real",
+}
 """Part of a test's identifier -> why SciPy computes some of its calls."""
 
 SLOW: Final = r"[\[-]dense\]|test_arpack|test_svds|test_precond_inverse\[poisson2d"
