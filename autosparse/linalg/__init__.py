@@ -19,11 +19,15 @@ import scipy.sparse.linalg as _scipy
 
 _HOMES: Final = {
     "autosparse.linalg.biconjugate": ("bicgstab",),
+    "autosparse.linalg.block_eigenvalues": ("lobpcg",),
     "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.eigenvalues": ("eigs", "eigsh", "svds"),
+    "autosparse.linalg.exponential": ("expm_multiply",),
     "autosparse.linalg.generalised_residual": ("gmres",),
     "autosparse.linalg.least_squares.fong_saunders": ("lsmr",),
     "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
     "autosparse.linalg.minimal_residual": ("minres",),
+    "autosparse.linalg.preconditioners": ("block_jacobi", "chebyshev", "jacobi"),
     "autosparse.linalg.quasi_minimal": ("qmr",),
     "autosparse.linalg.solves.tracing": ("trace",),
 }

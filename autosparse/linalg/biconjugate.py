@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from autosparse.linalg.arguments import Callback, Preconditioning, Scalar, System, Vector, divided, residual, root, solved
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
+@takes_columns
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
@@ -35,6 +37,9 @@ def bicgstab(
         Called after each iteration with the current x, which later iterations overwrite.
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------

@@ -19,10 +19,12 @@ from autosparse.linalg.arguments import (
     residual,
     scipys,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
+@takes_columns
 def minres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False,
@@ -52,6 +54,9 @@ def minres(
         Raise ValueError unless A and M are symmetric, by a sample.
     progress
         Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------

@@ -27,6 +27,11 @@ def _matrix_operator() -> type:
     return type(aslinearoperator(np.zeros((1, 1))))
 
 
+def matrix_of(A: Any) -> Any:  # Any: as `product_of`
+    """Return the matrix of an operator that `aslinearoperator` made of one; A itself where it is anything else."""
+    return A.A if isinstance(A, _matrix_operator()) else A
+
+
 @timed(PRODUCTS)
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
@@ -35,7 +40,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
     where the dtypes differ. Operators are called as SciPy calls them, and their results are copied. Raises TypeError
     as `aslinearoperator` does, and where a result is complex but `dtype` is not.
     """
-    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    matrix = matrix_of(A)
     if isinstance(matrix, AutoSparseMatrix):
         return _product_of_ours(matrix, dtype)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
@@ -48,7 +53,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 @timed(PRODUCTS)
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
-    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    matrix = matrix_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
         transposed = matrix.T
         return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
@@ -91,15 +96,18 @@ def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
 def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product:  # Any: as `product_of`
     """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
 
-    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0. It is returned in `dtype`, or in the
+    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0, or `jacobi`. It is returned in `dtype`, or in the
     real dtype of the same precision.
     """
     if M is None:
         return None
-    matrix = M.A if isinstance(M, _matrix_operator()) else M
+    matrix = matrix_of(M)
+    d = getattr(M, "inverse_diagonal", None)
     if sps.issparse(matrix) and matrix.format == "dia" and matrix.offsets.tolist() == [0]:
-        d, real = np.zeros(matrix.shape[0], matrix.dtype), np.empty(0, dtype).real.dtype
+        d = np.zeros(matrix.shape[0], matrix.dtype)
         d[: matrix.data.shape[1]] = matrix.data[0, : d.size]
+    if isinstance(d, np.ndarray):
+        real = np.empty(0, dtype).real.dtype
         if d.dtype.kind != "c" or dtype.kind == "c":
             return d.astype(dtype if d.dtype.kind == "c" else real)
     return product_of(M, dtype)

@@ -21,8 +21,9 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse.arrays import construct
 from autosparse.errors import InputError, InputTypeError, ShapeError
-from autosparse.linalg.operators import product_of
-from autosparse.linalg.sweeps import Combine, Sweep
+from autosparse.linalg.columns.recurrence import block_product_of
+from autosparse.linalg.operators import matrix_of, product_of
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Sweep
 
 AnyArray = NDArray[Any]  # any dtype of a solver
 KNOWN_DTYPES: Final = "fdFD"
@@ -166,23 +167,29 @@ class ChebyshevInverse(LinearOperator):  # type: ignore[misc]
         self._idle: list[_Recurrence] = []  # taken and given back by one operation each: threads share none
 
     def _matvec(self, x: AnyArray) -> AnyArray:
-        x = x.reshape(-1)
-        dtype = np.result_type(self.dtype, x.dtype)
-        recurrence = self._recurrence(dtype)
+        return self._applied(x.reshape(-1))
+
+    def _matmat(self, X: AnyArray) -> AnyArray:
+        return self._applied(X) if X.shape[1] else X.astype(np.result_type(self.dtype, X.dtype))
+
+    def _applied(self, x: AnyArray) -> AnyArray:
+        """Return the polynomial times a vector or a block."""
+        x = np.ascontiguousarray(x, dtype=np.result_type(self.dtype, x.dtype))
+        recurrence = self._recurrence(x)
         try:
-            return recurrence.apply(np.ascontiguousarray(x, dtype=dtype), *self._coefficients())
+            return recurrence.apply(x, *self._coefficients())
         finally:
             self._idle.append(recurrence)
 
-    def _recurrence(self, dtype: np.dtype[Any]) -> _Recurrence:
+    def _recurrence(self, like: AnyArray) -> _Recurrence:
         while self._idle:
             try:
                 recurrence = self._idle.pop()
             except IndexError:  # another thread took it between the two
                 break
-            if recurrence.r.dtype == dtype:
+            if recurrence.r.dtype == like.dtype and recurrence.r.shape == like.shape:
                 return recurrence
-        return _Recurrence(self.A, self.shape[0], dtype)
+        return _Recurrence(self.A, like)
 
     def _coefficients(self) -> tuple[float, list[tuple[float, float]]]:
         """Return the factor of the first direction, and those of direction and residual after each product."""
@@ -202,11 +209,12 @@ class ChebyshevInverse(LinearOperator):  # type: ignore[misc]
 class _Recurrence:
     """Residual, direction and product of one application at a time, and the sweep over them."""
 
-    def __init__(self, A: Any, n: int, dtype: np.dtype[Any]) -> None:
-        self.product: Callable[[AnyArray, AnyArray], Any] = product_of(A, dtype)
-        self.r, self.d, self.q, x = (np.zeros(n, dtype) for _ in range(4))
+    def __init__(self, A: Any, like: AnyArray) -> None:
+        of_A, sweep = (product_of, Sweep) if like.ndim == 1 else (block_product_of, ColumnSweep)
+        self.product: Callable[[AnyArray, AnyArray], Any] = of_A(A, like.dtype)
+        self.r, self.d, self.q, x = (np.zeros_like(like) for _ in range(4))
         steps = [Combine(self.r, (self.r, self.q)), Combine(self.d, (self.d, self.r)), Combine(x, (x, self.d))]
-        self.sweep = Sweep(steps)
+        self.sweep = sweep(steps)
 
     def apply(self, b: AnyArray, first: float, factors: list[tuple[float, float]]) -> AnyArray:
         np.copyto(self.r, b)
@@ -231,6 +239,7 @@ def _check_square(A: Any, name: str) -> None:
 
 def _entries_of(A: Any, name: str) -> Any:
     """Return A as a square sparse matrix or ndarray."""
+    A = matrix_of(A)
     if isinstance(A, LinearOperator) or callable(A):
         raise InputTypeError.refused(
             f"{name}: A must be a matrix whose entries can be read",

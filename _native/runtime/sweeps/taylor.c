@@ -84,7 +84,7 @@ int asp_taylor_add(int dtype, int64_t n, int64_t k, const void *K, const void *G
                    int n_threads)
 {
     asp_taylor s = {.n = n, .k = k, .Q = (void *)K, .B = G, .F = F, .scale = factor};
-    double norms[2];
+    double norms[2] = {0, 0};
     const int status = run(&s, dtype, norms, n_threads);
     *norm = norms[1];
     return status;

@@ -6,9 +6,10 @@ columns share the products with A, of one sparse matrix with a dense one, and th
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,6 +36,21 @@ _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Arguments of one solver that its recurrence takes; calls with others are solved column by column."""
 
 
+Solver = TypeVar("Solver", bound=Callable[..., Any])
+
+
+def takes_columns(solver: Solver) -> Solver:
+    """Return the solver with the keyword `columns`: True solves for each column of b (n, k) by `solve`."""
+
+    @functools.wraps(solver)
+    def call(A: Any, b: Any, *guess: Any, columns: bool = False, **how: Any) -> Any:
+        if not columns:
+            return solver(A, b, *guess, **how)
+        return solve(solver.__name__, A, b, guess[0] if guess else how.pop("x0", None), **how)
+
+    return call  # type: ignore[return-value]
+
+
 def solve(
     name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Any = None, **how: Any,
@@ -50,7 +66,7 @@ def solve(
     system = make_system(A, M, None, b[:, 0] if b.shape[1] else np.zeros(b.shape[0], b.dtype))
     known = how.keys() <= _OWN.get(name, set()) and not (name == "minres" and system.dtype.kind == "c")
     if not known or not runtime_api.available:
-        limits = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M}
+        limits = {"rtol": rtol, "maxiter": maxiter, "M": M, **({} if name == "minres" else {"atol": atol})}
         return _one_by_one(name, A, b, x0, {**limits, **how})
     if x0 is None or isinstance(x0, str):
         start = None if x0 is None else BlockSystem(system, None, b.astype(system.dtype)).preconditioned()

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import aslinearoperator
 
 from autosparse.linalg.arguments import System
-from autosparse.linalg.operators import preconditioner_of, product_of
+from autosparse.linalg.operators import matrix_of, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
 
@@ -34,7 +34,7 @@ def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[np.float64]:
 def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A X for blocks X (n, k) of `dtype`: by one product with a vector where k is 1."""
     operator = aslinearoperator(A)
-    matrix = getattr(operator, "A", None)
+    matrix = matrix_of(operator)
     vector = product_of(A, dtype)
     of_blocks = _matrix_product(matrix, dtype)
 
@@ -51,7 +51,8 @@ def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever 
 
 def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
     """Return out = A X for a matrix whose `product_of` takes blocks; None for others."""
-    if not (sps.issparse(matrix) and matrix.format in ("csr", "csc")) and getattr(matrix, "dtype", None) != dtype:
+    is_dense = type(matrix) is np.ndarray and matrix.dtype == dtype
+    if not is_dense and not (sps.issparse(matrix) and matrix.format in ("csr", "csc")):
         return None
     if dtype.kind != "c" or matrix.dtype.kind == "c":
         return product_of(matrix, dtype)

@@ -1,0 +1,94 @@
+/* Products of tall blocks, as block eigensolvers need them (tall_api.h): few columns, so that results fit into registers,
+ * and rows that are read once, in chunks of a fixed length whose sums are added in their order. */
+#include "common.h"
+
+#include "matmul_api.h"
+#include "pool_api.h"
+#include "tall_api.h"
+
+enum { CHUNK_ROWS = 512, TILE_ROWS = 8, MAX_COLUMNS = 256, MAX_TERMS = 4 };
+#define NS_PER_PRODUCT 0.06 /* of one thread, a multiplication and its addition */
+
+typedef struct {
+    int64_t n, a, k, n_terms;
+    const void *U, *V;
+    double *sums; /* of each chunk; NULL: combine */
+    const void *blocks[MAX_TERMS];
+    int64_t widths[MAX_TERMS];
+    void *factors[MAX_TERMS];
+    int is_identity[MAX_TERMS];
+    void *out;
+} asp_tall;
+
+#define GLUED(x, isa, r) ASP_GLUE(tall, x, isa, r)
+#define N(x) GLUED(x, ISA, R)
+#define ISA base
+#include "tall_each.h"
+#undef ISA
+#if ASP_X86
+#include "target_avx2.h"
+#define ISA avx2
+#include "tall_each.h"
+#undef ISA
+#include "target_end.h"
+#include "target_avx512.h"
+#define ISA avx512
+#include "tall_each.h"
+#undef ISA
+#include "target_end.h"
+#define TABLE(x)                                                                                      \
+    {                                                                                                 \
+        {tall_##x##_base_float, tall_##x##_base_double}, {tall_##x##_avx2_float, tall_##x##_avx2_double}, \
+        {tall_##x##_avx512_float, tall_##x##_avx512_double}                                           \
+    }
+#else
+#define BASE(x) {tall_##x##_base_float, tall_##x##_base_double}
+#define TABLE(x) {BASE(x), BASE(x), BASE(x)}
+#endif
+static const asp_task tasks[3][2] = TABLE(task);
+static void (*const converters[3][2])(void *, const double *, int64_t) = TABLE(convert);
+
+static void run(asp_tall *s, int dtype, double n_products, int n_threads)
+{
+    const int64_t n_chunks = (s->n + CHUNK_ROWS - 1) / CHUNK_ROWS;
+    asp_parallel(tasks[asp_isa()][dtype], s, n_chunks, 1, n_chunks, n_threads, NS_PER_PRODUCT * n_products);
+}
+
+int asp_tall_gram(int dtype, int64_t n, int64_t a, int64_t b, const void *U, const void *V, double *G, int n_threads)
+{
+    if (dtype < 0 || dtype > 1) return ASP_BAD_CODE;
+    if (n < 0 || a < 1 || b < 1) return ASP_BAD_SIZE;
+    const int64_t n_chunks = (n + CHUNK_ROWS - 1) / CHUNK_ROWS, size = a * b;
+    asp_tall s = {.n = n, .a = a, .k = b, .U = U, .V = V};
+    s.sums = calloc((size_t)asp_max(1, n_chunks * size), sizeof(double));
+    if (!s.sums) return ASP_NO_MEMORY;
+    run(&s, dtype, (double)n * (double)size, n_threads);
+    memset(G, 0, (size_t)size * sizeof *G);
+    for (int64_t at = 0; at < n_chunks; at++)
+        for (int64_t i = 0; i < size; i++) G[i] += s.sums[at * size + i];
+    free(s.sums);
+    return ASP_OK;
+}
+
+int asp_tall_combine(int dtype, int64_t n, int64_t k, int64_t n_terms, const void *const *blocks, const int64_t *widths,
+                     const double *const *factors, void *out, int n_threads)
+{
+    if (dtype < 0 || dtype > 1) return ASP_BAD_CODE;
+    if (n < 0 || k < 1 || k > MAX_COLUMNS || n_terms < 1 || n_terms > MAX_TERMS) return ASP_BAD_SIZE;
+    asp_tall s = {.n = n, .k = k, .n_terms = n_terms, .out = out};
+    double n_products = 0;
+    int status = ASP_OK;
+    for (int64_t t = 0; t < n_terms && status == ASP_OK; t++) {
+        s.blocks[t] = blocks[t];
+        s.widths[t] = widths[t];
+        s.is_identity[t] = !factors[t];
+        n_products += (double)n * (double)k * (double)(factors[t] ? widths[t] : 1);
+        if (!factors[t]) continue;
+        s.factors[t] = malloc((size_t)(widths[t] * k) * sizeof(double));
+        if (s.factors[t]) converters[asp_isa()][dtype](s.factors[t], factors[t], widths[t] * k);
+        else status = ASP_NO_MEMORY;
+    }
+    if (status == ASP_OK) run(&s, dtype, n_products, n_threads);
+    for (int64_t t = 0; t < n_terms; t++) free(s.factors[t]);
+    return status;
+}

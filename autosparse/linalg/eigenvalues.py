@@ -1,0 +1,106 @@
+"""`eigsh`, `eigs` and `svds`: ARPACK's iterations and SciPy's answers over the fast products of our matrices.
+
+SciPy's functions get an operator whose products are ours, where they would use A for products alone. Factorisations of
+shift-invert modes and dense fallbacks get the matrix itself: they stay SuperLU's and LAPACK's.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from autosparse._native import runtime_api
+from autosparse.arrays import construct
+
+AnyArray = NDArray[Any]
+
+
+class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry no types
+    """A matrix of ours as an operator: a product with a vector is one call, without LinearOperator's checks."""
+
+    def __init__(self, A: Any) -> None:
+        super().__init__(A.dtype, A.shape)
+        self.matrix = A
+
+    @functools.cached_property
+    def _adjoint_matrix(self) -> Any:
+        transposed = self.matrix.T
+        return transposed.conj() if self.dtype.kind == "c" else transposed
+
+    def matvec(self, x: AnyArray) -> AnyArray:
+        """Return A x."""
+        return self.matrix @ np.asarray(x)
+
+    def rmatvec(self, x: AnyArray) -> AnyArray:
+        """Return A^H x."""
+        return self._adjoint_matrix @ np.asarray(x)
+
+    def matmat(self, X: AnyArray) -> AnyArray:
+        """Return A X."""
+        return self.matrix @ np.asarray(X)
+
+    def rmatmat(self, X: AnyArray) -> AnyArray:
+        """Return A^H X."""
+        return self._adjoint_matrix @ np.asarray(X)
+
+    _matvec, _matmat, _rmatvec, _rmatmat = matvec, matmat, rmatvec, rmatmat
+
+    def _adjoint(self) -> LinearOperator:
+        return Products(self._adjoint_matrix)
+
+    def _transpose(self) -> LinearOperator:
+        return Products(self.matrix.T)
+
+
+def _products(A: Any) -> Any:
+    """Return the operator of a compressed matrix; anything else as it is."""
+    if not (runtime_api.available and sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")):
+        return A
+    return Products(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
+
+
+def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> Any:
+    """Return what eigs and eigsh of SciPy multiply by: the matrix itself where they factorise it or copy it to dense."""
+    is_factorised = sigma is not None and how.get("OPinv") is None
+    if is_factorised or not sps.issparse(A) or A.shape[0] != A.shape[1] or not 0 < k < A.shape[0] - 1:
+        return A
+    return _products(A)
+
+
+@functools.wraps(scipy.sparse.linalg.eigsh, assigned=("__name__", "__qualname__"))
+def eigsh(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
+    """Compute k eigenvalues and eigenvectors of a Hermitian A as `scipy.sparse.linalg.eigsh`, whose arguments it takes.
+
+    >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
+    >>> np.allclose(asp.linalg.eigsh(A, 2, return_eigenvectors=False), [99, 100])
+    True
+    """
+    return scipy.sparse.linalg.eigsh(_of_square(A, k, *how[:2], **named), k, *how, **named)
+
+
+@functools.wraps(scipy.sparse.linalg.eigs, assigned=("__name__", "__qualname__"))
+def eigs(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
+    """Compute k eigenvalues and eigenvectors of A as `scipy.sparse.linalg.eigs`, whose arguments it takes.
+
+    >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
+    >>> np.allclose(sorted(asp.linalg.eigs(A, 2, return_eigenvectors=False).real), [99, 100])
+    True
+    """
+    return scipy.sparse.linalg.eigs(_of_square(A, k, *how[:2], **named), k, *how, **named)
+
+
+@functools.wraps(scipy.sparse.linalg.svds, assigned=("__name__", "__qualname__"))
+def svds(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
+    """Compute k singular values and vectors of A as `scipy.sparse.linalg.svds`, whose arguments it takes.
+
+    >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
+    >>> np.allclose(asp.linalg.svds(A, 2, return_singular_vectors=False), [99, 100])
+    True
+    """
+    return scipy.sparse.linalg.svds(_products(A), k, *how, **named)
