@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import LinearOperator
 
-from autosparse.linalg.arguments import Callback, Scalar, System, Vector, divided, is_ours, residual, root, scipys, solved
+from autosparse.linalg.arguments import (
+    Callback,
+    Scalar,
+    System,
+    Vector,
+    divided,
+    is_ours,
+    residual,
+    root,
+    scipys,
+    solved,
+)
 from autosparse.linalg.operators import Product, adjoint_of, preconditioner_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
