@@ -198,10 +198,8 @@ def _qmr(
         solve.step(size)
         if size < limit:
             return x, 0
-        if rho < least:
-            return x, -10
-        if xi < least:
-            return x, -15
+        if rho < least or xi < least:
+            return x, -10 if rho < least else -15
         delta = has.scale(1 / rho, 1 / xi)
         if abs(delta) < least:
             return x, -13
@@ -209,11 +207,9 @@ def _qmr(
         has.turn(-xi * ratio, -rho * ratio.conjugate())
         has.product(has.p, has.pt)
         (epsilon,) = has.couple()
-        if abs(epsilon) < least:
-            return x, -14
         beta = epsilon / delta
-        if abs(beta) < least:
-            return x, -11
+        if abs(epsilon) < least or abs(beta) < least:
+            return x, -14 if abs(epsilon) < least else -11
         rho_before, gamma_before, theta_before = rho, gamma, theta
         rho = root(has.next_v(beta), dtype)
         has.adjoint(has.q, has.qt)
