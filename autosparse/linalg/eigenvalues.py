@@ -17,6 +17,7 @@ from scipy.sparse.linalg import LinearOperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
+from autosparse.linalg.arguments import scipys
 
 AnyArray = NDArray[Any]
 
@@ -81,7 +82,7 @@ def eigsh(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
     >>> np.allclose(asp.linalg.eigsh(A, 2, return_eigenvectors=False), [99, 100])
     True
     """
-    return scipy.sparse.linalg.eigsh(_of_square(A, k, *how[:2], **named), k, *how, **named)
+    return scipys("eigsh")(_of_square(A, k, *how[:2], **named), k, *how, **named)
 
 
 @functools.wraps(scipy.sparse.linalg.eigs, assigned=("__name__", "__qualname__"))
@@ -92,7 +93,7 @@ def eigs(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
     >>> np.allclose(sorted(asp.linalg.eigs(A, 2, return_eigenvectors=False).real), [99, 100])
     True
     """
-    return scipy.sparse.linalg.eigs(_of_square(A, k, *how[:2], **named), k, *how, **named)
+    return scipys("eigs")(_of_square(A, k, *how[:2], **named), k, *how, **named)
 
 
 @functools.wraps(scipy.sparse.linalg.svds, assigned=("__name__", "__qualname__"))
@@ -103,4 +104,4 @@ def svds(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
     >>> np.allclose(asp.linalg.svds(A, 2, return_singular_vectors=False), [99, 100])
     True
     """
-    return scipy.sparse.linalg.svds(_products(A), k, *how, **named)
+    return scipys("svds")(_products(A), k, *how, **named)

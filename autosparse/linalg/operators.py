@@ -87,7 +87,7 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
         return product_of_parts
     if A.dtype != dtype:
         if np.result_type(A.dtype, dtype) != dtype and A.dtype.kind not in "biu":
-            return copied(aslinearoperator(A).matvec)
+            return copied(lambda x: A @ x)  # x: a vector or a block
         A = construct.wrapped(A.astype(dtype))
     return lambda x, out: matmul(A, x, out=out)
 

@@ -2,15 +2,28 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 import numpy as np
+from scipy.sparse.linalg import LinearOperator
 
-from autosparse.linalg.arguments import Callback, Scalar, System, Vector, divided, is_ours, residual, root, scipys, solved
-from autosparse.linalg.operators import adjoint_of
+from autosparse.linalg.arguments import (
+    Callback,
+    Scalar,
+    System,
+    Vector,
+    divided,
+    is_ours,
+    residual,
+    root,
+    scipys,
+    solved,
+)
+from autosparse.linalg.operators import Product, adjoint_of, preconditioner_of
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
 def qmr(
@@ -32,7 +45,8 @@ def qmr(
     maxiter
         Upper bound on iterations; None: 10 n.
     M1, M2
-        Left and right preconditioners, with adjoints. With either of them SciPy's function computes.
+        Left and right preconditioners, LinearOperators with adjoints: M1 M2 approximates the inverse of A. Both or none.
+        None: those that A brings as methods `psolve` and `rpsolve`.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
@@ -51,38 +65,132 @@ def qmr(
     The recurrence is that of `scipy.sparse.linalg.qmr` (Freund and Nachtigal, 1991, without look-ahead).
     """
     how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
-    is_plain = M1 is None and M2 is None and not hasattr(A, "psolve") and not hasattr(A, "rpsolve")
-    if not is_plain or not is_ours(others, x0):
+    factors = (M1, M2) if M1 is not None or M2 is not None else _own_factors(A)
+    is_known = factors is None or all(isinstance(one, LinearOperator) for one in factors)
+    if not is_known or not is_ours(others, x0):
         return scipys("qmr")(A, b, x0, M1=M1, M2=M2, **how, **others)  # type: ignore[no-any-return]
-    return solved("qmr", _qmr, A, b, x0, M=None, others={}, progress=progress, **how)
+    method = functools.partial(_qmr, factors=factors)
+    return solved("qmr", method, A, b, x0, M=None, others={}, progress=progress, **how)
+
+
+Factors = tuple[LinearOperator, LinearOperator]
+
+
+def _own_factors(A: Any) -> Factors | None:  # Any: an object with any attributes
+    """Return the preconditioners that A brings as methods `psolve` and `rpsolve`, called with "left" and "right"."""
+    if not hasattr(A, "psolve"):
+        return None
+    left, right = (
+        LinearOperator(
+            A.shape, functools.partial(_of_side, A, "psolve", side), functools.partial(_of_side, A, "rpsolve", side)
+        )
+        for side in ("left", "right")
+    )
+    return left, right
+
+
+def _of_side(A: Any, method: str, side: str, x: Vector) -> Vector:  # Any: an object with the method
+    found: Vector = getattr(A, method)(x, side)
+    return found
+
+
+def _applied(M: LinearOperator, dtype: np.dtype[Any]) -> Product:
+    """Return out = M x."""
+    found = preconditioner_of(M, dtype)
+    assert found is not None  # only without M
+    if isinstance(found, np.ndarray):
+        return functools.partial(_scaled, found)
+    return found
+
+
+def _scaled(diagonal: Vector, x: Vector, out: Vector) -> None:
+    np.multiply(diagonal, x, out=out)
+
+
+class _Factored:
+    """Products with the preconditioners M1 and M2 and their adjoints, and the vectors that they make."""
+
+    def __init__(self, factors: Factors, vectors: tuple[Vector, ...], dtype: np.dtype[Any]) -> None:
+        (M1, M2), (self.y, self.z, self.yt, self.zt) = factors, vectors
+        self._left, self._right = _applied(M1, dtype), _applied(M2, dtype)
+        self._left_adjoint, self._right_adjoint = _applied(M1.H, dtype), _applied(M2.H, dtype)
+        self._y2, self._z2 = Sweep([Dot(self.y, self.y)]), Sweep([Dot(self.z, self.z)])
+
+    def left(self, vt: Vector) -> Scalar:
+        """Write y = M1 vt; return the dot of y with itself."""
+        self._left(vt, self.y)
+        return self._y2()[0]
+
+    def right(self, wt: Vector) -> Scalar:
+        """Write z = M2^H wt; return the dot of z with itself."""
+        self._right_adjoint(wt, self.z)
+        return self._z2()[0]
+
+    def turn(self) -> None:
+        """Write yt = M2 y and zt = M1^H z."""
+        self._right(self.y, self.yt)
+        self._left_adjoint(self.z, self.zt)
 
 
 class _Vectors:
     """The two bases (v, w), their directions (p, q), products, and sweeps."""
 
-    def __init__(self, system: System, solve: Solve) -> None:
+    def __init__(self, system: System, solve: Solve, factors: Factors | None) -> None:
         self.product, self.adjoint = system.product(), adjoint_of(system.A, system.dtype)
-        r, v, w, p, q, vt, wt, pt, qt, d, s = solve.workspace(system.n, system.dtype, 11)
-        self.p, self.q, self.pt, self.qt = p, q, pt, qt
+        n_extra = 0 if factors is None else 4
+        r, v, w, p, q, vt, wt, pt, qt, d, s, *extra = solve.workspace(system.n, system.dtype, 11 + n_extra)
+        self.p, self.q, self.pt, self.qt, self.vt, self.wt = p, q, pt, qt, vt, wt
         residual(system, self.product, r)
+        self.M = None if factors is None else _Factored(factors, tuple(extra), system.dtype)
+        y, z, yt, zt = extra or (v, w, v, w)
         for basis, start in ((vt, r), (wt, r), (p, 0), (q, 0), (d, 0), (s, 0)):
             basis[...] = start
         x = system.x
         self.start = Sweep([Dot(r, r)])
-        self.scale = Sweep([Combine(v, (vt,)), Combine(w, (wt,)), Dot(w, v)])
-        self.turn = Sweep([Combine(p, (v, p)), Combine(q, (w, q))])
+        bases: list[Step] = [Combine(v, (vt,)), Combine(w, (wt,))]
+        scaled: list[Step] = [Combine(y, (y,)), Combine(z, (z,))] if extra else []
+        self._scale = Sweep([*bases, *scaled, Dot(z, y)])
+        self._turn = Sweep([Combine(p, (yt, p)), Combine(q, (zt, q))])
         self.couple = Sweep([Dot(q, pt)])
-        self.next_v = Sweep([Combine(vt, (pt, v)), Dot(vt, vt)])
-        self.next_w = Sweep([Combine(wt, (qt, w)), Dot(wt, wt)])
+        self._next_v = Sweep([Combine(vt, (pt, v)), *([] if extra else [Dot(vt, vt)])])
+        self._next_w = Sweep([Combine(wt, (qt, w)), *([] if extra else [Dot(wt, wt)])])
         self.step = Sweep([
             Combine(d, (d, p)), Combine(s, (s, pt)), Combine(x, (x, d)), Combine(r, (r, s)), Dot(r, r)
         ])  # fmt: skip
 
+    def begin(self) -> tuple[Scalar, Scalar, Scalar]:
+        """Return the dots of r, y = M1 r and z = M2^H r with themselves."""
+        (square,) = self.start()
+        return (square, square, square) if self.M is None else (square, self.M.left(self.vt), self.M.right(self.wt))
 
-def _qmr(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
-    has, x, dtype = _Vectors(system, solve), system.x, system.dtype
+    def scale(self, one: float, other: float) -> Scalar:
+        """Scale the newest vectors of both bases; return the dot of z with y."""
+        (delta,) = self._scale(one, other) if self.M is None else self._scale(one, other, one, other)
+        return delta
+
+    def turn(self, one: Scalar, other: Scalar) -> None:
+        """Compute the next directions: p = yt + one p, q = zt + other q."""
+        if self.M is not None:
+            self.M.turn()
+        self._turn(1.0, one, 1.0, other)
+
+    def next_v(self, beta: Scalar) -> Scalar:
+        """Compute the next vector of the basis, not scaled yet; return the square of the norm of y."""
+        dots = self._next_v(1.0, -beta)
+        return dots[0] if self.M is None else self.M.left(self.vt)
+
+    def next_w(self, beta: Scalar) -> Scalar:
+        """Compute the next vector of the other basis, not scaled yet; return the square of the norm of z."""
+        dots = self._next_w(1.0, -beta)
+        return dots[0] if self.M is None else self.M.right(self.wt)
+
+
+def _qmr(
+    system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None, *, factors: Factors | None
+) -> tuple[Vector, int]:
+    has, x, dtype = _Vectors(system, solve, factors), system.x, system.dtype
     least = float(np.finfo(dtype).eps)
-    size = rho = xi = root(has.start()[0], dtype)
+    size, rho, xi = (root(square, dtype) for square in has.begin())
     gamma, theta = 1.0, 0.0
     eta: Scalar = -1.0
     epsilon: Scalar | None = None
@@ -90,26 +198,22 @@ def _qmr(system: System, solve: Solve, limit: float, maxiter: int, callback: Cal
         solve.step(size)
         if size < limit:
             return x, 0
-        if rho < least:
-            return x, -10
-        if xi < least:
-            return x, -15
-        (delta,) = has.scale(1 / rho, 1 / xi)
+        if rho < least or xi < least:
+            return x, -10 if rho < least else -15
+        delta = has.scale(1 / rho, 1 / xi)
         if abs(delta) < least:
             return x, -13
         ratio: Scalar = 0.0 if epsilon is None else divided(delta, epsilon)
-        has.turn(1.0, -xi * ratio, 1.0, -rho * ratio.conjugate())
+        has.turn(-xi * ratio, -rho * ratio.conjugate())
         has.product(has.p, has.pt)
         (epsilon,) = has.couple()
-        if abs(epsilon) < least:
-            return x, -14
         beta = epsilon / delta
-        if abs(beta) < least:
-            return x, -11
+        if abs(epsilon) < least or abs(beta) < least:
+            return x, -14 if abs(epsilon) < least else -11
         rho_before, gamma_before, theta_before = rho, gamma, theta
-        rho = root(has.next_v(1.0, -beta)[0], dtype)
+        rho = root(has.next_v(beta), dtype)
         has.adjoint(has.q, has.qt)
-        xi = root(has.next_w(1.0, -beta.conjugate())[0], dtype)
+        xi = root(has.next_w(beta.conjugate()), dtype)
         theta = rho / (gamma_before * abs(beta))
         gamma = 1 / math.sqrt(1 + theta * theta)
         if gamma < least:

@@ -74,8 +74,13 @@ def test_an_exception_of_a_product_comes_through_and_leaves_nothing(name: str, e
 def test_a_signal_ends_a_solve_that_would_take_forever(name: str) -> None:
     """The solver sees neither a callback nor a product of Python's: the signal arrives between its own steps."""
     A = matrix(60)
-    expected = bits(call(name, matrix(60)))
+    with asp.options(effort="off"):  # another kernel would serve after so many products, and sum in another order
+        expected = bits(call(name, matrix(60)))
+        _interrupt(name, A)
+        assert bits(call(name, A)) == expected
 
+
+def _interrupt(name: str, A: Any) -> None:
     def ring(number: int, frame: types.FrameType | None) -> None:
         raise KeyboardInterrupt
 
@@ -88,7 +93,6 @@ def test_a_signal_ends_a_solve_that_would_take_forever(name: str) -> None:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)
-    assert bits(call(name, A)) == expected
 
 
 @pytest.mark.parametrize("name", WITH_CALLBACK)

@@ -31,14 +31,13 @@ class ColumnsGmres(Recurrence):
     """`scipy.sparse.linalg.gmres` for each column. A column that ends a cycle early waits for the end of the others'."""
 
     blocks: ClassVar = ("w", "z")
-    numbers: ClassVar = ("inner_limits", "tightening", "presid", "b_norms")
+    numbers: ClassVar = ("inner_limits", "tightening", "presid")
 
     w: Block
     z: Block
     inner_limits: Numbers
     tightening: Numbers
     presid: Numbers
-    b_norms: Numbers
 
     def __init__(
         self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers, *, restart: int = RESTART
@@ -49,7 +48,7 @@ class ColumnsGmres(Recurrence):
         super().__init__(system, solve, norms, limits)
         self.lartg = get_lapack_funcs("lartg", dtype=self.dtype)
         M_norms = roots(self._squares(system.preconditioned()), self.dtype)
-        self.tightening[:] = 1
+        self.tightening, self.presid = np.ones(norms.size), np.zeros(norms.size)
         with np.errstate(divide="ignore", invalid="ignore"):
             self.inner_limits = M_norms * np.minimum(1.0, limits / norms)
 

@@ -9,16 +9,31 @@ from typing import Final
 
 FOLDER: Final = Path(__file__).resolve().parent
 
+COUNTS: Final = "AUTOSPARSE_TEST_COUNTS"
+"""Variable of the environment: the file that gets the counts of calls."""
+
 OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 """Solvers that `autosparse.linalg` leaves to SciPy."""
 
-DIFFERENT: Final[Mapping[str, str]] = {}
+DIFFERENT: Final[Mapping[str, str]] = {
+    r"for_k_greater.*dense": "of a dense A with so many eigenvalues LAPACK computes them; of a sparse one SciPy refuses",
+}
 """Part of a test's identifier -> why it fails with our solvers. A test that passes again fails the run."""
 
-COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {}
+COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
+    "testComplexX0": "lsmr with a complex x0 where A and b are real",
+    "test_expm_multiply_dtype|test_sparse_expm_multiply_interval_dtypes": "expm_multiply in long double",
+    "test_lobpcg.py::test_dtypes|test_diagonal_data_types": "lobpcg where A or B has a wider dtype than X",
+    r"test_lobpcg.py::test_(MikotaPair|diagonal\[|fiedler_small_8|inplace|nonhermitian|hermitian|verbosity)": (
+        "lobpcg of fewer than five rows for each column, solved by LAPACK; and of verbose calls"
+    ),
+    "test_lobpcg.py::test_eigsh_consistency": "lobpcg of few rows",
+    r"test_arpack.py::(test_eigen_bad_shapes|test_eigs.*_for_k_greater)": "SciPy refuses A or k",
+    r"test_arpack.py::(test_parallel_threads|test_symmetric_starting_vector)": "eigsh of so many eigenvalues that it copies",
+}
 """Part of a test's identifier -> why SciPy computes some of its calls."""
 
-SLOW: Final = r"[\[-]dense\]|test_arpack|test_svds|test_precond_inverse\[poisson2d"
+SLOW: Final = r"[\[-]dense\]|test_arpack|test_svds|poisson2d|test_dtypes|test_lobpcg.*test_tolerance|interval"
 """Tests that run in `make test-full` only."""
 
 

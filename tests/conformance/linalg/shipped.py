@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib.util
 import sys
+import threading
 import types
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ import scipy.sparse.linalg
 
 import autosparse as asp
 from autosparse.linalg import arguments
+from autosparse.linalg.eigenvalues import Products
 from autosparse.linalg.solves import Solve
 
 SOLVERS: Final = (
@@ -30,8 +32,12 @@ SOLVERS: Final = (
 )  # fmt: skip
 """Names that lead to ours."""
 
+ARPACK: Final = ("eigsh", "eigs", "svds")
+"""Solvers that are SciPy's over products of ours."""
+
+RAN: Final = ("ours", "as given", "SciPy")
 CALLS: Final[Counter[tuple[str, str]]] = Counter()
-"""(solver, "ours", "arguments" or "SciPy") -> calls: what computed the answer. "arguments": a call that ended before its
+"""(solver, one of `RAN` or "arguments") -> calls: what computed the answer. "arguments": a call that ended before its
 first product, by an error or by b = 0, without a call of SciPy's function."""
 
 
@@ -86,17 +92,21 @@ def counting(name: str) -> Callable[..., Any]:
             args = (made_ours(args[0]), *args[1:])
         elif "A" in how:
             how["A"] = made_ours(how["A"])
-        if ours is theirs:
+        if ours is theirs or threading.current_thread() is not threading.main_thread():
             return ours(*args, **how)
-        with _watched(name):
+        with _watched(name, *args, **how):
             return ours(*args, **how)
 
     return call
 
 
 @contextlib.contextmanager
-def _watched(name: str) -> Iterator[None]:
-    """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function."""
+def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
+    """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function.
+
+    `eigsh`, `eigs` and `svds` are SciPy's over an operator of ours. Calls that give them no sparse matrix, or factorise
+    it, count as "as given".
+    """
     seen: set[str] = set()
 
     def enter(solve: Solve) -> Solve:
@@ -104,7 +114,8 @@ def _watched(name: str) -> Iterator[None]:
         return began(solve)
 
     def theirs(*args: Any, **how: Any) -> Any:
-        seen.add("SciPy")
+        is_given = name in ARPACK and (not sps.issparse(A) or how.get("sigma") is not None)
+        seen.add("ours" if isinstance(args[0], Products) else "as given" if is_given else "SciPy")
         return function(*args, **how)
 
     began, function = Solve.__enter__, arguments.scipys(name)
@@ -114,7 +125,7 @@ def _watched(name: str) -> Iterator[None]:
         try:
             yield
         finally:
-            CALLS[name, "ours" if "ours" in seen else "SciPy" if seen else "arguments"] += 1
+            CALLS[name, next((one for one in RAN if one in seen), "arguments")] += 1
 
 
 def made_ours(A: Any) -> Any:

@@ -1,0 +1,192 @@
+"""`columns=True`: each column has the iterations, info and solution of a solve for it alone."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+import scipy.sparse.linalg as scipys
+from hypothesis import given
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse._native import runtime_api
+from autosparse.linalg import columns
+from tests.linalg.test_krylov import grid, hermitian
+from tests.native.hooks import on_several_threads
+
+needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
+SOLVERS = ("cg", "bicgstab", "minres", "gmres")
+RTOL = {"f": 1e-3, "d": 1e-6, "F": 1e-3, "D": 1e-6}
+
+
+def matrix(name: str, code: str, n: int = 12) -> sps.csr_array:
+    """A matrix that the solver is for: Hermitian for cg and minres."""
+    S = hermitian(n) if code in "FD" else grid(n, shift=2.3)
+    if name in ("bicgstab", "gmres"):
+        S = S + sps.random_array(S.shape, density=0.02, rng=np.random.default_rng(0)) * 0.3
+    return sps.csr_array(S).astype(code)
+
+
+def right_sides(S: sps.csr_array, k: int) -> Any:
+    """Columns that converge at different times: noise, a zero, a solution in one step, a smooth one."""
+    rng = np.random.default_rng(k)
+    B = rng.standard_normal((S.shape[0], k)) + (1j * rng.standard_normal((S.shape[0], k)) if S.dtype.kind == "c" else 0)
+    B[:, 1 % k] = 0
+    B[:, 2 % k] = np.linalg.eigh(S.toarray())[1][:, -1]
+    B[:, 3 % k] = S @ np.ones(S.shape[0])
+    return B.astype(S.dtype)
+
+
+def one_by_one(name: str, S: Any, B: Any, x0: Any, **how: Any) -> tuple[Any, list[int]]:
+    solver = getattr(scipys, name)
+    found = [solver(S, B[:, j], None if x0 is None else x0[:, j], **how) for j in range(B.shape[1])]
+    return np.stack([x for x, _ in found], axis=1), [info for _, info in found]
+
+
+def agree(name: str, A: Any, S: Any, B: Any, x0: Any = None, **how: Any) -> None:
+    X, info = columns.solve(name, A, B, x0, **how)
+    wanted, infos = one_by_one(name, S, B, x0, **how)
+    assert info.tolist() == infos
+    assert X.dtype == wanted.dtype or name == "minres"  # whose result SciPy widens
+    eps = np.finfo(X.dtype).eps
+    np.testing.assert_allclose(X, wanted, rtol=0, atol=np.abs(wanted).max(initial=1) * (1e6 if eps < 1e-8 else 1e4) * eps)
+
+
+@needs_runtime
+@pytest.mark.parametrize("code", "fdFD")
+@pytest.mark.parametrize("name", SOLVERS)
+def test_each_column_stops_when_it_would_stop_alone(name: str, code: str) -> None:
+    if name == "minres" and code in "FD":
+        pytest.skip("unconditional skip: SciPy's minres is for real systems")
+    S = matrix(name, code)
+    A, B = asp.csr(S), right_sides(S, 7)
+    for maxiter in (0, 1, 2, 5, 9, 14, 60)[name == "gmres" :]:  # SciPy's gmres fails for 0
+        agree(name, A, S, B, rtol=RTOL[code], maxiter=maxiter, **({"restart": 4} if name == "gmres" else {}))
+
+
+@needs_runtime
+@pytest.mark.parametrize("guess", [False, True])
+@pytest.mark.parametrize("kind", ["none", "dia", "csr", "operator", "jacobi"])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_preconditioners_and_guesses(name: str, kind: str, guess: bool) -> None:
+    S = matrix(name, "d")
+    B = right_sides(S, 5)
+    d = sps.diags_array(1 / S.diagonal())
+    M = {"none": None, "dia": d, "csr": d.tocsr(), "operator": scipys.aslinearoperator(d.tocsr()), "jacobi": asp.linalg.jacobi(S)}
+    x0 = np.random.default_rng(1).standard_normal(B.shape) if guess else None
+    agree(name, asp.csr(S), S, B, x0, M=M[kind], rtol=1e-7)
+
+
+@needs_runtime
+@pytest.mark.parametrize("name", SOLVERS)
+def test_operators_dense_matrices_and_mixed_dtypes(name: str) -> None:
+    S = matrix(name, "d")
+    B = right_sides(S, 3)
+    for A in (scipys.aslinearoperator(S), S.toarray(), S, S.tocsc(), S.tocoo()):
+        agree(name, A, S, B, rtol=1e-6)
+    agree(name, asp.csr(S.astype("f")), S.astype("f"), B, rtol=1e-5)
+    agree(name, asp.csr(S), S, np.asfortranarray(B.astype("f")), rtol=1e-5)
+    if name != "minres":
+        agree(name, asp.csr(S), S, B * (1 + 2j), rtol=1e-6)
+
+
+@needs_runtime
+@pytest.mark.parametrize(("name", "n_panel"), [("cg", 32), ("gmres", 8)])
+def test_many_columns_run_in_panels(name: str, n_panel: int) -> None:
+    S = matrix(name, "d", n=5)
+    agree(name, asp.csr(S), S, right_sides(S, n_panel + 3), rtol=1e-8)
+    agree(name, asp.csr(S), S, right_sides(S, 1), rtol=1e-8)
+    X, info = columns.solve(name, asp.csr(S), np.zeros((25, 0)), None)
+    assert X.shape == (25, 0) and info.shape == (0,)
+
+
+@needs_runtime
+def test_breakdowns_are_those_of_single_solves() -> None:
+    S = sps.csr_array(np.array([[0.0, 1, 0, 0], [-1, 0, 0, 0], [0, 0, 2, 0], [0, 0, 0, 3]]))
+    B = np.array([[1.0, 0, 1, 0], [0, 0, 1, 0], [0, 1, 1, 0], [0, 0, 1, 0]])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        agree("bicgstab", asp.csr(S), S, B, rtol=1e-10)
+        agree("gmres", asp.csr(S), S, B, rtol=1e-10)
+    singular = sps.csr_array(np.diag([1.0, 2.0, 0.0]))
+    B = np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]])
+    assert columns.solve("gmres", asp.csr(singular), B, None, maxiter=3)[1].tolist() == [3, 0]
+    agree("minres", asp.csr(singular), singular, np.array([[1.0, 1.0], [1.0, 0.0], [1.0, 0.0]]))
+
+
+@needs_runtime
+def test_a_column_without_numbers_leaves_the_others_alone() -> None:
+    S = matrix("cg", "d")
+    B = right_sides(S, 3)
+    B[:, 1] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        X, info = asp.linalg.cg(asp.csr(S), B, columns=True, maxiter=200)
+    assert info.tolist() == [0, 200, 0] and np.isnan(X[:, 1]).any()
+    kept = B[:, [0, 2]]
+    np.testing.assert_allclose(S @ X[:, [0, 2]], kept, atol=1e-3)
+
+
+@needs_runtime
+@pytest.mark.parametrize("name", SOLVERS)
+def test_same_bits_for_any_number_of_threads(name: str) -> None:
+    S = matrix(name, "d", n=70)
+    A, B = asp.csr(S), right_sides(matrix(name, "d", n=4), 5)
+    B = np.resize(B, (4900, 5))
+    found = []
+    for threads in (1, 2, 3):
+        with asp.options(threads=threads, deterministic=True, effort="off"), on_several_threads():
+            X, _ = columns.solve(name, A, B, None, maxiter=6)
+            found.append(X.tobytes())
+    assert found[0] == found[1] == found[2]
+
+
+@needs_runtime
+@given(
+    data=st.data(), n=st.integers(1, 9), k=st.integers(1, 5), name=st.sampled_from(SOLVERS),
+    rank=st.integers(1, 9), maxiter=st.integers(1, 6),
+)  # fmt: skip
+def test_small_systems(data: Any, n: int, k: int, name: str, rank: int, maxiter: int) -> None:
+    """Symmetric systems of small integers, singular ones among them: same info, and solutions where there is one."""
+    whole = st.lists(st.integers(-3, 3), min_size=n * n, max_size=n * n)
+    F = np.array(data.draw(whole), float).reshape(n, n)[:, :rank]
+    S = sps.csr_array(F @ F.T + np.diag(np.arange(n) % 3))
+    B = np.array(data.draw(st.lists(st.integers(-3, 3), min_size=n * k, max_size=n * k)), float).reshape(n, k)
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        X, info = columns.solve(name, asp.csr(S), B, None, maxiter=maxiter, rtol=1e-4)
+        wanted, infos = one_by_one(name, S, B, None, maxiter=maxiter, rtol=1e-4)
+    for j in range(k):
+        left, right = (np.linalg.norm(S @ Z[:, j] - B[:, j]) for Z in (X, wanted))
+        size = np.linalg.norm(B[:, j])
+        if info[j] != infos[j]:  # a residual at the limit up to rounding, or a step beyond the exact solution
+            assert min(left, right) < 2e-4 * max(size, 1) or not np.isfinite([left, right]).all() or max(left, right) > size
+        elif info[j] == 0 and name != "minres":
+            assert left <= 2e-4 * size
+
+
+def test_without_the_runtime_scipy_solves_for_each_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_api, "available", False)
+    S = matrix("cg", "d")
+    B = right_sides(S, 3)
+    for name in SOLVERS:
+        agree(name, S, S, B, rtol=1e-6)
+
+
+def test_errors_say_what_disagrees() -> None:
+    S = matrix("cg", "d")
+    B = right_sides(S, 3)
+    with pytest.raises(TypeError, match=r"(?s)no callback.*Given:.*Cure:"):
+        asp.linalg.cg(S, B, columns=True, callback=lambda x: None)
+    with pytest.raises(ValueError, match=r"(?s)shape \(n, k\).*\(144,\).*Cure:"):
+        asp.linalg.cg(S, B[:, 0], columns=True)
+    with pytest.raises(ValueError, match=r"(?s)initial guess.*\(144,\).*\(144, 3\)"):
+        asp.linalg.minres(S, B, B[:, 0], columns=True)
+    with pytest.raises(ValueError, match="incompatible"):
+        asp.linalg.bicgstab(S, B[:-1], columns=True)
+    with pytest.raises(ValueError, match="atol"):
+        asp.linalg.cg(S, B, columns=True, atol=-1)

@@ -1,0 +1,107 @@
+"""Small systems, singular and inconsistent ones among them: `info`, iterations and residuals are SciPy's."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+import scipy.sparse.linalg
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import autosparse as asp
+
+SOLVERS = {
+    "cg": "definite", "minres": "symmetric", "gmres": "general", "bicgstab": "general", "cgs": "general",
+    "qmr": "general", "lsqr": "general", "lsmr": "general",
+}  # fmt: skip
+"""Solver -> the widest class of matrices that it is meant for."""
+LEAST_SQUARES = ("lsqr", "lsmr", "minres")
+"""Solvers that minimise a norm of the residual where there is no solution."""
+SENSITIVE = ("bicgstab", "cgs", "qmr")
+"""Solvers whose number of iterations depends on how sums are rounded."""
+
+
+@st.composite
+def systems(draw: st.DrawFn, kind: str) -> tuple[Any, Any, dict[str, Any]]:
+    """A, b and tolerances. Where A is singular, b is in its range or not. Condition numbers are at most 20."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    n, n_zeros = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 2]))
+    code = draw(st.sampled_from("dfDF" if kind != "symmetric" else "df"))
+    X = rng.standard_normal((n, n)) + (1j * rng.standard_normal((n, n)) if code in "DF" else 0)
+    Q = np.linalg.qr(X)[0]
+    d = rng.uniform(1, 20, n)
+    if kind == "symmetric":
+        d *= rng.choice([-1, 1], n)
+    A = (Q * d) @ Q.conj().T
+    if kind == "symmetric":
+        A = (A + A.T) / 2
+    if kind == "general":
+        A = A + 2 * (X - X.conj().T)  # a skew part: the eigenvalues keep positive real parts
+    m = n + n_zeros
+    order = rng.permutation(m)
+    whole = np.zeros((m, m), A.dtype)
+    whole[:n, :n] = A
+    b = rng.standard_normal(m).astype(code)
+    if draw(st.booleans()):
+        b[n:] = 0  # consistent
+    how = {"rtol": draw(st.sampled_from([1e-2, 1e-4] if code in "fF" else [1e-5, 1e-9]))}
+    return sps.csr_array(whole[np.ix_(order, order)].astype(code)), b[order], how
+
+
+def solved(linalg: Any, solver: str, A: Any, b: Any, rtol: float) -> tuple[Any, int, int]:
+    """x, info, and the number of iterations."""
+    seen: list[Any] = []
+    function, limit = getattr(linalg, solver), 10 * b.size
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore", RuntimeWarning)
+        if solver in ("lsqr", "lsmr"):
+            how = {"atol": rtol, "btol": rtol, "iter_lim" if solver == "lsqr" else "maxiter": limit}
+            x, info, n_iterations = function(A, b, **how)[:3]
+            return x, info, n_iterations
+        how = {"rtol": rtol, "maxiter": limit, "callback": lambda _: seen.append(None)}
+        if solver == "gmres":
+            how |= {"restart": 5, "callback_type": "pr_norm"}
+        x, info = function(A, b, **how)
+    return x, info, len(seen)
+
+
+def norm_of_residual(A: Any, x: Any, b: Any) -> float:
+    return float(np.linalg.norm(b.astype("D") - A.astype("D") @ x.astype("D")))
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_a_small_system_is_solved_as_by_scipy(solver: str) -> None:
+    @settings(max_examples=60)
+    @given(case=systems(SOLVERS[solver]))
+    def law(case: Any) -> None:
+        A, b, how = case
+        x, info, n_iterations = solved(scipy.sparse.linalg, solver, A, b, **how)
+        found, our_info, our_iterations = solved(asp.linalg, solver, asp.csr(A), b, **how)
+        assert found.dtype == x.dtype
+        assert found.shape == x.shape
+        assert type(our_info) is type(info)
+        limit = how["rtol"] * (np.linalg.norm(b) + scale(A, found) * (solver in LEAST_SQUARES))
+        if is_consistent(A, b) or solver in LEAST_SQUARES:
+            assert our_info == info
+            assert solver in SENSITIVE or abs(our_iterations - n_iterations) <= 1
+            limit = max(norm_of_residual(A, x, b), limit)
+        else:  # what a recurrence does with rounding errors where there is no solution is left to chance
+            assert (our_info == 0) == (info == 0)
+        if our_info == 0 or solver in LEAST_SQUARES:
+            attainable = 20 * np.finfo(A.dtype).eps * scale(A, found)
+            assert norm_of_residual(A, found, b) <= 1.05 * limit + attainable
+
+    law()
+
+
+def is_consistent(A: Any, b: Any) -> bool:
+    """Whether rows of A that are zero belong to zeros of b."""
+    return bool((b[np.diff(A.indptr) == 0] == 0).all())
+
+
+def scale(A: Any, x: Any) -> float:
+    return float(np.linalg.norm(A.toarray()) * np.linalg.norm(x))
