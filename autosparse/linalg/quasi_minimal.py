@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.linalg.arguments import Callback, Scalar, System, Vector, divided, is_ours, residual, root, scipys, solved
+from autosparse.linalg.arguments import (
+    Callback,
+    Scalar,
+    System,
+    Vector,
+    divided,
+    is_ours,
+    residual,
+    root,
+    scipys,
+    solved,
+)
 from autosparse.linalg.operators import adjoint_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
@@ -40,8 +51,8 @@ def qmr(
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
-    not, -10 to -15 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
+    has not, -10 to -15 where the recurrence breaks down.
 
     Raises
     ------
@@ -90,10 +101,8 @@ def _qmr(system: System, solve: Solve, limit: float, maxiter: int, callback: Cal
         solve.step(size)
         if size < limit:
             return x, 0
-        if rho < least:
-            return x, -10
-        if xi < least:
-            return x, -15
+        if rho < least or xi < least:
+            return x, -10 if rho < least else -15
         (delta,) = has.scale(1 / rho, 1 / xi)
         if abs(delta) < least:
             return x, -13
