@@ -59,9 +59,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and (
-            enter(B, out, decisive_options(), transposed) or enters_otherwise(operand, B, out, transposed=transposed)
-        ):
+        if enter is not None and (enter(B, out, decisive_options(), transposed) or enters(operand, B, out, transposed)):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
@@ -164,11 +162,11 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             state.give_up(err)
 
 
-def enters_otherwise(operand: Operand, B: Any, out: AnyArray, *, transposed: bool) -> bool:
-    """Compute C = M @ B, or Mᵀ @ B, by another fast path than the open one, which is opened; return whether there is one.
+def enters(operand: Operand, B: Any, out: AnyArray, transposed: bool) -> bool:
+    """Compute C = M @ B, or Mᵀ @ B, by a fast path that is not the open one; return whether there is one.
 
-    Each problem of an operand has its own: products with M and with Mᵀ in turn, or with one and with several columns.
-    `B` may be anything: a fast path refuses what it was not made for.
+    Each problem of an operand has a fast path of its own: products with M and with Mᵀ in turn, or with one and with
+    several columns. The one that computes is opened. `B` may be anything.
     """
     dispatcher = operand.dispatcher
     if dispatcher is None or type(B) is not np.ndarray or not 0 < B.ndim < 3:

@@ -143,7 +143,7 @@ class _Listener:
 
 
 class Basis:
-    """Orthonormal vectors v_0, ..., v_k, the rows of V, to which vectors are added by the modified Gram-Schmidt process.
+    """Orthonormal vectors v_0, ..., v_k, the rows of V, which the modified Gram-Schmidt process extends.
 
     The process subtracts h_i v_i from w one after the other, where h_i is the product of v_i with what is left of w. So
     (I + L) h = V^H w, where L is the strictly lower triangle of V^H V. Here all products V^H w come from one pass over
@@ -152,7 +152,20 @@ class Basis:
     (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021), in half as many passes as orthogonalising twice takes.
     """
 
-    __slots__ = ("_c", "_dots", "_inverse", "_kept", "_kind", "_norm2", "_rows", "_threads", "_w", "dtype", "rows", "wide")
+    __slots__ = (
+        "_c",
+        "_dots",
+        "_inverse",
+        "_kept",
+        "_kind",
+        "_norm2",
+        "_rows",
+        "_threads",
+        "_w",
+        "dtype",
+        "rows",
+        "wide",
+    )
 
     def __init__(self, V: Vector, w: Vector) -> None:
         """V: rows without gaps; w: the vector of V's dtype from which each next row is made."""
@@ -175,7 +188,9 @@ class Basis:
         """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
         (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
         newest = rows[k] if k else runtime_api.ffi.NULL
-        _checked(runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads))
+        _checked(
+            runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads)
+        )
         h = dots[: pair * (k + 1) : pair]
         if k:  # the new row of the inverse of a triangular matrix
             inverse = self._inverse[: k + 1, : k + 1]
@@ -195,7 +210,9 @@ class Basis:
         """Write factor * source + sum_i c_i v_i; return the square of its norm. Any: pointers of cffi."""
         (code, n), (_, _, c, norm2) = self._kind, self._kept
         first = self._rows[0]
-        _checked(runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads))
+        _checked(
+            runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads)
+        )
         return self._norm2.item()  # type: ignore[no-any-return]
 
 
@@ -213,9 +230,23 @@ class _Gmres:
     """One solve."""
 
     __slots__ = (
-        "_R", "_S", "_apply", "_basis", "_bounds", "_eps", "_givens", "_lartg", "_listener", "_n_iterations", "_product",
-        "_ptol", "_r", "_solve", "_system", "_w",
-    )  # fmt: skip
+        "_R",
+        "_S",
+        "_apply",
+        "_basis",
+        "_bounds",
+        "_eps",
+        "_givens",
+        "_lartg",
+        "_listener",
+        "_n_iterations",
+        "_product",
+        "_ptol",
+        "_r",
+        "_solve",
+        "_system",
+        "_w",
+    )
 
     def __init__(self, system: System, solve: Solve, bounds: _Bounds, listener: _Listener) -> None:
         self._system, self._solve, self._bounds, self._listener = system, solve, bounds, listener
@@ -318,9 +349,7 @@ class _Gmres:
         return y
 
 
-def _preconditioned(
-    system: System, product: Product, w: Vector, z: Vector
-) -> Callable[[Vector, Vector, bool], object]:
+def _preconditioned(system: System, product: Product, w: Vector, z: Vector) -> Callable[[Vector, Vector, bool], object]:
     """Return apply(x, out, multiplies), which writes M A x to out, or M x where `multiplies` is false."""
     M = system.preconditioner()
     if M is None:

@@ -19,6 +19,8 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
     ("autosparse.torch.dispatcher.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
     ("autosparse.cuda.reductions", "mm_reduce_backward"),
+    ("autosparse.linalg.least_squares.paige_saunders", "lsqr"),  # SciPy's signature
+    ("autosparse.linalg.least_squares.fong_saunders", "lsmr"),
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}

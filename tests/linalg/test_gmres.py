@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse._native import runtime_api
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -46,7 +46,9 @@ def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, tolerance: float = 1e-
     """Same iterations and info; equal residuals and iterates as far as the precision goes."""
     how = {"callback_type": "pr_norm", **how}
     (x, info, seen), (y, wanted, theirs_seen) = both(ours, theirs, b, x0, **how)
-    assert info == wanted and x.dtype == y.dtype and x.shape == y.shape
+    assert info == wanted
+    assert x.dtype == y.dtype
+    assert x.shape == y.shape
     assert len(seen) == len(theirs_seen)
     for one, other in zip(seen, theirs_seen, strict=True):
         assert one.dtype == other.dtype
@@ -60,7 +62,15 @@ def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, tolerance: float = 1e-
 def test_sizes_and_restarts(code: str, n: int, restart: int | None) -> None:
     single = code in "fF"
     S, b = grid(n, code=code), right_side(n * n, code)
-    agree(asp.csr(S), S, b, restart=restart, rtol=1e-3 if single else 1e-9, maxiter=10, tolerance=1e-6 if single else 1e-11)
+    agree(
+        asp.csr(S),
+        S,
+        b,
+        restart=restart,
+        rtol=1e-3 if single else 1e-9,
+        maxiter=10,
+        tolerance=1e-6 if single else 1e-11,
+    )
 
 
 def preconditioners(S: Any) -> dict[str, Any]:
@@ -89,7 +99,9 @@ def test_mixed_dtypes(a: str, b: str) -> None:
     agree(asp.csr(S), S, (right_side(64, "D" if b in "FD" else "d") * 10).astype(b), rtol=1e-3, tolerance=1e-6)
 
 
-@pytest.mark.parametrize("make", [asp.csr, asp.csc, lambda S: S, sps.coo_array, lambda S: S.toarray(), scipys.aslinearoperator])
+@pytest.mark.parametrize(
+    "make", [asp.csr, asp.csc, lambda S: S, sps.coo_array, lambda S: S.toarray(), scipys.aslinearoperator]
+)
 def test_operands(make: Any) -> None:
     S = grid(9)
     agree(make(S), S, right_side(81), rtol=1e-9)
@@ -115,13 +127,15 @@ def test_a_callback_without_its_type_is_warned_of_as_by_scipy() -> None:
             warnings.simplefilter("always")
             solve(A, np.ones(9), callback=lambda _: None)
         said.append([(one.category, str(one.message), one.filename) for one in caught])
-    assert said[0] == said[1] and len(said[0]) == 1
+    assert said[0] == said[1]
+    assert len(said[0]) == 1
 
 
 def test_callbacks_see_the_live_x() -> None:
     every: list[Any] = []
     x, _ = asp.linalg.gmres(asp.csr(grid(9)), right_side(81), callback=every.append, callback_type="x", restart=4)
-    assert len(every) > 1 and all(one is x for one in every)
+    assert len(every) > 1
+    assert all(one is x for one in every)
 
 
 def test_an_exception_of_a_callback_passes() -> None:
@@ -183,7 +197,8 @@ def test_a_singular_inconsistent_system_ends_like_scipys() -> None:
     A = np.diag([1.0, 1.0, 0.0])
     with np.errstate(all="ignore"):
         (_, info, seen), (_, wanted, others) = both(asp.csr(A), A, np.ones(3), rtol=1e-10, callback_type="pr_norm")
-    assert info == wanted and len(seen) == len(others)
+    assert info == wanted
+    assert len(seen) == len(others)
 
 
 def test_zero_and_not_finite_right_sides() -> None:
@@ -195,7 +210,9 @@ def test_zero_and_not_finite_right_sides() -> None:
             (x, info, seen), (y, wanted, others) = both(
                 asp.csr(grid(3)), grid(3), np.r_[np.ones(8), bad], maxiter=2, callback_type="pr_norm"
             )
-        assert info == wanted and len(seen) == len(others) and np.isfinite(x).any() == np.isfinite(y).any()
+        assert info == wanted
+        assert len(seen) == len(others)
+        assert np.isfinite(x).any() == np.isfinite(y).any()
 
 
 @pytest.mark.parametrize("code", "fdFD")
@@ -238,7 +255,8 @@ def test_the_basis_stays_as_orthogonal_as_one_by_one() -> None:
     for j in range(k):
         w[:] = S @ V[j]
         _, before, left = basis.orthogonalise(j)
-        assert before == pytest.approx(np.linalg.norm(w)) and left == pytest.approx(np.linalg.norm(V[j + 1]))
+        assert before == pytest.approx(np.linalg.norm(w))
+        assert left == pytest.approx(np.linalg.norm(V[j + 1]))
         basis.scale(j + 1, 1 / left)
         u = S @ U[j]
         for i in range(j + 1):

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse._native import runtime_api
 from autosparse.linalg.least_squares.bidiagonal import System
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
@@ -42,7 +42,8 @@ def agree(name: str, ours: Any, theirs: Any, b: Any, **how: Any) -> None:
     found, wanted = getattr(asp.linalg, name)(ours, b, **how), getattr(scipys, name)(theirs, b, **how)
     single = np.result_type(b.dtype, theirs.dtype).char in "fF"
     assert len(found) == len(wanted)
-    assert found[1] == wanted[1] and abs(found[2] - wanted[2]) <= single, "istop and itn"
+    assert found[1] == wanted[1], "istop"
+    assert abs(found[2] - wanted[2]) <= single, "itn"
     for place, (one, other) in enumerate(zip(found, wanted, strict=True)):
         if not single or place == 0:  # SciPy's types of float32 depend on the values
             assert type(one) is type(other), (place, one, other)
@@ -72,7 +73,15 @@ def test_all_results(name: str, code: str, shape: tuple[int, int]) -> None:
     tight = {"atol": 1e-3, "btol": 1e-3} if code in "fF" else {}
     x0 = np.linspace(0, 1, shape[1]).astype(np.result_type(code, np.float64))
     assert System.of(S, b, None, None) is not None, "the solver is ours, not SciPy's"
-    for how in ({}, {"damp": 0.3}, {"x0": x0}, {"x0": x0, "damp": 0.1}, {LIMIT[name]: 3}, {"conlim": 1.5}, {"conlim": 0}):
+    for how in (
+        {},
+        {"damp": 0.3},
+        {"x0": x0},
+        {"x0": x0, "damp": 0.1},
+        {LIMIT[name]: 3},
+        {"conlim": 1.5},
+        {"conlim": 0},
+    ):
         agree(name, asp.csr(S), S, b, **{**tight, **how})
     if shape[0] > 1:
         agree(name, asp.csr(S), S, b[:, None], **tight)
@@ -103,7 +112,9 @@ def operands(S: sps.csr_array) -> dict[str, Any]:
         "csr": S,
         "coo": S.tocoo(),
         "dense": S.toarray(),
-        "operator": scipys.LinearOperator(S.shape, matvec=lambda x: S @ x, rmatvec=lambda x: S.conj().T @ x, dtype=S.dtype),
+        "operator": scipys.LinearOperator(
+            S.shape, matvec=lambda x: S @ x, rmatvec=lambda x: S.conj().T @ x, dtype=S.dtype
+        ),
         "operator of ours": scipys.aslinearoperator(asp.csr(S)),
     }
 
@@ -129,7 +140,9 @@ def test_nothing_to_minimise(name: str, code: str) -> None:
 
 
 @pytest.mark.parametrize("name", SOLVERS)
-@pytest.mark.parametrize("how", [{}, {"damp": 0.5}, {"x0": np.ones(40)}, {"atol": 1e-3}, {"calc_var": True}, {"limit": 4}])
+@pytest.mark.parametrize(
+    "how", [{}, {"damp": 0.5}, {"x0": np.ones(40)}, {"atol": 1e-3}, {"calc_var": True}, {"limit": 4}]
+)
 @pytest.mark.parametrize("factor", [0, 1])
 def test_what_show_prints(name: str, how: dict[str, Any], factor: int, capsys: pytest.CaptureFixture[str]) -> None:
     if name == "lsmr" and "calc_var" in how:
@@ -183,7 +196,9 @@ def test_numbers_at_the_ends_of_the_range(name: str, factor: float, part: str) -
 @pytest.mark.parametrize("code", "fdFD")
 def test_bits_do_not_depend_on_threads(name: str, code: str) -> None:
     rng = np.random.default_rng(0)
-    S = sps.csr_array(sps.random_array((9000, 6000), density=1e-3, rng=rng) + 4 * sps.eye_array(9000, 6000)).astype(code)
+    S = sps.csr_array(sps.random_array((9000, 6000), density=1e-3, rng=rng) + 4 * sps.eye_array(9000, 6000)).astype(
+        code
+    )
     b, found = right_side(9000, code), []
     for threads in range(1, 6):
         with asp.options(threads=threads, effort="off", deterministic=True):
@@ -197,7 +212,10 @@ def test_arguments_are_left_alone(name: str) -> None:
     S, b, x0 = matrix(30, 20), right_side(30), np.ones(20)
     before = S.copy(), b.copy()
     x, *_ = getattr(asp.linalg, name)(S, b, x0=x0)
-    assert not np.shares_memory(x, x0) and (x0 == 1).all() and (b == before[1]).all() and (S != before[0]).nnz == 0
+    assert not np.shares_memory(x, x0)
+    assert (x0 == 1).all()
+    assert (b == before[1]).all()
+    assert (before[0] != S).nnz == 0
 
 
 @pytest.mark.parametrize("name", SOLVERS)

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse._native import runtime_api
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -40,7 +40,9 @@ def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) -> None:
         x, info = solve(A, b, x0, callback=lambda xk, seen=seen: seen.append(xk.copy()), **how)
         found.append((x, info, seen))
     (x, info, seen), (y, wanted, others) = found
-    assert info == wanted and x.dtype == y.dtype and len(seen) == len(others)
+    assert info == wanted
+    assert x.dtype == y.dtype
+    assert len(seen) == len(others)
     precision = 1e-3 if x.dtype.char in "fF" or b.dtype.char in "fF" else 1e-9
     for one, other in zip(seen, others, strict=True):
         np.testing.assert_allclose(one, other, rtol=0, atol=precision * np.abs(other).max())
@@ -62,7 +64,9 @@ def test_mixed_dtypes(a: str, b: str) -> None:
     agree(asp.csr(S), S, (right_side(64, "D" if b in "FD" else "d") * 10).astype(b), rtol=1e-3)
 
 
-@pytest.mark.parametrize("make", [asp.csr, asp.csc, lambda S: S, sps.coo_array, lambda S: S.toarray(), scipys.aslinearoperator])
+@pytest.mark.parametrize(
+    "make", [asp.csr, asp.csc, lambda S: S, sps.coo_array, lambda S: S.toarray(), scipys.aslinearoperator]
+)
 @pytest.mark.parametrize("code", "dD")
 def test_operands(make: Any, code: str) -> None:
     agree(make(grid(9, code)), grid(9, code), right_side(81, code), rtol=1e-9)

@@ -100,9 +100,21 @@ class Bidiagonalisation:
     """
 
     __slots__ = (
-        "_adjoint", "_divide", "_product", "_q", "_u_scale", "_update_u", "_update_v", "alpha", "b_norm", "beta", "real",
-        "u", "v", "v_scale",
-    )  # fmt: skip
+        "_adjoint",
+        "_divide",
+        "_product",
+        "_q",
+        "_u_scale",
+        "_update_u",
+        "_update_v",
+        "alpha",
+        "b_norm",
+        "beta",
+        "real",
+        "u",
+        "v",
+        "v_scale",
+    )
 
     def __init__(self, system: System, solve: Solve) -> None:
         b, operator, dtype = system.b, system.operator, system.dtype

@@ -23,7 +23,7 @@ from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
-def lsmr(
+def lsmr(  # noqa: PLR0917  (as SciPy's)
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     maxiter: int | None = None, show: bool = False, x0: Any = None,
     *, progress: bool = False,
@@ -86,9 +86,30 @@ class _Lsmr:
     """One solve by LSMR: rotations, and the estimates that are returned."""
 
     __slots__ = (
-        "_alpha_bar", "_c_bar", "_damp", "_h", "_max_rho", "_min_rho", "_norm2", "_note", "_real", "_residual", "_rho", "_rho_bar",
-        "_s_bar", "_update", "_zeta", "_zeta_bar", "conda", "itn", "norma", "normx", "space", "system", "x",
-    )  # fmt: skip
+        "_alpha_bar",
+        "_c_bar",
+        "_damp",
+        "_h",
+        "_max_rho",
+        "_min_rho",
+        "_norm2",
+        "_note",
+        "_real",
+        "_residual",
+        "_rho",
+        "_rho_bar",
+        "_s_bar",
+        "_update",
+        "_zeta",
+        "_zeta_bar",
+        "conda",
+        "itn",
+        "norma",
+        "normx",
+        "space",
+        "system",
+        "x",
+    )
 
     def __init__(self, system: System, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
@@ -131,7 +152,8 @@ class _Lsmr:
         limit, istop, ctol = min(m, n) if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
         is_needed = space.check()
         if log.shows:
-            log.say(" ", "LSMR            Least-squares solution of  Ax = b\n", f"The matrix A has {m} rows and {n} columns",
+            log.say(" ", "LSMR            Least-squares solution of  Ax = b\n",
+                    f"The matrix A has {m} rows and {n} columns",
                     f"damp = {self._damp:20.14e}\n", f"atol = {atol:8.2e}                 conlim = {conlim:8.2e}\n",
                     f"btol = {btol:8.2e}             maxiter = {limit:8g}\n")  # fmt: skip
         if not is_needed:
@@ -190,7 +212,9 @@ class _Lsmr:
         self._c_bar, self._s_bar, self._rho_bar = rotation(rho_temp, theta)
         self._zeta, self._zeta_bar = self._c_bar * self._zeta_bar, -self._s_bar * self._zeta_bar
         square = self._update(
-            -(theta_bar * self._rho / (rho_old * rho_bar_old)), self._zeta / (self._rho * self._rho_bar), -(theta / self._rho)
+            -(theta_bar * self._rho / (rho_old * rho_bar_old)),
+            self._zeta / (self._rho * self._rho_bar),
+            -(theta / self._rho),
         )
         self._residual.advance((c_hat, s_hat, c, s), theta_bar, self._rho_bar, (zeta_old, self._zeta))
         self._norm2 += beta * beta

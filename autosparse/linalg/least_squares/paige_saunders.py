@@ -26,7 +26,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 EPS: Final = float(np.finfo(np.float64).eps)
 
 
-def lsqr(
+def lsqr(  # noqa: PLR0917  (as SciPy's)
     A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
     iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
     *, progress: bool = False,
@@ -80,9 +80,31 @@ class _Lsqr:
     """One solve by LSQR: rotations, and the estimates that are returned."""
 
     __slots__ = (
-        "_cs2", "_ddnorm", "_is_var_asked", "_note", "_phibar", "_res2", "_rhobar", "_sn2", "_update", "_w", "_xxnorm", "_z", "acond",
-        "anorm", "arnorm", "damp", "itn", "r1norm", "rnorm", "space", "system", "var", "x", "xnorm",
-    )  # fmt: skip
+        "_cs2",
+        "_ddnorm",
+        "_is_var_asked",
+        "_note",
+        "_phibar",
+        "_res2",
+        "_rhobar",
+        "_sn2",
+        "_update",
+        "_w",
+        "_xxnorm",
+        "_z",
+        "acond",
+        "anorm",
+        "arnorm",
+        "damp",
+        "itn",
+        "r1norm",
+        "rnorm",
+        "space",
+        "system",
+        "var",
+        "x",
+        "xnorm",
+    )
 
     def __init__(self, system: System, solve: Solve, damp: float, is_var_asked: bool) -> None:
         self.space = space = Bidiagonalisation(system, solve)
@@ -126,7 +148,8 @@ class _Lsqr:
         if is_needed and not space.b_norm:
             raise ZeroDivisionError
         if log.shows:
-            log.say(" ", "LSQR            Least-squares solution of  Ax = b", f"The matrix A has {m} rows and {n} columns",
+            log.say(" ", "LSQR            Least-squares solution of  Ax = b",
+                    f"The matrix A has {m} rows and {n} columns",
                     f"damp = {damp:20.14e}   calc_var = {self._is_var_asked:8g}",
                     f"atol = {atol:8.2e}                 conlim = {conlim:8.2e}",
                     f"btol = {btol:8.2e}               iter_lim = {limit:8g}")  # fmt: skip
@@ -201,6 +224,7 @@ class _Lsqr:
 
     def _say_end(self, istop: int, log: Log) -> None:
         log.say(" ", "LSQR finished", REASONS[istop - 1], " ")
-        log.say(f"istop ={istop:8g}   r1norm ={self.r1norm:8.1e}   anorm ={self.anorm:8.1e}   arnorm ={self.arnorm:8.1e}",
-                f"itn   ={self.itn:8g}   r2norm ={self.rnorm:8.1e}   acond ={self.acond:8.1e}   xnorm  ={self.xnorm:8.1e}",
-                " ")  # fmt: skip
+        numbers = f"anorm ={self.anorm:8.1e}   arnorm ={self.arnorm:8.1e}"
+        log.say(f"istop ={istop:8g}   r1norm ={self.r1norm:8.1e}   {numbers}")
+        numbers = f"acond ={self.acond:8.1e}   xnorm  ={self.xnorm:8.1e}"
+        log.say(f"itn   ={self.itn:8g}   r2norm ={self.rnorm:8.1e}   {numbers}", " ")
