@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
@@ -64,6 +66,7 @@ def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any k
     return runtime_api.available and not others and (not isinstance(x0, str) or x0 == "Mb")
 
 
+@functools.cache
 def _common_code(one: str, other: str) -> str:
     """Return the code of the dtype of x: the wider of both, float64 for whatever is not in `_CODES`."""
     one, other = (code if code in _CODES else "d" for code in (one, other))
@@ -76,7 +79,9 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
     The dtype is that of A and b together; integers, and floats beyond float64, count as float64. Raises ValueError
     where A is not square, b or x0 do not have shape (n,) or (n, 1), or M does not have the shape of A.
     """
-    given, A = A, aslinearoperator(A)
+    given = A
+    if not isinstance(A, AutoSparseMatrix):  # whose operator takes 3 us to make, and tells nothing new
+        A = aslinearoperator(A)
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"expected square matrix, but got shape={(A.shape,)}")
     n = A.shape[0]
