@@ -106,5 +106,7 @@ look: Final = _builtin("asp_look_maker")
 """([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
 few: Final = _builtin("asp_few_maker")
 """([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags) -> ns, or less than 0: not computed."""
+compile_sweep: Final = _builtin("asp_sweep_compiler_maker")
+"""(steps, n_threads) -> (run, bind) of a sweep (`linalg.sweeps`), None where the steps do not fit; None: ask Python."""
 references: Final = _builtin("asp_references_maker")
 """(list) -> references to its members and to what those are views of, for comparing two moments; None: ask Python."""

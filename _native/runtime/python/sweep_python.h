@@ -1,0 +1,211 @@
+/* The makers of sweep_api.h, compiled with the extension's own module like entry_python.h and few_python.h, whose arrays it
+ * reads. */
+
+enum { SWEEP_SHORT = 4096 }; /* elements, up to which other Python threads wait: giving the lock back takes longer */
+
+/* Write the pair of a coefficient; 0 where it is no number of the dtype, with an exception set. */
+static int sweep_coefficient(const asp_sweep *sweep, PyObject *number, double *pair)
+{
+    pair[1] = 0;
+    if (sweep->dtype >= 2 && PyComplex_Check(number)) {
+        pair[0] = PyComplex_RealAsDouble(number);
+        pair[1] = PyComplex_ImagAsDouble(number);
+        return 1;
+    }
+    pair[0] = PyFloat_AsDouble(number);
+    return pair[0] != -1 || !PyErr_Occurred();
+}
+
+static PyObject *sweep_dots(const asp_sweep *sweep)
+{
+    const double *dots = (const double *)sweep->dots;
+    PyObject *found = PyTuple_New(sweep->n_dots);
+    for (int at = 0; found && at < sweep->n_dots; at++, dots += 2) {
+        PyObject *dot = sweep->dtype >= 2 ? PyComplex_FromDoubles(dots[0], dots[1]) : PyFloat_FromDouble(dots[0]);
+        if (!dot || PyTuple_SetItem(found, at, dot)) {
+            Py_DECREF(found);
+            return NULL;
+        }
+    }
+    return found;
+}
+
+/* The sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
+static asp_sweep *sweep_of(PyObject *self)
+{
+    return PyCapsule_GetPointer(PyTuple_GetItem(self, 0), NULL);
+}
+
+static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    const asp_sweep *sweep = sweep_of(self);
+    if (!sweep) return NULL;
+    if (n_args != sweep->n_coefficients)
+        return PyErr_Format(PyExc_TypeError, "this sweep takes %d coefficients, not %zd", (int)sweep->n_coefficients, n_args);
+    for (Py_ssize_t at = 0; at < n_args; at++)
+        if (!sweep_coefficient(sweep, args[at], (double *)sweep->coefficients + 2 * at)) return NULL;
+    int status;
+    if (sweep->n <= SWEEP_SHORT)
+        status = asp_sweep_run(sweep);
+    else {
+        Py_BEGIN_ALLOW_THREADS;
+        status = asp_sweep_run(sweep);
+        Py_END_ALLOW_THREADS;
+    }
+    return status ? PyErr_NoMemory() : sweep_dots(sweep);
+}
+
+/* Vectors of a sweep while it is compiled. */
+typedef struct {
+    const asp_array_types *types;
+    PyObject *vectors; /* the list of them */
+    asp_sweep sweep;
+    int n_codes, n_vectors;
+    int dtypes[ASP_SWEEP_VECTORS];
+} sweep_compiled;
+
+/* Number of a vector, from the first that is the same object; -1 where there are too many, or it does not fit: all are
+ * contiguous and have one length. */
+static int sweep_place(sweep_compiled *it, PyObject *object)
+{
+    const entry_array *array = few_array(it->types, object, 1, FEW_READ);
+    if (!array) return -1;
+    for (int at = 0; at < it->n_vectors; at++)
+        if (it->sweep.vectors[at] == (uintptr_t)array->data && PyList_GetItem(it->vectors, at) == object) return at;
+    const int dtype = few_code(it->types, it->types->values, 4, array->descr);
+    if (it->n_vectors == ASP_SWEEP_VECTORS || dtype < 0) return -1;
+    if (it->n_vectors == 0) it->sweep.n = array->dimensions[0];
+    if (array->dimensions[0] != it->sweep.n || PyList_Append(it->vectors, object)) return -1;
+    it->dtypes[it->n_vectors] = dtype;
+    it->sweep.vectors[it->n_vectors] = (uintptr_t)array->data;
+    return it->n_vectors++;
+}
+
+/* Append the number of a vector of the sweep's dtype, which is that of its first vector. */
+static int sweep_adds(sweep_compiled *it, PyObject *object)
+{
+    const int place = sweep_place(it, object);
+    if (place < 0 || it->n_codes + 2 >= ASP_SWEEP_CODES || it->dtypes[place] != it->dtypes[0]) return 0;
+    it->sweep.codes[it->n_codes++] = place;
+    return 1;
+}
+
+/* (out, terms), (out, d, v) or (u, v), as named tuples. */
+static int sweep_adds_step(sweep_compiled *it, PyObject *step)
+{
+    if (!PyTuple_Check(step) || it->n_codes + 2 >= ASP_SWEEP_CODES) return 0;
+    int32_t *const code = it->sweep.codes + it->n_codes++;
+    PyObject *first = PyTuple_GetItem(step, 0), *second = PyTuple_Size(step) > 1 ? PyTuple_GetItem(step, 1) : NULL;
+    if (PyTuple_Size(step) == 3) {
+        *code = ASP_SCALE;
+        if (!sweep_adds(it, first)) return 0;
+        const int d = sweep_place(it, second), dtype = it->dtypes[0];
+        if (d < 0 || (it->dtypes[d] != dtype && it->dtypes[d] + 2 != dtype)) return 0;
+        it->sweep.codes[it->n_codes++] = d;
+        if (!sweep_adds(it, PyTuple_GetItem(step, 2))) return 0;
+        it->sweep.codes[it->n_codes++] = it->dtypes[d] < 2;
+        return 1;
+    }
+    if (!second || !sweep_adds(it, first)) return 0;
+    if (!PyTuple_Check(second)) {
+        *code = ASP_DOT;
+        it->sweep.n_dots++;
+        return sweep_adds(it, second);
+    }
+    const Py_ssize_t n_terms = PyTuple_Size(second);
+    if (n_terms < 1 || n_terms > ASP_SWEEP_TERMS) return 0;
+    *code = ASP_COMBINE;
+    it->sweep.codes[it->n_codes++] = (int32_t)n_terms;
+    it->sweep.n_coefficients += (int32_t)n_terms;
+    for (Py_ssize_t at = 0; at < n_terms; at++)
+        if (!sweep_adds(it, PyTuple_GetItem(second, at))) return 0;
+    return 1;
+}
+
+static void sweep_free(PyObject *capsule)
+{
+    free(PyCapsule_GetPointer(capsule, NULL));
+}
+
+/* A capsule of the sweep with its room behind it. */
+static PyObject *sweep_placed(const sweep_compiled *it)
+{
+    const int64_t n_chunks = asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
+    const int64_t n_pairs = it->sweep.n_coefficients + it->sweep.n_dots * (1 + n_chunks);
+    asp_sweep *sweep = malloc(sizeof *sweep + (size_t)n_pairs * 2 * sizeof(double));
+    if (!sweep) return PyErr_NoMemory();
+    *sweep = it->sweep;
+    sweep->coefficients = (uintptr_t)(sweep + 1);
+    sweep->dots = sweep->coefficients + (uintptr_t)sweep->n_coefficients * 2 * sizeof(double);
+    sweep->partials = sweep->dots + (uintptr_t)sweep->n_dots * 2 * sizeof(double);
+    PyObject *capsule = PyCapsule_New(sweep, NULL, sweep_free);
+    if (!capsule) free(sweep);
+    return capsule;
+}
+
+static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    asp_sweep *sweep = sweep_of(self);
+    PyObject *vectors = PyTuple_GetItem(self, 1);
+    const asp_array_types *types = PyLong_AsVoidPtr(PyTuple_GetItem(self, 2));
+    const Py_ssize_t place = n_args == 2 ? PyLong_AsSsize_t(args[0]) : -1;
+    if (PyErr_Occurred()) return NULL;
+    if (place < 0 || place >= PyList_Size(vectors)) return PyErr_Format(PyExc_ValueError, "bind takes a position and a vector");
+    const entry_array *array = few_array(types, args[1], 1, FEW_READ);
+    const entry_array *old = few_array(types, PyList_GetItem(vectors, place), 1, 0);
+    if (!array || !old || array->dimensions[0] != sweep->n ||
+        few_code(types, types->values, 4, array->descr) != few_code(types, types->values, 4, old->descr))
+        return PyErr_Format(PyExc_ValueError, "vector %zd has another dtype or length than the vector that it replaces", place);
+    sweep->vectors[place] = (uintptr_t)array->data;
+    Py_INCREF(args[1]);
+    if (PyList_SetItem(vectors, place, args[1])) return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef sweep_methods[] = {
+    {"run", (PyCFunction)(void (*)(void))sweep_run, 0x0080 /* METH_FASTCALL */, NULL},
+    {"bind", (PyCFunction)(void (*)(void))sweep_bind, 0x0080, NULL},
+};
+
+/* (run, bind) of a compiled sweep. */
+static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
+{
+    it->sweep.dtype = it->dtypes[0];
+    it->sweep.serial_ns = asp_sweep_serial_ns(it->sweep.dtype, it->sweep.n, it->n_vectors);
+    PyObject *capsule = sweep_placed(it);
+    PyObject *self = capsule ? PyTuple_Pack(3, capsule, it->vectors, types) : NULL;
+    PyObject *run = self ? PyCFunction_NewEx(sweep_methods, self, NULL) : NULL;
+    PyObject *bind = run ? PyCFunction_NewEx(sweep_methods + 1, self, NULL) : NULL;
+    PyObject *both = bind ? PyTuple_Pack(2, run, bind) : NULL;
+    Py_XDECREF(bind);
+    Py_XDECREF(run);
+    Py_XDECREF(self);
+    Py_XDECREF(capsule);
+    return both;
+}
+
+static PyObject *sweep_compile(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+{
+    sweep_compiled it = {.types = few_state(self)};
+    if (!it.types || n_args != 2 || !PyTuple_Check(args[0]) || !(it.vectors = PyList_New(0))) return NULL;
+    it.sweep.n_threads = (int32_t)PyLong_AsLong(args[1]);
+    int is_fine = PyTuple_Size(args[0]) > 0;
+    for (Py_ssize_t at = 0; is_fine && at < PyTuple_Size(args[0]); at++)
+        is_fine = sweep_adds_step(&it, PyTuple_GetItem(args[0], at));
+    PyObject *found = is_fine ? sweep_builtins(&it, PyTuple_GetItem(self, 0)) : NULL;
+    Py_DECREF(it.vectors);
+    if (found || PyErr_Occurred()) return found;
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef sweep_compile_method = {"compile", (PyCFunction)(void (*)(void))sweep_compile, 0x0080, NULL};
+
+static PyObject *sweep_compile_make(PyObject *state, PyObject *kept)
+{
+    return few_made(&sweep_compile_method, state, kept);
+}
+
+uintptr_t asp_sweep_compiler_maker(void)
+{
+    return (uintptr_t)sweep_compile_make;
+}

@@ -1,0 +1,271 @@
+/* Sweeps: programs of steps, executed chunk by chunk on the pool's threads, with sums that are added up by chunks. */
+#include "sweeps.h"
+
+#include "matmul_api.h"
+#include "pool_api.h"
+#include "sweeps_api.h"
+
+enum { CHUNK_BYTES = 8192 };   /* of one vector: the vectors of a chunk stay in the first cache between the steps */
+enum { MOST_LANES = 16 };      /* reals of the widest vectors */
+enum { PERIOD_REALS = 64 };    /* least reals of the rows that share coefficients of columns */
+enum { STACK_BYTES = 16384 };
+enum { CACHED_BYTES = 1 << 20 };                        /* what lies in a core's own cache */
+static const double CACHED_NS = 0.03, STREAMED_NS = 0.08; /* per byte, one thread */
+
+static int is_complex(int dtype) { return dtype >= ASP_C64; }
+static int real_bytes(int dtype) { return dtype == ASP_F32 || dtype == ASP_C64 ? 4 : 8; }
+
+static const asp_sweep_bodies *bodies_for(int dtype)
+{
+    const int at = real_bytes(dtype) == 8;
+#if ASP_X86
+    static const asp_sweep_bodies *const *const tables[] = {asp_sweep_base, asp_sweep_avx2, asp_sweep_avx512};
+    return tables[asp_isa()][at];
+#else
+    return asp_sweep_base[at];
+#endif
+}
+
+static int64_t row_reals(int dtype, int64_t n_columns) { return asp_max(n_columns, 1) * (1 + is_complex(dtype)); }
+
+/* Reals of whole rows that fill whole vectors, and at least PERIOD_REALS. */
+static int64_t period_of(int64_t width)
+{
+    int64_t rows = MOST_LANES;
+    while (rows % 2 == 0 && rows / 2 * width % MOST_LANES == 0) rows /= 2;
+    const int64_t least = rows * width;
+    return least * ((PERIOD_REALS + least - 1) / least);
+}
+
+/* Elements of a chunk, or rows. */
+static int64_t chunk_rows(int dtype, int64_t n_columns)
+{
+    return asp_max(1, CHUNK_BYTES / real_bytes(dtype) / row_reals(dtype, n_columns));
+}
+
+int64_t asp_sweep_chunks(int dtype, int64_t n, int64_t n_columns)
+{
+    const int64_t rows = chunk_rows(dtype, n_columns);
+    return (n + rows - 1) / rows;
+}
+
+double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors)
+{
+    const double bytes = (double)n_elements * row_reals(dtype, 0) * real_bytes(dtype) * (double)n_vectors;
+    return bytes * (bytes < CACHED_BYTES ? CACHED_NS : STREAMED_NS);
+}
+
+typedef struct {
+    const asp_sweep *sweep;
+    const asp_sweep_bodies *bodies;
+    int64_t rows, width, n_chunks; /* of a chunk; reals of a row */
+    int64_t period;                /* reals that share coefficients of columns */
+    const char *re, *im;           /* coefficients of columns as the bodies read them */
+    int item, failed;              /* bytes of a real */
+} sweeping;
+
+/* Where the reals of `place` begin in a chunk whose first element, or row, is `row`. */
+static char *reals_at(const sweeping *it, int place, int64_t row)
+{
+    return (char *)it->sweep->vectors[place] + row * it->width * it->item;
+}
+
+static void combine(const sweeping *it, const int32_t *code, int64_t at, int64_t row, int64_t n)
+{
+    const void *terms[ASP_SWEEP_TERMS];
+    const int n_terms = code[2];
+    for (int t = 0; t < n_terms; t++) terms[t] = reals_at(it, code[3 + t], row);
+    void *out = reals_at(it, code[1], row);
+    if (it->sweep->n_columns) {
+        const int64_t from = at * it->period * it->item;
+        it->bodies->combine_columns(out, terms, it->re + from, it->im ? it->im + from : NULL, n_terms, it->period, n);
+        return;
+    }
+    const double *c = (const double *)it->sweep->coefficients + 2 * at;
+    int is_real = 1;
+    for (int t = 0; t < n_terms; t++) is_real &= c[2 * t + 1] == 0;
+    (is_real ? it->bodies->combine : it->bodies->combine_complex)(out, terms, c, n_terms, n);
+}
+
+static void scale(const sweeping *it, const int32_t *code, int64_t row, int64_t n)
+{
+    const int is_real = !is_complex(it->sweep->dtype), is_d_real = code[4];
+    void *out = reals_at(it, code[1], row);
+    const void *v = reals_at(it, code[3], row);
+    const char *d = (const char *)it->sweep->vectors[code[2]] + row * (is_d_real ? 1 : 2) * it->item;
+    if (it->sweep->n_columns)
+        it->bodies->scale_rows(out, d, v, it->width, !is_d_real, n);
+    else
+        (is_real ? it->bodies->scale : is_d_real ? it->bodies->scale_by_real : it->bodies->scale_complex)(out, d, v, n);
+}
+
+/* Sums of the columns of a chunk: of the reals of a period, then of those that belong to a column, in order. */
+static void dot_columns(sweeping *it, const void *u, const void *v, int64_t n, double *sums)
+{
+    const int is_pair = is_complex(it->sweep->dtype), n_columns = it->sweep->n_columns;
+    const size_t bytes = (size_t)it->period * sizeof(double) * (1 + is_pair);
+    double stack[STACK_BYTES / sizeof(double)], *room = bytes <= sizeof stack ? stack : malloc(bytes);
+    if (!room) {
+        it->failed = 1;
+        return;
+    }
+    double *re = room, *im = is_pair ? room + it->period : NULL;
+    memset(room, 0, bytes);
+    it->bodies->dot_columns(u, v, re, im, it->period, n);
+    for (int column = 0; column < n_columns; column++) {
+        double sum[2] = {0, 0};
+        for (int64_t at = column * (1 + is_pair); at < it->period; at += it->width) {
+            sum[0] += is_pair ? re[at] + re[at + 1] : re[at];
+            sum[1] += is_pair ? im[at] - im[at + 1] : 0;
+        }
+        memcpy(sums + 2 * column, sum, sizeof sum);
+    }
+    if (room != stack) free(room);
+}
+
+static void run_chunk(sweeping *it, int64_t chunk)
+{
+    const asp_sweep *sweep = it->sweep;
+    const int64_t row = chunk * it->rows, n = asp_min(it->rows, sweep->n - row) * it->width;
+    const int64_t sums_of_dot = asp_max(sweep->n_columns, 1);
+    double *sums = (double *)sweep->partials + 2 * chunk * sweep->n_dots * sums_of_dot;
+    int64_t coefficient = 0;
+    for (const int32_t *code = sweep->codes; *code != ASP_STOP;) {
+        if (*code == ASP_COMBINE) {
+            combine(it, code, coefficient, row, n);
+            coefficient += code[2];
+            code += 3 + code[2];
+        } else if (*code == ASP_SCALE) {
+            scale(it, code, row, n);
+            code += 5;
+        } else {
+            const void *u = reals_at(it, code[1], row), *v = reals_at(it, code[2], row);
+            if (sweep->n_columns) dot_columns(it, u, v, n, sums);
+            else (is_complex(sweep->dtype) ? it->bodies->dot_complex : it->bodies->dot)(u, v, n, sums);
+            sums += 2 * sums_of_dot;
+            code += 3;
+        }
+    }
+}
+
+static void run_chunks(void *context, int64_t begin, int64_t end)
+{
+    for (int64_t chunk = begin; chunk < end; chunk++) run_chunk(context, chunk);
+}
+
+/* sums[j] = partials[0][j] + partials[1][j] + ..., for `width` doubles. */
+static void add_up(const double *partials, int64_t n_chunks, int64_t width, double *sums)
+{
+    for (int64_t at = 0; at < width; at++) sums[at] = n_chunks ? partials[at] : 0;
+    for (int64_t chunk = 1; chunk < n_chunks; chunk++)
+        for (int64_t at = 0; at < width; at++) sums[at] += partials[chunk * width + at];
+}
+
+static int threads_of(int n_threads) { return n_threads ? n_threads : asp_max_threads(); }
+
+/* Coefficients of columns, spread over a period; NULL without memory. */
+static char *spread_coefficients(sweeping *it)
+{
+    const asp_sweep *sweep = it->sweep;
+    const int64_t n = sweep->n_coefficients, bytes = n * it->period * it->item;
+    const int is_pair = is_complex(sweep->dtype);
+    char *room = malloc((size_t)(bytes * (1 + is_pair)) + 1);
+    if (!room) return NULL;
+    it->re = room;
+    it->im = is_pair ? room + bytes : NULL;
+    for (int64_t c = 0; c < n; c++)
+        for (int part = 0; part <= is_pair; part++)
+            it->bodies->spread((const double *)sweep->coefficients + 2 * c * sweep->n_columns, part, sweep->n_columns, 1 + is_pair,
+                               it->period, room + part * bytes + c * it->period * it->item);
+    return room;
+}
+
+int asp_sweep_run(const asp_sweep *sweep)
+{
+    sweeping it = {.sweep = sweep, .bodies = bodies_for(sweep->dtype), .item = real_bytes(sweep->dtype)};
+    it.rows = chunk_rows(sweep->dtype, sweep->n_columns);
+    it.width = row_reals(sweep->dtype, sweep->n_columns);
+    it.period = period_of(it.width);
+    it.n_chunks = asp_sweep_chunks(sweep->dtype, sweep->n, sweep->n_columns);
+    char *room = NULL;
+    if (sweep->n_columns && !(room = spread_coefficients(&it))) return ASP_NO_MEMORY;
+    if (it.n_chunks == 1) run_chunk(&it, 0);
+    else asp_parallel(run_chunks, &it, it.n_chunks, 1, it.n_chunks, threads_of(sweep->n_threads), sweep->serial_ns);
+    add_up((const double *)sweep->partials, it.n_chunks, 2 * sweep->n_dots * asp_max(sweep->n_columns, 1), (double *)sweep->dots);
+    free(room);
+    return it.failed ? ASP_NO_MEMORY : ASP_OK;
+}
+
+typedef struct {
+    const asp_sweep_bodies *bodies;
+    int64_t n, k, rows, row_bytes;
+    int dtype, item, is_real; /* is_real: all of h */
+    const char *V;
+    char *w;
+    const double *h; /* NULL: find them */
+    double *partials;
+} block;
+
+static void block_chunk(const block *it, int64_t chunk)
+{
+    const int width = 1 + is_complex(it->dtype);
+    const int64_t row = chunk * it->rows, n = asp_min(it->rows, it->n - row) * width, at = row * width * it->item;
+    void (*const dot)(const void *, const void *, int64_t, double *) =
+        width == 2 ? it->bodies->dot_complex : it->bodies->dot;
+    char *w = it->w + at;
+    if (!it->h) {
+        for (int64_t j = 0; j < it->k; j++)
+            dot(it->V + j * it->row_bytes + at, w, n, it->partials + 2 * (chunk * it->k + j));
+        return;
+    }
+    for (int64_t first = 0; first < it->k; first += ASP_MOST_TERMS - 1) {
+        const int count = (int)asp_min(ASP_MOST_TERMS - 1, it->k - first);
+        const void *terms[ASP_MOST_TERMS] = {w};
+        double c[2 * ASP_MOST_TERMS] = {1, 0};
+        for (int t = 0; t < count; t++) {
+            terms[1 + t] = it->V + (first + t) * it->row_bytes + at;
+            c[2 + 2 * t] = -it->h[2 * (first + t)];
+            c[3 + 2 * t] = -it->h[2 * (first + t) + 1];
+        }
+        (it->is_real ? it->bodies->combine : it->bodies->combine_complex)(w, terms, c, 1 + count, n);
+    }
+    dot(w, w, n, it->partials + 2 * chunk);
+}
+
+static void block_chunks(void *context, int64_t begin, int64_t end)
+{
+    for (int64_t chunk = begin; chunk < end; chunk++) block_chunk(context, chunk);
+}
+
+static block block_of(int dtype, int64_t n, int64_t k, const void *V, int64_t ld)
+{
+    const int item = real_bytes(dtype);
+    return (block){.bodies = bodies_for(dtype), .n = n, .k = k, .rows = chunk_rows(dtype, 0), .dtype = dtype, .item = item,
+                   .row_bytes = ld * item * (1 + is_complex(dtype)), .V = V, .is_real = 1};
+}
+
+int asp_block_dots(int dtype, int64_t n, int64_t k, const void *V, int64_t ld, const void *w, double *partials, double *h,
+                   int n_threads, double serial_ns)
+{
+    block it = block_of(dtype, n, k, V, ld);
+    const int64_t n_chunks = asp_sweep_chunks(dtype, n, 0);
+    it.w = (char *)(uintptr_t)w;
+    it.partials = partials;
+    asp_parallel(block_chunks, &it, n_chunks, 1, n_chunks, threads_of(n_threads), serial_ns);
+    add_up(partials, n_chunks, 2 * k, h);
+    return ASP_OK;
+}
+
+int asp_block_update(int dtype, int64_t n, int64_t k, const void *V, int64_t ld, void *w, const double *h,
+                     double *partials, double *square, int n_threads, double serial_ns)
+{
+    block it = block_of(dtype, n, k, V, ld);
+    const int64_t n_chunks = asp_sweep_chunks(dtype, n, 0);
+    it.w = w;
+    it.h = h;
+    it.partials = partials;
+    for (int64_t j = 0; j < k; j++) it.is_real &= h[2 * j + 1] == 0;
+    asp_parallel(block_chunks, &it, n_chunks, 1, n_chunks, threads_of(n_threads), serial_ns);
+    add_up(partials, n_chunks, 2, square);
+    return ASP_OK;
+}

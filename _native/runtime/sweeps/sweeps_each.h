@@ -1,0 +1,50 @@
+/* The bodies of one instruction set for both types: ISA(x) is a table's name, VECTOR_BYTES the width of its vectors. */
+#if defined(__clang__)
+#define ASP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
+#else
+#define ASP_INDEPENDENT _Pragma("GCC ivdep")
+#endif
+
+enum { DOUBLES = VECTOR_BYTES / 8, LANES = 32 / DOUBLES };
+typedef double doubles __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
+
+ASP_INLINE doubles double_product(doubles a, doubles b)
+{
+    doubles product = a * b;
+    ASP_PIN_VECTOR(product);
+    return product;
+}
+
+ASP_INLINE doubles double_all(double value)
+{
+    doubles all;
+    for (int lane = 0; lane < DOUBLES; lane++) all[lane] = value;
+    return all;
+}
+
+ASP_INLINE doubles double_swap(doubles v)
+{
+    doubles swapped;
+    for (int lane = 0; lane < DOUBLES; lane++) swapped[lane] = v[lane ^ 1];
+    return swapped;
+}
+
+/* Lane l of eight: (l + l8) + (l16 + l24) of 32. */
+ASP_INLINE void lanes_of(const doubles *sums, double *lanes)
+{
+    ASP_UNROLL for (int at = 0; at < LANES / 4; at++)
+        *(doubles *)(lanes + at * DOUBLES) = (sums[at] + sums[LANES / 4 + at]) + (sums[LANES / 2 + at] + sums[3 * LANES / 4 + at]);
+}
+
+#define R float
+#define NAME(x) x##_float
+#include "sweeps_body.h"
+#undef R
+#undef NAME
+#define R double
+#define NAME(x) x##_double
+#include "sweeps_body.h"
+#undef R
+#undef NAME
+
+const asp_sweep_bodies *const ISA(asp_sweep)[2] = {&bodies_float, &bodies_double};

@@ -1,0 +1,59 @@
+"""`scipy.sparse.linalg` with solvers whose vector operations are fused and run on several threads.
+
+Every public name of `scipy.sparse.linalg` is here. Those in `_HOMES` are ours, with SciPy's signatures, defaults,
+results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`, `isolve`, ...) can be
+imported under this name too.
+
+>>> x, info = asp.linalg.cg(asp.csr([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
+>>> info
+0
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from typing import Any, Final
+
+import scipy.sparse.linalg as _scipy
+
+_HOMES: Final = {
+    "autosparse.linalg.biconjugate": ("bicgstab",),
+    "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
+    "autosparse.linalg.generalised_residual": ("gmres",),
+    "autosparse.linalg.least_squares.fong_saunders": ("lsmr",),
+    "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
+    "autosparse.linalg.minimal_residual": ("minres",),
+    "autosparse.linalg.quasi_minimal": ("qmr",),
+    "autosparse.linalg.solves.tracing": ("trace",),
+}
+"""Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
+_HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+OURS: Final = tuple(_HOME_OF)
+"""Names of the functions that are ours."""
+
+
+def _adopt_submodules() -> None:
+    """Make `import autosparse.linalg.isolve` give the module that `import scipy.sparse.linalg.isolve` gives."""
+    prefix = f"{_scipy.__name__}."
+    for name in [one for one in sys.modules if one.startswith(prefix)]:
+        sys.modules.setdefault(f"{__name__}.{name.removeprefix(prefix)}", sys.modules[name])
+
+
+def __getattr__(name: str) -> Any:  # Any: whatever SciPy or the home module keeps under this name
+    if name == "__all__":
+        return sorted({*_HOME_OF, *_scipy.__all__})
+    home = _HOME_OF.get(name)
+    try:
+        value = getattr(_scipy if home is None else importlib.import_module(home), name)
+    except AttributeError:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({"__all__", "__doc__", *_HOME_OF, *dir(_scipy)})
+
+
+_adopt_submodules()

@@ -1,0 +1,224 @@
+"""Arguments of the solvers as SciPy reads them: the linear system, tolerances, scalars."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse.linalg
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from autosparse._native import runtime_api
+from autosparse.linalg.operators import Product, preconditioner_of, product_of
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
+
+Vector = NDArray[Any]
+Callback = Callable[[Vector], object]
+Scalar = complex  # a Python float, or a complex of complex systems
+
+_CODES: Final = "fdFD"
+
+
+@dataclass(slots=True)
+class System:
+    """A x = b with a preconditioner M that approximates the inverse of A, all of one dtype."""
+
+    A: Any  # as the user passed it, or its LinearOperator
+    M: Any  # likewise; None: the identity
+    x: Vector  # the initial guess, which the solver overwrites and returns
+    b: Vector  # possibly the user's own array
+    is_x_zero: bool
+
+    @property
+    def n(self) -> int:
+        """Number of unknowns."""
+        return self.b.size
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Dtype of all vectors."""
+        return self.b.dtype
+
+    def product(self) -> Product:
+        """Return out = A x."""
+        return product_of(self.A, self.dtype)
+
+    def preconditioner(self) -> None | Vector | Product:
+        """Return what M r is (`preconditioner_of`)."""
+        return preconditioner_of(self.M, self.dtype)
+
+
+def scipys(name: str) -> Callable[..., Any]:
+    """Return SciPy's function `name`, for calls that ours does not compute; also while `autosparse.install` is active."""
+    found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
+    return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
+
+
+def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind
+    """Return whether our solver takes a call: not without the runtime, nor with arguments that only SciPy knows."""
+    return runtime_api.available and not others and (not isinstance(x0, str) or x0 == "Mb")
+
+
+def _common_code(one: str, other: str) -> str:
+    """Return the code of the dtype of x: the wider of both, float64 for whatever is not in `_CODES`."""
+    one, other = (code if code in _CODES else "d" for code in (one, other))
+    return str(np.result_type(np.dtype(one), np.dtype(other)).char)
+
+
+def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever SciPy's solvers take
+    """Check the arguments of a solver and convert them to one dtype, as SciPy's `make_system` does.
+
+    The dtype is that of A and b together; integers, and floats beyond float64, count as float64. Raises ValueError
+    where A is not square, b or x0 do not have shape (n,) or (n, 1), or M does not have the shape of A.
+    """
+    given, A = A, aslinearoperator(A)
+    if A.shape[0] != A.shape[1]:
+        raise ValueError(f"expected square matrix, but got shape={(A.shape,)}")
+    n = A.shape[0]
+    b = np.asanyarray(b)
+    if b.shape not in ((n, 1), (n,)):
+        raise ValueError(f"shapes of A {A.shape} and b {b.shape} are incompatible")
+    if b.dtype.char not in _CODES:
+        b = b.astype("d")
+    a_dtype = A.dtype if hasattr(A, "dtype") else A.matvec(b).dtype
+    code = _common_code(a_dtype.char, b.dtype.char)
+    b = np.asarray(b, dtype=code).ravel()
+    if M is None:
+        M = _own_preconditioner(given, A)
+    else:
+        operator = aslinearoperator(M)
+        if operator.shape != A.shape:
+            raise ValueError("matrix and preconditioner have different shapes")
+    x = _initial_guess(x0, b, M, A.shape)
+    return System(A, M, x, b, is_x_zero=x0 is None or not x.any())
+
+
+def _own_preconditioner(given: Any, A: Any) -> Any:  # Any: an object with any attributes, operators
+    """Return the preconditioner that the matrix brings itself as methods `psolve` and `rpsolve`, or None."""
+    if not (hasattr(given, "psolve") or hasattr(given, "rpsolve")):
+        return None
+    psolve, rpsolve = (getattr(given, name, lambda x: x) for name in ("psolve", "rpsolve"))
+    return LinearOperator(A.shape, matvec=psolve, rmatvec=rpsolve, dtype=A.dtype)
+
+
+def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector:
+    if x0 is None:
+        return np.zeros(b.size, b.dtype)
+    if isinstance(x0, str):  # "Mb"
+        x = b.copy() if M is None else aslinearoperator(M).matvec(b.copy())
+        return np.ascontiguousarray(x, dtype=b.dtype)
+    x = np.array(x0, dtype=b.dtype)
+    if x.shape not in ((shape[0], 1), (shape[0],)):
+        raise ValueError(f"shapes of A {shape} and x0 {x.shape} are incompatible")
+    return x.ravel()
+
+
+def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # Any: refused where it is no number
+    """Return max(atol, rtol |b|), below which the norm of the residual ends a solve, as SciPy checks and computes it."""
+    if atol == "legacy" or atol is None or atol < 0:
+        raise ValueError(
+            f"'scipy.sparse.linalg.{name}' called with invalid `atol`={atol}; "
+            "if set, `atol` must be a real, non-negative number."
+        )
+    return max(float(atol), float(rtol) * b_norm)
+
+
+def norm(v: Vector) -> float:
+    """Return the 2-norm of v, 0 where it is 0 in the precision of v."""
+    if v.size <= _SHORT:
+        return math.sqrt(np.vdot(v, v).real)
+    return root(Sweep([Dot(v, v)])()[0], v.dtype)
+
+
+def root(square: Scalar, dtype: np.dtype[Any]) -> float:
+    """Return the square root of a sum of squares, 0 where `dtype` cannot tell the sum from 0."""
+    real = square.real
+    if dtype.char in "fF" and real < _LEAST_SQUARE:
+        return 0.0
+    return math.sqrt(real)
+
+
+_SHORT: Final = 4096
+"""Elements up to which BLAS computes a dot on one thread."""
+_LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+"""Sums of squares below it are 0 in float32."""
+
+
+def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
+    """Return dividend / divisor; by zero as NumPy divides: a RuntimeWarning, and an infinity or NaN."""
+    try:
+        return dividend / divisor
+    except ZeroDivisionError:
+        quotient: Scalar = (np.asarray(dividend)[()] / np.asarray(divisor)[()]).item()
+        return quotient
+
+
+class Preconditioning:
+    """z = M v in a solver: nothing for the identity, a step of a sweep for a diagonal, else a product."""
+
+    __slots__ = ("_diagonal", "_product")
+
+    def __init__(self, system: System) -> None:
+        M = system.preconditioner()
+        self._diagonal: Vector | None = M if isinstance(M, np.ndarray) else None
+        self._product: Product | None = None if M is None or isinstance(M, np.ndarray) else M
+
+    @property
+    def n_vectors(self) -> int:
+        """Number of vectors that M v needs: 0 for the identity, whose M v is v."""
+        return int(self._diagonal is not None or self._product is not None)
+
+    @property
+    def is_product(self) -> bool:
+        """Whether M v comes from `apply`, after v is complete."""
+        return self._product is not None
+
+    def steps(self, v: Vector, z: Vector) -> tuple[Step, ...]:
+        """Return the steps of the sweep that writes v which also write z = M v: one for a diagonal."""
+        return () if self._diagonal is None else (Scale(z, self._diagonal, v),)
+
+    def apply(self, v: Vector, z: Vector) -> None:
+        """Write z = M v where M is a product; where it is not, z is complete already."""
+        if self._product is not None:
+            self._product(v, z)
+
+
+def residual(system: System, product: Product, r: Vector) -> None:
+    """Write r = b - A x."""
+    if system.is_x_zero:
+        r[...] = system.b
+        return
+    product(system.x, r)
+    np.subtract(system.b, r, out=r)
+
+
+Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, int]]
+"""(system, solve, norm of the residual that ends it, most iterations, callback) -> x and SciPy's info."""
+
+
+def solved(
+    name: str, method: Method, A: Any, b: Any, x0: Any, *,
+    rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+    progress: bool = False,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
+
+    Returns b itself and 0 where b is 0, as SciPy does. Raises as `make_system` and `tolerance` do.
+    """
+    if not is_ours(others, x0):
+        how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M, "callback": callback}
+        found: tuple[Vector, int] = scipys(name)(A, b, x0, **how, **others)
+        return found
+    system = make_system(A, M, x0, b)
+    b_norm = norm(system.b)
+    limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
+    if b_norm == 0:
+        return system.b, 0
+    most = system.n * 10 if maxiter is None else maxiter
+    with Solve(name, A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(method(system, solve, limit, most, callback), system.b)

@@ -1,0 +1,120 @@
+"""Stabilised biconjugate gradients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autosparse.linalg.arguments import Callback, Preconditioning, Scalar, System, Vector, divided, residual, root, solved
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Sweep
+
+
+def bicgstab(
+    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b by the stabilised method of biconjugate gradients.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    b
+        Right side of shape (n,) or (n, 1).
+    x0
+        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
+    rtol, atol
+        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+    maxiter
+        Upper bound on iterations; None: 10 n.
+    M
+        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+    callback
+        Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
+    not, -10 or -11 where the recurrence breaks down.
+
+    Raises
+    ------
+    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
+    knows are passed to it.
+
+    The recurrence is that of `scipy.sparse.linalg.bicgstab` (van der Vorst, 1992).
+
+    >>> A = asp.csr([[4.0, 1.0], [1.0, 3.0]])
+    >>> x, info = asp.linalg.bicgstab(A, np.array([5.0, 4.0]))
+    >>> info, np.round(x, 6)
+    (0, array([1., 1.]))
+    """
+    return solved(
+        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
+
+
+class _Vectors:
+    """Vectors and sweeps: the residual r, its shadow, the direction p, v = A M p, t = A M r."""
+
+    def __init__(self, system: System, solve: Solve) -> None:
+        self.M = M = Preconditioning(system)
+        r, shadow, p, v, t, *hats = solve.workspace(system.n, system.dtype, 5 + 2 * M.n_vectors)
+        p_hat, r_hat = hats or (p, r)
+        self.r, self.p, self.v, self.t, self.p_hat, self.r_hat = r, p, v, t, p_hat, r_hat
+        x = system.x
+        residual(system, system.product(), r)
+        shadow[...] = r
+        self.measure = Sweep([Dot(r, r), Dot(shadow, r)])
+        self.begin = Sweep([Combine(p, (r,)), *M.steps(p, p_hat)])
+        self.turn = Sweep([Combine(p, (p, v, r)), *M.steps(p, p_hat)])
+        self.shadowed = Sweep([Dot(shadow, v)])
+        self.half = Sweep([Combine(r, (r, v)), Dot(r, r), *M.steps(r, r_hat)])
+        self.half_step = Sweep([Combine(x, (x, p_hat))])
+        self.minimize = Sweep([Dot(t, r), Dot(t, t)])
+        # x first: without M, r_hat is r
+        self.step = Sweep([Combine(x, (x, p_hat, r_hat)), Combine(r, (r, t)), Dot(r, r), Dot(shadow, r)])
+
+
+def _bicgstab(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
+    product, x, has = system.product(), system.x, _Vectors(system, solve)
+    least = float(np.finfo(system.dtype).eps) ** 2
+    before = alpha = omega = None
+    rr, rho = has.measure()
+    for _ in range(maxiter):
+        size = root(rr, system.dtype)
+        solve.step(size)
+        if size < limit:
+            return x, 0
+        if abs(rho) < least:
+            return x, -10
+        if before is None:
+            has.begin(1.0)
+        elif abs(omega) < least:
+            return x, -11
+        else:
+            beta: Scalar = divided(rho, before) * divided(alpha, omega)
+            has.turn(beta, -beta * omega, 1.0)
+        has.M.apply(has.p, has.p_hat)
+        product(has.p_hat, has.v)
+        (rv,) = has.shadowed()
+        if rv == 0:
+            return x, -11
+        alpha = divided(rho, rv)
+        (ss,) = has.half(1.0, -alpha)
+        if root(ss, system.dtype) < limit:
+            has.half_step(1.0, alpha)
+            return x, 0
+        has.M.apply(has.r, has.r_hat)
+        product(has.r_hat, has.t)
+        omega = divided(*has.minimize())
+        before = rho
+        rr, rho = has.step(1.0, alpha, omega, 1.0, -omega)
+        if callback:
+            callback(x)
+    return x, maxiter

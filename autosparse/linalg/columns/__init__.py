@@ -1,0 +1,112 @@
+"""Several right sides at once: `columns=True` of `cg`, `minres`, `bicgstab` and `gmres`.
+
+Each column of B has a recurrence of its own with the coefficients, breakdowns and convergence of a single solve. The
+columns share the products with A, of one sparse matrix with a dense one, and the passes over memory.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import runtime_api
+from autosparse.errors import InputError, InputTypeError
+from autosparse.linalg.arguments import make_system, scipys, tolerance
+from autosparse.linalg.columns.recurrence import Block, BlockSystem, Recurrence, roots
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import ColumnSweep, Dot
+
+_METHODS: Final = {
+    "cg": ("autosparse.linalg.columns.conjugate_gradients", "ColumnsCG", 10, 32),
+    "bicgstab": ("autosparse.linalg.columns.stabilized", "ColumnsBicgstab", 10, 32),
+    "minres": ("autosparse.linalg.columns.minimal_residual", "ColumnsMinres", 5, 32),
+    "gmres": ("autosparse.linalg.columns.restarted", "ColumnsGmres", 10, 8),
+}
+"""Solver -> module and class of its recurrence, default iterations per unknown, and columns that run at the same time.
+
+More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a Krylov basis
+for each column.
+"""
+_OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
+"""Arguments of one solver that its recurrence takes; calls with others are solved column by column."""
+
+
+def solve(
+    name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+    M: Any = None, callback: Any = None, **how: Any,
+) -> tuple[Block, NDArray[np.intp]]:  # fmt: skip  # Any: whatever the solvers take
+    """Solve A X = B column by column with `name`, and return X (n, k) and `info` (k,) as `name` returns them for each.
+
+    b: (n, k). x0: None, ``"Mb"`` or (n, k). `how`: further arguments of the solver. Raises InputError (a ValueError)
+    where b or x0 is no such block, and InputTypeError (a TypeError) where there is a callback.
+    """
+    b = np.asanyarray(b)
+    _check(name, b, x0, callback)
+    how = {key: value for key, value in how.items() if value is not None}
+    system = make_system(A, M, None, b[:, 0] if b.shape[1] else np.zeros(b.shape[0], b.dtype))
+    known = how.keys() <= _OWN.get(name, set()) and not (name == "minres" and system.dtype.kind == "c")
+    if not known or not runtime_api.available:
+        limits = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M}
+        return _one_by_one(name, A, b, x0, {**limits, **how})
+    if x0 is None or isinstance(x0, str):
+        start = None if x0 is None else BlockSystem(system, None, b.astype(system.dtype)).preconditioned()
+    else:
+        start = np.array(x0, dtype=system.dtype, order="C")
+    module, kind, factor, n_together = _METHODS[name]
+    recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
+    maxiter = factor * system.n if maxiter is None else maxiter
+    X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
+    with Solve(name, A, limit=maxiter) as solve_:
+        for begin in range(0, b.shape[1], n_together):
+            part = slice(begin, begin + n_together)
+            block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
+            norms = _norms(block.B)
+            limits = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
+            solve_.target = float(limits.max(initial=0.0))
+            run = recurrence(block, solve_, norms, limits, **({"rtol": rtol} if name == "minres" else {}), **how)
+            run.run(maxiter)
+            if b.shape[1] <= n_together:
+                return run.results()
+            X[:, part], info[part] = run.results()
+    return X, info
+
+
+def _norms(B: Block) -> NDArray[np.float64]:
+    """Return the 2-norm of each column."""
+    return roots(ColumnSweep([Dot(B, B)])()[0], B.dtype)
+
+
+def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
+    if callback is not None:
+        raise InputTypeError.refused(
+            f"{name}: columns=True takes no callback",
+            given="columns that converge in different iterations, and leave the computation then",
+            cure="omit callback, or solve for one right side at a time",
+        )
+    if b.ndim != 2:
+        raise InputError.refused(
+            f"{name}: columns=True takes right sides of shape (n, k)",
+            given=f"b of shape {b.shape}",
+            cure="b[:, None] for one right side, or omit columns=True",
+        )
+    if x0 is not None and not isinstance(x0, str) and np.shape(x0) != b.shape:
+        raise InputError.refused(
+            f"{name}: columns=True takes one initial guess per right side",
+            given=f"x0 of shape {np.shape(x0)} and b of shape {b.shape}",
+            cure="np.broadcast_to(x0[:, None], b.shape) for the same guess in each column",
+        )
+
+
+def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tuple[Block, NDArray[np.intp]]:
+    """Solve for each column by the single solver: SciPy's without the runtime, and for arguments of one solver."""
+    single: Callable[..., Any] = scipys(name)
+    if runtime_api.available:
+        single = getattr(importlib.import_module("autosparse.linalg"), name)
+    found = [single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])]
+    if not found:
+        return np.empty(b.shape), np.zeros(0, np.intp)
+    return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], np.intp)

@@ -1,0 +1,169 @@
+"""MINRES for several right sides."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
+from autosparse.linalg.solves import Solve
+
+@dataclass(frozen=True, slots=True)
+class _Sweeps:
+    """The sweeps of one iteration, in their order."""
+
+    normalize: ColumnSweep
+    project: ColumnSweep
+    remove: ColumnSweep
+    update: ColumnSweep
+
+
+ITERATION_LIMIT = 6
+"""SciPy's code `istop` of columns that end because of `maxiter`."""
+
+
+class ColumnsMinres(Recurrence):
+    """`scipy.sparse.linalg.minres` for each column of a real system. Names are those of Paige and Saunders (1975).
+
+    Three blocks take turns as the previous, the current and the next Lanczos vector before preconditioning (`r1`, `r`,
+    `y`), and three as the last directions (`w1`, `w2`, `w`).
+    """
+
+    blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
+    cleared: ClassVar = ("r1", "w1", "w2")
+    numbers: ClassVar = (
+        "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax", "gmin",
+        "cs", "sn", "gamma", "root", "is_constant",
+    )  # fmt: skip
+
+    r1: Block
+    y: Block
+    z: Block
+    v: Block
+    w1: Block
+    w2: Block
+    w: Block
+
+    def __init__(
+        self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers, *, rtol: float, shift: float = 0.0
+    ) -> None:
+        self.rtol, self.shift, self._at = rtol, shift, 0
+        super().__init__(system, solve, norms, limits)
+
+    def _begin(self) -> None:
+        guess = self.system.start
+        if guess is not None:
+            self.system.product(self.x, self.y)
+            np.subtract(self.r, self.y, out=self.r)
+        beta1 = self._beta_squared(self.r)
+        if (beta1 < 0).any():
+            raise ValueError("indefinite preconditioner")
+        solved = beta1 == 0
+        self.leave(solved, 0, narrow=False)
+        zero = ~solved & (self.norms == 0)
+        self.x[:, zero] = 0
+        self.leave(zero, 0, narrow=False)
+        self.beta1[:] = self.beta[:] = self.phibar[:] = np.sqrt(beta1)
+        self.gmin[:] = np.finfo(self.dtype).max
+        self.cs[:] = -1
+
+    def prepare(self) -> None:
+        """Bind sweeps to the three places that the blocks which take turns can have."""
+        self._sweeps = [self._bound() for _ in range(3) if self._turn() is None]
+
+    def narrow(self) -> bool:
+        narrowed = super().narrow()
+        if narrowed:
+            self._at = 0
+        return narrowed
+
+    def _turn(self) -> None:
+        self.r1, self.r, self.y = self.r, self.y, self.r1
+        self.w1, self.w2, self.w = self.w2, self.w, self.w1
+
+    def _bound(self) -> _Sweeps:
+        of_y, z_next = self.preconditioned(self.y, self.z)
+        products = [] if self.apply is not None else [Dot(self.y, z_next)]
+        direction = Combine(self.w, (self.v, self.w1, self.w2))
+        return _Sweeps(
+            normalize=ColumnSweep([Combine(self.v, (self.preconditioned(self.r, self.z)[1],))]),
+            project=ColumnSweep([Combine(self.y, (self.y, self.v, self.r1)), Dot(self.v, self.y)]),
+            remove=ColumnSweep([Combine(self.y, (self.y, self.r)), *of_y, *products]),
+            update=ColumnSweep([direction, Combine(self.x, (self.x, self.w)), Dot(self.x, self.x)]),
+        )
+
+    def _beta_squared(self, r: Block) -> Numbers:
+        """Return r.z of the residual block, after z = M r."""
+        if self.apply is not None:
+            self.apply(r, self.z)
+        scale, z = self.preconditioned(r, self.z)
+        return ColumnSweep([*scale, Dot(r, z)])()[0]
+
+    def iterate(self, iteration: int) -> None:
+        sweeps = self._sweeps[self._at % 3 - 1]  # the first are bound after one turn
+        self._next_vector(sweeps, iteration)
+        self._rotate()
+        scale = self.ratio(np.ones(self.running.size), self.gamma)
+        factors = [self.of_running(-scale * of) for of in (self.old_epsilon, self.delta)]
+        (squares,) = sweeps.update(scale, *factors, 1.0, self.of_running(self.phi))
+        self._turn()
+        self._at += 1
+        self._test(np.sqrt(squares), iteration)
+
+    def _next_vector(self, sweeps: _Sweeps, iteration: int) -> None:
+        """Compute the next Lanczos vector and the coefficients alpha (`alfa`) and beta."""
+        sweeps.normalize(self.ratio(np.ones(self.running.size), self.beta))
+        self.system.product(self.v, self.y)
+        previous = self.ratio(self.beta, self.old_beta) if iteration else 0.0
+        (self.alfa,) = sweeps.project(1.0, -self.shift, -previous)
+        removed = sweeps.remove(1.0, -self.ratio(self.alfa, self.beta))
+        self.old_beta = self.beta
+        squares = self.of_running(removed[0] if removed else self._beta_squared(self.y))
+        if (squares < 0).any():
+            raise ValueError("non-symmetric matrix")
+        self.beta = np.sqrt(squares)
+        self.tnorm2 = self.tnorm2 + self.alfa**2 + self.old_beta**2 + self.beta**2
+        if not iteration:
+            eps = np.finfo(self.dtype).eps
+            self.is_constant = (self.ratio(self.beta, self.beta1) <= 10 * eps).astype(float)
+
+    def _rotate(self) -> None:
+        """Apply the previous plane rotation, and compute the next."""
+        self.old_epsilon = self.epsilon
+        self.delta = self.cs * self.dbar + self.sn * self.alfa
+        gbar = self.sn * self.dbar - self.cs * self.alfa
+        self.epsilon = self.sn * self.beta
+        self.dbar = -self.cs * self.beta
+        self.root = np.hypot(gbar, self.dbar)
+        self.gamma = np.maximum(np.hypot(gbar, self.beta), np.finfo(self.dtype).eps)
+        self.cs, self.sn = gbar / self.gamma, self.beta / self.gamma
+        self.phi, self.phibar = self.cs * self.phibar, self.sn * self.phibar
+        self.gmax, self.gmin = np.maximum(self.gmax, self.gamma), np.minimum(self.gmin, self.gamma)
+
+    def _test(self, x_norms: Numbers, iteration: int) -> None:
+        """End the columns that one of SciPy's tests ends; of several tests that hold, the last counts."""
+        eps, precision = np.finfo(self.dtype).eps, self.dtype
+        a_norms = np.sqrt(self.tnorm2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            scales = a_norms * x_norms
+            test1 = np.where(scales == 0, np.inf, self.phibar / scales)
+            test2 = np.where(a_norms == 0, np.inf, self.root / a_norms)
+            tests: list[tuple[Any, int]] = [
+                ((1 + test2).astype(precision) <= 1, 2),
+                ((1 + test1).astype(precision) <= 1, 1),
+                (np.full(test1.shape, iteration + 1 >= self.maxiter), ITERATION_LIMIT),
+                (self.gmax / self.gmin >= 0.1 / eps, 4),
+                (a_norms * x_norms * eps >= self.beta1, 3),
+                (test2 <= self.rtol, 2),
+                (test1 <= self.rtol, 1),
+            ]
+        stops = np.zeros(test1.shape, int)
+        for holds, code in tests:
+            stops[holds] = code
+        stops[self.is_constant != 0] = -1
+        self.solve.step(float(self.phibar.max(initial=0.0)))
+        at_limit = stops == ITERATION_LIMIT
+        self.leave(at_limit, self.maxiter, narrow=False)
+        self.leave((stops != 0) & ~at_limit, 0)

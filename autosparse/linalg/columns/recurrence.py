@@ -1,0 +1,211 @@
+"""What the recurrences for several right sides share: products with blocks, and columns that leave in groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar, Final
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse.linalg import aslinearoperator
+
+from autosparse.linalg.arguments import System
+from autosparse.linalg.operators import preconditioner_of, product_of
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
+
+Block = NDArray[Any]  # (n, k), C order
+Numbers = NDArray[Any]  # (k,): one number for each column
+Product = Callable[[Block, Block], object]
+_LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
+"""Sums of squares below it are 0 in float32."""
+NARROW_AT: Final = 0.5
+"""Fraction of columns still running from which a block is narrowed to them: each width has a plan of its own."""
+
+
+def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[np.float64]:
+    """Return the square roots of sums of squares, 0 where `dtype` cannot tell a sum from 0."""
+    real = squares.real
+    found: NDArray[np.float64] = np.sqrt(np.where(real < _LEAST_SQUARE, 0.0, real) if dtype.char in "fF" else real)
+    return found
+
+
+def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
+    """Return out = A X for blocks X (n, k) of `dtype`: by one product with a vector where k is 1."""
+    operator = aslinearoperator(A)
+    matrix = getattr(operator, "A", None)
+    vector = product_of(A, dtype)
+    of_blocks = _matrix_product(matrix, dtype)
+
+    def product(X: Block, out: Block) -> None:
+        if X.shape[1] == 1:
+            vector(X.reshape(-1), out.reshape(-1))
+        elif of_blocks is None:
+            np.copyto(out, operator.matmat(X), casting="same_kind")
+        else:
+            of_blocks(X, out)
+
+    return product
+
+
+def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
+    """Return out = A X for a matrix whose `product_of` takes blocks; None for others."""
+    if not (sps.issparse(matrix) and matrix.format in ("csr", "csc")) and getattr(matrix, "dtype", None) != dtype:
+        return None
+    if dtype.kind != "c" or matrix.dtype.kind == "c":
+        return product_of(matrix, dtype)
+    real = np.empty(0, dtype).real.dtype
+    of_parts = product_of(matrix, real)
+    return lambda X, out: of_parts(X.view(real), out.view(real))
+
+
+class BlockSystem:
+    """A X = B: some columns of a system of several right sides, in C order and in one dtype."""
+
+    def __init__(self, system: System, start: Block | None, B: Any) -> None:
+        self.A, self.M, self.dtype = system.A, system.M, system.dtype
+        self.B = np.ascontiguousarray(B, dtype=system.dtype)
+        self.start = start
+        self.product = block_product_of(system.A, system.dtype)
+        self.M_given = preconditioner_of(system.M, system.dtype)
+
+    @property
+    def diagonal(self) -> NDArray[Any] | None:
+        """The diagonal of a diagonal preconditioner in the dtype of the blocks."""
+        return self.M_given.astype(self.dtype) if isinstance(self.M_given, np.ndarray) else None
+
+    def apply(self) -> Product | None:
+        """Return Z = M R, or None where M is the identity or a diagonal."""
+        return None if self.M_given is None or isinstance(self.M_given, np.ndarray) else block_product_of(self.M, self.dtype)
+
+    def preconditioned(self) -> Block:
+        """Return M B."""
+        apply, d = self.apply(), self.diagonal
+        if apply is None:
+            return self.B.copy() if d is None else d[:, None] * self.B
+        out = np.empty_like(self.B)
+        apply(self.B, out)
+        return out
+
+
+class Recurrence:
+    """Columns that run together. Subclasses state their blocks and numbers, and one iteration of all columns.
+
+    A column that has left keeps its block's place, with coefficients that change nothing, until the block is narrowed.
+    """
+
+    blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), `x` and `r` aside
+    numbers: ClassVar[tuple[str, ...]] = ()  # attributes of shape (k,)
+    cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, times a coefficient 0
+    n_spare = 0  # further blocks of the shape of B that the recurrence wants
+
+    def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
+        self.system, self.solve, self.dtype = system, solve, system.dtype
+        n, k = system.B.shape
+        self._X, self._info = np.empty((n, k), self.dtype), np.zeros(k, np.intp)
+        self.columns, self.running = np.arange(k), np.ones(k, bool)
+        self.norms, self.limits, self.maxiter = norms, limits, 0
+        self.apply, self.diagonal = system.apply(), system.diagonal
+        self.x = np.zeros((n, k), self.dtype) if system.start is None else np.ascontiguousarray(system.start)
+        self.r = system.B.copy()
+        arrays = solve.workspace((n, k), self.dtype, len(self.blocks) + self.n_spare)
+        self.spare = arrays[len(self.blocks) :]
+        for name, array in zip(self.blocks, arrays, strict=False):
+            if name in self.cleared:
+                array.fill(0)
+            setattr(self, name, array)
+        for name in self.numbers:
+            setattr(self, name, np.zeros(k, np.complex128 if self.dtype.kind == "c" else np.float64))
+        self._begin()
+
+    def _begin(self) -> None:
+        """Subtract A x from the residual where a guess is given, and let columns of zeros leave with x = 0."""
+        if self.system.start is not None:
+            q = np.empty_like(self.r)
+            self.system.product(self.x, q)
+            guessed = self.x.any(axis=0)
+            np.subtract(self.r, q, out=self.r, where=guessed)
+        zero = self.norms == 0
+        if zero.any():
+            self.x[:, zero] = 0
+            self.leave(zero, 0, narrow=False)
+
+    def run(self, maxiter: int) -> None:
+        """Iterate until all columns have left; those that have not after `maxiter` iterations leave with this info."""
+        self.maxiter = maxiter
+        self.narrow()
+        self.prepare()
+        for iteration in range(maxiter):
+            if not self.running.any():
+                break
+            self.iterate(iteration)
+        self.leave(self.running, maxiter)
+
+    def prepare(self) -> None:
+        """Bind sweeps to the blocks, which are new after each narrowing."""
+        raise NotImplementedError
+
+    def iterate(self, iteration: int) -> None:
+        """Compute one iteration of each running column."""
+        raise NotImplementedError
+
+    def results(self) -> tuple[Block, NDArray[np.intp]]:
+        """Return X and the info of each column, after `run`."""
+        self.flush()
+        self._keep(np.ones(self.columns.size, bool))
+        return self._X, self._info
+
+    def leave(self, which: Numbers, info: int, *, narrow: bool = True) -> None:
+        """End the columns of the mask `which` that still run."""
+        which = which & self.running
+        if not which.any():
+            return
+        self._info[self.columns[which]] = info
+        self.running = self.running & ~which
+        if narrow and self.narrow():
+            self.prepare()
+
+    def narrow(self) -> bool:
+        """Leave behind the columns that have ended, where they are many; return whether the blocks are new."""
+        n_running = int(self.running.sum())
+        if not 0 < n_running <= NARROW_AT * self.running.size:
+            return False
+        self.flush()
+        self._keep(~self.running)
+        kept = np.flatnonzero(self.running)
+        for name in ("x", "r", *self.blocks):
+            setattr(self, name, np.take(getattr(self, name), kept, axis=1))
+        for name in ("columns", "running", "norms", "limits", *self.numbers):
+            setattr(self, name, getattr(self, name)[kept])
+        return True
+
+    def flush(self) -> None:
+        """Add to x what an iteration has left for the next."""
+
+    def _keep(self, which: Numbers) -> None:
+        """Copy the x of ended columns to the result."""
+        if which.all() and self.columns.size == self._info.size:
+            self._X = self.x
+        else:
+            self._X[:, self.columns[which]] = self.x[:, which]
+
+    def ratio(self, dividend: Numbers, divisor: Numbers) -> Numbers:
+        """Return the quotients of running columns, 0 of the others."""
+        return np.divide(dividend, divisor, out=np.zeros(self.running.size, dividend.dtype), where=self.running)
+
+    def of_running(self, value: complex | Numbers) -> Numbers:
+        """Return the value of running columns, 0 of the others."""
+        return np.where(self.running, value, 0)
+
+    def preconditioned(self, source: Block, target: Block) -> tuple[list[Scale], Block]:
+        """Return the steps that compute M `source`, and the block that holds it then: `source` itself without M.
+
+        The result of a preconditioner that is no diagonal is written to `target` by `apply`, after the sweep.
+        """
+        if self.diagonal is not None:
+            return [Scale(target, self.diagonal, source)], target
+        return [], source if self.apply is None else target
+
+
+__all__ = ["Block", "BlockSystem", "ColumnSweep", "Combine", "Dot", "Numbers", "Recurrence", "Scale", "roots"]

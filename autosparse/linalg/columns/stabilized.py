@@ -1,0 +1,94 @@
+"""BiCGSTAB for several right sides."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Dot, Numbers, Recurrence, Scale, roots
+
+RHO_BREAKDOWN, OMEGA_BREAKDOWN = -10, -11
+
+
+class ColumnsBicgstab(Recurrence):
+    """`scipy.sparse.linalg.bicgstab` for each column. `r` holds r, and s in the second half of an iteration."""
+
+    blocks: ClassVar = ("shadow", "p", "v", "t", "p_hat", "s_hat")
+    cleared: ClassVar = ("p", "v")
+    numbers: ClassVar = ("rr", "rho", "before", "alpha", "omega")
+
+    shadow: Block
+    p: Block
+    v: Block
+    t: Block
+    p_hat: Block
+    s_hat: Block
+    rr: Numbers
+    rho: Numbers
+    before: Numbers
+    alpha: Numbers
+    omega: Numbers
+
+    def prepare(self) -> None:
+        scale_p, p_hat = self.preconditioned(self.p, self.p_hat)
+        scale_s, s_hat = self.preconditioned(self.r, self.s_hat)
+        self.directions = p_hat, s_hat
+        dots = [Dot(self.r, self.r), Dot(self.shadow, self.r)]
+        self.first = ColumnSweep(dots)
+        self.direct = ColumnSweep([Combine(self.p, (self.p, self.v, self.r)), *scale_p])
+        self.of_v = ColumnSweep([Dot(self.shadow, self.v)])
+        self.halve = ColumnSweep([Combine(self.r, (self.r, self.v)), *scale_s, Dot(self.r, self.r)])
+        self.of_t = ColumnSweep([Dot(self.t, self.r), Dot(self.t, self.t)])
+        second: list[Combine | Scale | Dot] = [Combine(self.x, (self.x, p_hat, s_hat)), Combine(self.r, (self.r, self.t))]
+        self.update = ColumnSweep([*second, *dots])
+
+    def iterate(self, iteration: int) -> None:
+        if not iteration:
+            np.copyto(self.shadow, self.r)
+            self.rr, self.rho = self.first()
+        if not self._may_go_on(iteration):
+            return
+        self._find_direction(iteration)
+        if not self._first_half():
+            return
+        p_hat, s_hat = self.directions
+        if self.apply is not None:
+            self.apply(self.r, s_hat)
+        self.system.product(s_hat, self.t)
+        self.omega = self.ratio(*self.of_t())
+        self.before = self.rho
+        self.rr, self.rho = self.update(1.0, self.of_running(self.alpha), self.omega, 1.0, -self.omega)
+
+    def _may_go_on(self, iteration: int) -> bool:
+        """End columns that have converged or broken down; return whether others are left."""
+        tiny = np.finfo(self.dtype).eps ** 2
+        sizes = roots(self.rr, self.dtype)
+        self.solve.step(float(sizes.max()))
+        self.leave(sizes < self.limits, 0)
+        self.leave(np.abs(self.rho) < tiny, RHO_BREAKDOWN)
+        if iteration:
+            self.leave(np.abs(self.omega) < tiny, OMEGA_BREAKDOWN)
+        return bool(self.running.any())
+
+    def _find_direction(self, iteration: int) -> None:
+        """Compute p, and its product v with A."""
+        beta = self.of_running(0.0)
+        if iteration:
+            beta = self.ratio(self.rho, self.before) * self.ratio(self.alpha, self.omega)
+        self.direct(beta, -beta * self.omega, 1.0)
+        if self.apply is not None:
+            self.apply(self.p, self.p_hat)
+        self.system.product(self.directions[0], self.v)
+
+    def _first_half(self) -> bool:
+        """Subtract alpha v from the residual; end columns that this finishes; return whether others are left."""
+        (products,) = self.of_v()
+        self.alpha = self.ratio(self.rho, np.where(products == 0, 1, products))
+        self.leave(products == 0, OMEGA_BREAKDOWN, narrow=False)
+        (squares,) = self.halve(1.0, -self.of_running(self.alpha))
+        done = self.running & (roots(squares, self.dtype) < self.limits)
+        if done.any():
+            self.x[:, done] += (self.directions[0][:, done] * self.alpha[done]).astype(self.dtype)
+            self.leave(done, 0)
+        return bool(self.running.any())

@@ -1,0 +1,245 @@
+"""Conjugate gradients, and conjugate gradients squared."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from autosparse.linalg.arguments import (
+    Callback,
+    Preconditioning,
+    Scalar,
+    System,
+    Vector,
+    divided,
+    residual,
+    root,
+    solved,
+)
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
+
+
+def cg(
+    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b for a Hermitian, positive definite A by the method of conjugate gradients.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    b
+        Right side of shape (n,) or (n, 1).
+    x0
+        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
+    rtol, atol
+        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+    maxiter
+        Upper bound on iterations; None: 10 n.
+    M
+        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+    callback
+        Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
+    not.
+
+    Raises
+    ------
+    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
+    knows are passed to it.
+
+    The recurrence is that of `scipy.sparse.linalg.cg` (Hestenes and Stiefel, 1952).
+
+    >>> A = asp.csr([[4.0, 1.0], [1.0, 3.0]])
+    >>> x, info = asp.linalg.cg(A, np.array([5.0, 4.0]))
+    >>> info, np.round(x, 6)
+    (0, array([1., 1.]))
+    """
+    return solved(
+        "cg", _cg, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
+
+
+class _Directions:
+    """Vectors and sweeps of conjugate gradients: x, the residual r, z = M r, the direction p, and q = A p.
+
+    Without a callback the step of x waits for the next direction, so that p is read once for both.
+    """
+
+    def __init__(self, system: System, solve: Solve, *, is_x_current: bool) -> None:
+        self._M = M = Preconditioning(system)
+        r, p, q, *z = solve.workspace(system.n, system.dtype, 3 + M.n_vectors)
+        self._r, self._z, self.p, self.q, x = r, z[0] if z else r, p, q, system.x
+        product = system.product()
+        residual(system, product, r)
+        squares: list[Step] = [Dot(r, r), *M.steps(r, self._z)]
+        if not M.is_product and self._z is not r:
+            squares.append(Dot(r, self._z))
+        self._begin = Sweep(squares)
+        step: list[Step] = [Combine(x, (x, p))]
+        self._descend = Sweep([*(step if is_x_current else ()), Combine(r, (r, q)), *squares])
+        turn = Combine(p, (self._z, p))
+        self._turn = Sweep([turn] if is_x_current else [*step, turn])
+        self._finish = None if is_x_current else Sweep(step)
+        self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
+        self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), Sweep([Dot(p, q)])
+        self._left: Scalar = 0.0  # length of the step that x has not made yet
+
+    def begin(self) -> tuple[Scalar, ...]:
+        """Return the dots of r = b - A x: with r, and with z unless M is a product or the identity."""
+        return self._begin()
+
+    def rz(self, squares: tuple[Scalar, ...]) -> Scalar:
+        """Return the dot of r with z = M r, given what `begin` or `descend` returned."""
+        if self._rz is None:
+            return squares[-1]
+        self._M.apply(self._r, self._z)
+        (rz,) = self._rz()
+        return rz
+
+    def turn(self, beta: Scalar | None) -> None:
+        """p = z + beta p, or z at first; x makes the step that it has left."""
+        if beta is None:
+            self._copy(1.0)
+        elif self._finish is None:
+            self._turn(1.0, beta)
+        else:
+            self._turn(1.0, self._left, 1.0, beta)
+        self._left = 0.0
+
+    def curvature(self) -> Scalar:
+        """Return the dot of p with q."""
+        (pq,) = self._curvature()
+        return pq
+
+    def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
+        """x += alpha p; r -= alpha q; return the dots of r as `begin` does."""
+        if self._finish is None:
+            return self._descend(1.0, alpha, 1.0, -alpha)
+        self._left = alpha
+        return self._descend(1.0, -alpha)
+
+    def finish(self) -> None:
+        """Let x make the step that it has left."""
+        if self._finish is not None and self._left != 0:
+            self._finish(1.0, self._left)
+
+
+def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
+    product, vectors = system.product(), _Directions(system, solve, is_x_current=callback is not None)
+    squares, before, info = vectors.begin(), None, maxiter
+    for _ in range(maxiter):
+        size = root(squares[0], system.dtype)
+        solve.step(size)
+        if size < limit:
+            info = 0
+            break
+        rz = vectors.rz(squares)
+        vectors.turn(None if before is None else divided(rz, before))
+        product(vectors.p, vectors.q)
+        squares = vectors.descend(divided(rz, vectors.curvature()))
+        before = rz
+        if callback:
+            callback(system.x)
+    vectors.finish()
+    return system.x, info
+
+
+def cgs(
+    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b by the method of conjugate gradients squared.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    b
+        Right side of shape (n,) or (n, 1).
+    x0
+        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
+    rtol, atol
+        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+    maxiter
+        Upper bound on iterations; None: 10 n.
+    M
+        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+    callback
+        Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
+    not, -10 or -11 where the recurrence breaks down.
+
+    Raises
+    ------
+    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
+    knows are passed to it.
+
+    The recurrence is that of `scipy.sparse.linalg.cgs` (Sonneveld, 1989).
+
+    >>> A = asp.csr([[4.0, 1.0], [1.0, 3.0]])
+    >>> x, info = asp.linalg.cgs(A, np.array([5.0, 4.0]))
+    >>> info, np.round(x, 6)
+    (0, array([1., 1.]))
+    """
+    return solved(
+        "cgs", _cgs, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
+
+
+def _cgs(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:
+    product, x, M = system.product(), system.x, Preconditioning(system)
+    r, shadow, p, u, q, v, w, *hat = solve.workspace(system.n, system.dtype, 7 + M.n_vectors)
+    p_hat, w_hat = (hat[0], hat[0]) if hat else (p, w)
+    residual(system, product, r)
+    shadow[...] = r
+    measure = Sweep([Dot(r, r), Dot(shadow, r)])
+    begin = Sweep([Combine(p, (r,)), Combine(u, (r,)), *M.steps(p, p_hat)])
+    turn = Sweep([Combine(u, (r, q)), Combine(p, (u, q, p)), *M.steps(p, p_hat)])
+    shadowed = Sweep([Dot(shadow, v)])
+    half = Sweep([Combine(q, (u, v)), Combine(w, (u, q)), *M.steps(w, w_hat)])
+    step, renew = Sweep([Combine(x, (x, w_hat))]), Sweep([Combine(r, (system.b, v)), Dot(r, r), Dot(shadow, r)])
+    least, before = float(np.finfo(system.dtype).eps) ** 2, None
+    rr, rho = measure()
+    for _ in range(maxiter):
+        size = root(rr, system.dtype)
+        solve.step(size)
+        if size < limit:
+            return x, 0
+        if abs(rho) < least:
+            return x, -10
+        if before is None:
+            begin(1.0, 1.0)
+        else:
+            beta = divided(rho, before)
+            turn(1.0, beta, 1.0, beta, beta * beta)
+        M.apply(p, p_hat)
+        product(p_hat, v)
+        (rv,) = shadowed()
+        if rv == 0:
+            return x, -11
+        alpha = divided(rho, rv)
+        half(1.0, -alpha, 1.0, 1.0)
+        M.apply(w, w_hat)
+        step(1.0, alpha)
+        product(x, v)
+        before = rho
+        rr, rho = renew(1.0, -1.0)
+        if callback:
+            callback(x)
+    return x, maxiter

@@ -1,0 +1,318 @@
+"""`expm_multiply`: exp(t A) B by truncated Taylor series, one pass over memory besides each product.
+
+The algorithm and its parameters are those of `scipy.sparse.linalg.expm_multiply`: A. H. Al-Mohy and N. J. Higham,
+"Computing the action of the matrix exponential", SIAM J. Sci. Comput. 33 (2011). A - mu I is not formed, unless mu is so
+large that subtracting mu B from A B would lose digits.
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse.linalg import LinearOperator, aslinearoperator, onenormest
+
+from autosparse import config
+from autosparse._native import runtime_api
+from autosparse.linalg.arguments import scipys
+from autosparse.linalg.columns.recurrence import block_product_of
+from autosparse.linalg.solves import Solve
+
+Block = NDArray[Any]  # (n,) or (n, k)
+TOLERANCE: Final = 2.0**-53
+"""Unit roundoff of float64, which SciPy uses for every dtype."""
+MAX_TERMS: Final = 55
+ONENORM_COLUMNS: Final = 2
+"""Columns with which norms of powers of A are estimated."""
+MAX_SHIFT_RATIO: Final = 4.0
+"""|mu| over |A - mu I| from which A - mu I is formed: the fused shift would lose more than two bits."""
+# fmt: off
+THETA: Final = {
+    1: 2.29e-16, 2: 2.58e-8, 3: 1.39e-5, 4: 3.40e-4, 5: 2.40e-3, 6: 9.07e-3, 7: 2.38e-2, 8: 5.00e-2, 9: 8.96e-2,
+    10: 1.44e-1, 11: 2.14e-1, 12: 3.00e-1, 13: 4.00e-1, 14: 5.14e-1, 15: 6.41e-1, 16: 7.81e-1, 17: 9.31e-1, 18: 1.09,
+    19: 1.26, 20: 1.44, 21: 1.62, 22: 1.82, 23: 2.01, 24: 2.22, 25: 2.43, 26: 2.64, 27: 2.86, 28: 3.08, 29: 3.31,
+    30: 3.54, 35: 4.7, 40: 6.0, 45: 7.2, 50: 8.5, 55: 9.9,
+}
+# fmt: on
+"""Largest norms for which a series of so many terms is accurate: tables A.3 and 3.1 of the papers, as in SciPy."""
+
+
+def expm_multiply(
+    A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None, endpoint: Any = None, traceA: Any = None
+) -> Any:  # Any: whatever SciPy takes and returns
+    """Compute exp(t A) B for t = 1, or for evenly spaced times.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    B
+        Block of shape (n,) or (n, k).
+    start, stop, num, endpoint
+        Times as `numpy.linspace` takes them; all None: t = 1.
+    traceA
+        Trace of A, by which A is shifted; None: computed, and estimated with a warning for a LinearOperator.
+
+    Returns
+    -------
+    Array of the shape of B, with a first axis of times where they are given.
+
+    Raises
+    ------
+    ValueError where shapes do not fit. Sparse B and dtypes beyond complex128 are passed to SciPy.
+    """
+    times = (start, stop, num, endpoint)
+    is_single = all(one is None for one in times)
+    if not _is_ours(A, B) or not (is_single or _are_real(start, stop)):
+        return scipys("expm_multiply")(A, B, *times, traceA=traceA)
+    with Solve("expm_multiply", A):
+        shifted = _Shifted.of(A, B, traceA, n_probes=1 if is_single else 5)
+        if is_single:
+            dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
+            return _at_one_time(shifted, B, dtype)
+        how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
+        return _at_times(shifted, B, *np.linspace(start, stop, retstep=True, **how))
+
+
+def _are_real(start: Any, stop: Any) -> bool:
+    """Return whether these are real numbers in increasing order."""
+    return all(np.ndim(one) == 0 and np.asarray(one).dtype.kind in "biuf" for one in (start, stop)) and start <= stop
+
+
+def _is_ours(A: Any, B: Any) -> bool:
+    """Return whether A and B have a kind, dtype and shape that the fused steps compute."""
+    is_known = sps.issparse(A) or type(A) is np.ndarray or isinstance(A, LinearOperator)
+    if not (runtime_api.available and is_known and type(B) is np.ndarray and B.ndim in (1, 2) and B.size):
+        return False
+    if len(A.shape) != 2 or A.shape != B.shape[:1] * 2 or A.dtype is None:
+        return False
+    return all(dtype.char in "fdFD" or dtype.kind in "biu" for dtype in (np.dtype(A.dtype), B.dtype))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Shifted:
+    """A - mu I, by products with A and the shift that is left to subtract (0 where the difference was formed)."""
+
+    A: Any  # Any: whatever `aslinearoperator` takes
+    mu: Any  # a real or complex scalar
+    shift: complex
+    one_norm: float
+    dtype: np.dtype[Any]  # of A - mu I
+
+    @classmethod
+    def of(cls, A: Any, B: Block, trace: Any, *, n_probes: int) -> _Shifted:
+        """Return A shifted by its trace over n. `n_probes`: products over 3 that estimate the trace of an operator."""
+        if trace is None and isinstance(A, LinearOperator):
+            what = "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
+            warnings.warn(what, UserWarning, stacklevel=3)
+            trace = _estimated_trace(A, n_probes)
+        if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
+            A = sps.csr_array(sps.coo_array(A))
+        mu = (A.trace() if trace is None else trace) / float(A.shape[0])
+        dtype = np.result_type(A.dtype, mu, *([] if A.dtype.kind in "fc" else [np.float64]))
+        if A.dtype.kind not in "fc" and not isinstance(A, LinearOperator):
+            A = A.astype(dtype)
+        shift = complex(mu)
+        norm = _one_norm(A, mu, dtype)
+        if abs(shift) > MAX_SHIFT_RATIO * norm and not isinstance(A, LinearOperator):
+            identity = sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
+            A, shift = A - mu * identity, 0j
+        return cls(A=A, mu=mu, shift=shift, one_norm=norm, dtype=dtype)
+
+    def power(self, p: int, scale: float) -> LinearOperator:
+        """Return (scale (A - mu I))^p."""
+        return _operator(self.A, self.shift, self.dtype, scale) ** p
+
+
+def _operator(A: Any, shift: complex, dtype: np.dtype[Any], scale: float = 1.0) -> LinearOperator:
+    """Return scale (A - shift I) as a LinearOperator."""
+    of_A = aslinearoperator(A)
+    of_shift = shift.real if not shift.imag else shift
+
+    def product(X: Block) -> Block:
+        return scale * (of_A.dot(X) - of_shift * X)
+
+    def adjoint(X: Block) -> Block:
+        return scale * (of_A.H.dot(X) - np.conj(of_shift) * X)
+
+    return LinearOperator(of_A.shape, product, adjoint, product, dtype, adjoint)
+
+
+def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
+    """Return the 1-norm of A - mu I: estimated for operators."""
+    if isinstance(A, LinearOperator):
+        return float(onenormest(_operator(A, complex(mu), dtype)))
+    diagonal = np.asarray(A.diagonal())
+    sums = np.asarray(abs(A).sum(axis=0), dtype=np.float64).reshape(-1)
+    return float((sums - np.abs(diagonal) + np.abs(diagonal - mu)).max())
+
+
+def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
+    """Return an estimate of the trace by the algorithm Hutch++, which SciPy uses."""
+    rng = np.random.default_rng()
+    n = A.shape[0]
+    Q, _ = np.linalg.qr(A.matmat(rng.choice([-1.0, 1.0], [n, n_probes])))
+    G = rng.choice([-1, 1], [n, n_probes])
+    rest = G - Q @ (Q.conj().T @ G)
+    return np.trace(Q.conj().T @ A.matmat(Q)) + np.trace(rest.conj().T @ A.matmat(rest)) / n_probes
+
+
+class _Norms:
+    """Bounds d_p = |(t A)^p|^(1/p) of a shifted matrix, estimated when they are needed first, and times `scale`."""
+
+    def __init__(self, shifted: _Shifted, t: float) -> None:
+        self.shifted, self.t, self.scale = shifted, t, 1.0
+        self._d: dict[int, float] = {}
+
+    @property
+    def one_norm(self) -> float:
+        """The 1-norm."""
+        return self.scale * self.t * self.shifted.one_norm
+
+    def alpha(self, p: int) -> float:
+        """Return max(d_p, d_{p+1})."""
+        for power in (p, p + 1):
+            if power not in self._d:
+                estimate = onenormest(self.shifted.power(power, self.t), t=ONENORM_COLUMNS)
+                self._d[power] = float(estimate) ** (1 / power)
+        return self.scale * max(self._d[p], self._d[p + 1])
+
+
+def _max_power() -> int:
+    """Return the largest p with p (p - 1) <= MAX_TERMS + 1."""
+    return max(p for p in range(1, MAX_TERMS) if p * (p - 1) <= MAX_TERMS + 1)
+
+
+def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
+    """Return how many terms a series has, and in how many steps the time is divided: fragment 3.1 of the paper."""
+    if norms.one_norm == 0:
+        return 0, 1
+    p_max = _max_power()
+    bound = 2 * ONENORM_COLUMNS * p_max * (p_max + 3) * THETA[MAX_TERMS] / float(n_columns * MAX_TERMS)
+    if norms.one_norm <= bound:  # estimating more norms would cost more than it saves
+        found = [(m, math.ceil(norms.one_norm / theta)) for m, theta in THETA.items()]
+        return min(found, key=lambda one: one[0] * one[1])
+    found = [
+        (m, math.ceil(norms.alpha(p) / THETA[m]))
+        for p in range(2, p_max + 1)
+        for m in range(p * (p - 1) - 1, MAX_TERMS + 1)
+        if m in THETA
+    ]
+    m, s = min(found, key=lambda one: one[0] * one[1])
+    return m, max(s, 1)
+
+
+class _Series:
+    """Taylor series of blocks of one shape and dtype. The blocks of the terms take turns."""
+
+    def __init__(self, shifted: _Shifted, like: Block, dtype: np.dtype[Any]) -> None:
+        self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
+        self.mu, self.dtype = shifted.mu, dtype
+        self._product = block_product_of(shifted.A, dtype)
+        self._code = runtime_api.DTYPE_CODES[dtype.name]
+        self._shift = runtime_api.ffi.new("double[2]", [shifted.shift.real, shifted.shift.imag])
+        self._norms = runtime_api.ffi.new("double[2]")
+        self._threads = config.get_options().threads or runtime_api.max_threads()
+
+    def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
+        """target = scale (A - mu I) source; total += target; return the infinity norms of both."""
+        shape = self.n, self.k
+        self._product(source.reshape(shape), target.reshape(shape))
+        pointers = map(runtime_api.pointer, (target, source, total))
+        runtime_api.raise_for(
+            runtime_api.lib.asp_taylor_step(
+                self._code, *shape, *pointers, scale, self._shift, self._norms, self._threads
+            )
+        )
+        return self._norms[0], self._norms[1]
+
+    def add(self, term: Block, factor: float, before: Block, total: Block) -> float:
+        """Write total = before + factor term; return its infinity norm."""
+        pointers = map(runtime_api.pointer, (term, before, total))
+        runtime_api.raise_for(
+            runtime_api.lib.asp_taylor_add(self._code, self.n, self.k, *pointers, factor, self._norms, self._threads)
+        )
+        return float(self._norms[0])
+
+    def advance(self, F: Block, t: float, n_terms: int, n_steps: int) -> None:
+        """Replace F by exp(t A) F."""
+        eta = np.exp(t * self.mu / float(n_steps))
+        first, second = np.empty_like(F), np.empty_like(F)
+        before = infinity_norm(F)
+        for _ in range(n_steps):
+            source, target, free = F, first, second
+            for j in range(n_terms):
+                size, total = self.term(source, target, F, t / float(n_steps * (j + 1)))
+                if before + size <= TOLERANCE * total:
+                    break
+                before = size
+                source, target, free = target, free, target
+            np.multiply(F, eta, out=F)
+            before = infinity_norm(F)
+
+
+def infinity_norm(F: Block) -> float:
+    """Return the largest absolute value of a vector, or the largest sum of them in a row."""
+    return float(np.linalg.norm(F, np.inf))
+
+
+def _at_one_time(shifted: _Shifted, B: Block, dtype: np.dtype[Any]) -> Block:
+    series = _Series(shifted, B, dtype)
+    terms, steps = _terms_and_steps(_Norms(shifted, 1.0), series.k)
+    F = np.array(B, dtype=dtype, order="C")
+    series.advance(F, 1.0, terms, steps)
+    return F
+
+
+def _at_times(shifted: _Shifted, B: Block, samples: NDArray[Any], h: Any) -> Block:
+    """Return exp(t A) B for each of the evenly spaced samples t: algorithm 5.2 of the paper."""
+    if samples.size < 2:
+        raise ValueError("at least two time points are required")
+    dtype = np.result_type(shifted.dtype, B.dtype, float)
+    series, q = _Series(shifted, B, dtype), samples.size - 1
+    X = np.empty((samples.size, *B.shape), dtype)
+    norms = _Norms(shifted, float(samples[q] - samples[0]))
+    terms, steps = _terms_and_steps(norms, series.k)
+    X[0] = B
+    series.advance(X[0], float(samples[0]), terms, steps)
+    if q > steps:
+        _fill_between(series, X, float(h), terms, steps)
+        return X
+    norms.scale = 1.0 / q
+    terms, steps = _terms_and_steps(norms, series.k)
+    for k in range(q):
+        X[k + 1] = X[k]
+        series.advance(X[k + 1], float(h), terms, steps)
+    return X
+
+
+def _fill_between(series: _Series, X: Block, h: float, n_terms: int, n_steps: int) -> None:
+    """Fill X[1:] where a step of the series passes several times: they share its terms."""
+    q = len(X) - 1
+    d = q // n_steps
+    K = np.empty((n_terms + 1, *X.shape[1:]), X.dtype)
+    spare = np.zeros_like(K[0])
+    for begin in range(0, q, d):
+        K[0] = X[begin]
+        sizes = [infinity_norm(K[0])]
+        for k in range(1, min(d, q - begin) + 1):
+            F, before = X[begin + k], sizes[0]
+            F[...] = K[0]
+            for p in range(1, n_terms + 1):
+                is_new = p == len(sizes)
+                if is_new:
+                    size, total = series.term(K[p - 1], K[p], F if k == 1 else spare, h / p)
+                    sizes.append(size)
+                factor = float(k) ** p
+                if k > 1 or not is_new:
+                    total = series.add(K[p], factor, F, F)
+                size = factor * sizes[p]
+                if before + size <= TOLERANCE * total:
+                    break
+                before = size
+            np.multiply(F, np.exp(k * h * series.mu), out=F)

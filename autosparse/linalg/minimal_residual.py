@@ -1,0 +1,275 @@
+"""Minimal residuals for symmetric systems."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from autosparse.linalg.arguments import (
+    Callback,
+    Preconditioning,
+    System,
+    Vector,
+    divided,
+    is_ours,
+    make_system,
+    norm,
+    residual,
+    scipys,
+)
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Sweep
+
+
+def minres(
+    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
+    M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False,
+    progress: bool = False, **others: Any,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve (A - shift I) x = b for a real symmetric A, which may be indefinite or singular: min |b - (A - shift I) x|.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    b
+        Right side of shape (n,) or (n, 1).
+    x0
+        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
+    rtol
+        The solve ends where |r| <= rtol |A| |x| or |A r| <= rtol |A| |r|, by estimates of the recurrence.
+    maxiter
+        Upper bound on iterations; None: 5 n.
+    M
+        Preconditioner, symmetric and positive definite. A DIA matrix with the only offset 0 is fused.
+    callback
+        Called with x after each iteration; each x is an array of its own.
+    show
+        Print a line for each iteration: SciPy's function computes such a call.
+    check
+        Raise ValueError unless A and M are symmetric, by a sample.
+    progress
+        Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` where x has not converged.
+
+    Raises
+    ------
+    ValueError where shapes do not fit, or A or M are seen not to be symmetric or M not to be positive definite;
+    TypeError where A is no operator. Complex systems and unknown arguments are passed to SciPy's function.
+
+    The recurrence is that of `scipy.sparse.linalg.minres` (Paige and Saunders, 1975).
+
+    >>> A = asp.csr([[0.0, 1.0], [1.0, 0.0]])
+    >>> x, info = asp.linalg.minres(A, np.array([2.0, 1.0]))
+    >>> info, np.round(x, 6)
+    (0, array([1., 2.]))
+    """
+    system = make_system(A, M, x0, b) if is_ours(others, x0) and not show else None
+    if system is None or system.dtype.kind == "c" or not isinstance(shift, (int, float, np.floating, np.integer)):
+        how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
+        found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
+        return found
+    most = 5 * system.n if maxiter is None else maxiter
+    with Solve("minres", A, target=rtol, limit=most, progress=progress) as solve:
+        lanczos = _Lanczos(system, solve, float(shift))
+        squared = lanczos.begin()
+        if squared < 0:
+            raise ValueError("indefinite preconditioner")
+        if squared == 0:
+            return system.x, 0
+        if norm(system.b) == 0:
+            return system.b, 0
+        if check:
+            lanczos.check()
+        scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
+        return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
+
+
+def _iterate(
+    lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None
+) -> tuple[Vector, int]:
+    is_begun, x = False, lanczos.x
+    while scalars.n_steps < scalars.maxiter:
+        scale = 1.0 / scalars.beta  # as in SciPy, ZeroDivisionError where the Krylov space is exhausted
+        if not is_begun:
+            lanczos.scale(scale)
+        is_begun = True
+        alpha = lanczos.multiply(scalars.beta / scalars.beta_before if scalars.n_steps else 0.0)
+        squared = lanczos.orthogonalize(alpha / scalars.beta)
+        if squared < 0:
+            raise ValueError("non-symmetric matrix")
+        weights = scalars.rotate(alpha, math.sqrt(squared))
+        if callback is not None and scalars.n_steps > 1:
+            lanczos.renew_x()
+        scalars.judge(lanczos.update(*weights, 1.0 / scalars.beta if scalars.beta else 0.0))
+        solve.step(scalars.criterion)
+        x = lanczos.x
+        if callback is not None:
+            callback(_as_scipys(x))
+        if scalars.reason:
+            break
+    return _as_scipys(x) if is_begun else x, scalars.maxiter if scalars.reason == _LIMIT else 0
+
+
+def _as_scipys(x: Vector) -> Vector:
+    """Return x in the dtype that SciPy's has after a step: with NumPy 2, its scalars make float32 float64."""
+    return x.astype((np.float64(1) * x[:0]).dtype, copy=False)
+
+
+class _Lanczos:
+    """Vectors and sweeps: Lanczos vectors v = y / beta, residuals r1 and r2 of the recurrence, y = M r2, directions w."""
+
+    __slots__ = ("_M", "_applied", "_begin", "_multiply", "_orthogonalize", "_product", "_r", "_scale",
+                 "_shift", "_update", "_w", "_y", "v", "x")  # fmt: skip
+
+    def __init__(self, system: System, solve: Solve, shift: float) -> None:
+        self._M = M = Preconditioning(system)
+        r1, r2, new, w, w2, v, *y = solve.workspace(system.n, system.dtype, 6 + M.n_vectors)
+        self._product, self._shift, self.x, self.v = system.product(), shift, system.x, v
+        residual(system, self._product, r2)
+        w[...] = w2[...] = 0
+        self._y: Vector | None = y[0] if y else None
+        r1[...] = 0
+        self._r, self._w = (r1, r2, new), (w, w2)
+        z = r2 if self._y is None else self._y
+        self._begin = Sweep([*M.steps(r2, z), Dot(r2, z)]) if not M.is_product else None
+        self._applied = Sweep([Dot(r2, z)]) if M.is_product else None
+        self._scale = Sweep([Combine(v, (z,))])
+        # new = A v - shift v - .. r1
+        self._multiply = Sweep([Combine(new, (new, v, r1)), Dot(v, new)])
+        z = new if self._y is None else self._y
+        squares = [] if M.is_product else [*M.steps(new, z), Dot(new, z)]
+        self._orthogonalize = Sweep([Combine(new, (new, r2)), *squares])
+        # the new w replaces the one before the last; then v is that of the next step
+        self._update = Sweep([Combine(w2, (v, w2, w)), Combine(self.x, (self.x, w2)), Dot(self.x, self.x), Combine(v, (z,))])
+
+    def _inner(self, r: Vector) -> float:
+        """Return the dot of r with y = M r, M being a product."""
+        assert self._applied is not None and self._y is not None
+        self._M.apply(r, self._y)
+        self._applied.bind(0, r)
+        return float(self._applied()[0])
+
+    def begin(self) -> float:
+        """Return the dot of the first residual with y."""
+        return self._inner(self._r[1]) if self._begin is None else float(self._begin()[0])
+
+    def check(self) -> None:
+        """Raise ValueError unless A and M look symmetric, by the dots of SciPy's `check`."""
+        y = self._r[1] if self._y is None else self._y
+        w, r2 = (np.empty_like(y) for _ in range(2))
+        self._product(y, w)
+        self._product(w, r2)
+        _check_equal(w, w, y, r2, "non-symmetric matrix")
+        r2[...] = y
+        for step in self._M.steps(y, r2):
+            Sweep([step])()
+        self._M.apply(y, r2)
+        _check_equal(y, y, self._r[1], r2, "non-symmetric preconditioner")
+
+    def scale(self, factor: float) -> None:
+        """v = factor y, for the first step."""
+        self._scale(factor)
+
+    def multiply(self, back: float) -> float:
+        """new = A v - shift v - back r1; return its dot with v."""
+        r1, _, new = self._r
+        self._product(self.v, new)
+        self._multiply.bind(0, new)
+        self._multiply.bind(2, r1)
+        return float(self._multiply(1.0, -self._shift, -back)[0])
+
+    def orthogonalize(self, coefficient: float) -> float:
+        """new -= coefficient r2, and r1, r2 = r2, new; return the dot of the new r2 with y = M r2."""
+        r1, r2, new = self._r
+        self._orthogonalize.bind(0, new)
+        self._orthogonalize.bind(1, r2)
+        squares = self._orthogonalize(1.0, -coefficient)
+        self._r = (r2, new, r1)
+        return self._inner(new) if self._M.is_product else float(squares[0])
+
+    def renew_x(self) -> None:
+        """Give x an array of its own, which the callback has not seen."""
+        self.x = self.x.copy()
+        self._update.bind(3, self.x)
+
+    def update(self, weights: tuple[float, float, float], phi: float, scale: float) -> float:
+        """w = weights of (v, w before the last, last w); x += phi w; v = scale y; return the dot of x with itself."""
+        w, w2 = self._w
+        self._update.bind(0, w2)
+        self._update.bind(2, w)
+        if self._y is None:
+            self._update.bind(4, self._r[1])
+        self._w = (w2, w)
+        return float(self._update(*weights, 1.0, phi, scale)[0])
+
+
+def _check_equal(a: Vector, b: Vector, c: Vector, d: Vector, message: str) -> None:
+    """Raise ValueError(message) where the dot of a and b is far from that of c and d."""
+    s, t = Sweep([Dot(a, b), Dot(c, d)])()
+    eps = float(np.finfo(a.dtype).eps)
+    if abs(s - t) > (s + eps) * eps ** (1.0 / 3.0):
+        raise ValueError(message)
+
+
+_LIMIT = 6  # SciPy's istop where the limit of iterations was reached
+
+
+class _Scalars:
+    """Scalars of the recurrence, under SciPy's names where these are in use: rotations, estimates of norms, the end."""
+
+    __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
+                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason", "rtol")  # fmt: skip
+
+    def __init__(self, beta: float, dtype: np.dtype[Any], rtol: float, maxiter: int) -> None:
+        info = np.finfo(dtype)
+        self._eps, self._gmin, self._gmax = float(info.eps), float(info.max), 0.0
+        self.beta, self.beta_before, self._beta1, self._phibar = beta, 0.0, beta, beta
+        self._cs, self._sn, self._dbar, self._epsln, self._tnorm2 = -1.0, 0.0, 0.0, 0.0, 0.0
+        self._gbar = self._gamma = self._root = 0.0
+        self.rtol, self.maxiter, self.n_steps, self.reason = rtol, maxiter, 0, 0
+        self.criterion = math.inf  # the solve ends where it is at most rtol
+
+    def rotate(self, alpha: float, beta: float) -> tuple[tuple[float, float, float], float]:
+        """Apply the last plane rotation and find the next; return the weights of the new w, and the step of x."""
+        self.n_steps += 1
+        self.beta_before, self.beta = self.beta, beta
+        self._tnorm2 += alpha * alpha + self.beta_before * self.beta_before + beta * beta
+        if self.n_steps == 1 and beta / self._beta1 <= 10 * self._eps:
+            self.reason = -1  # b and x are eigenvectors
+        epsln_before, delta = self._epsln, self._cs * self._dbar + self._sn * alpha
+        self._gbar = self._sn * self._dbar - self._cs * alpha
+        self._epsln, self._dbar = self._sn * beta, -self._cs * beta
+        self._root = math.sqrt(self._gbar * self._gbar + self._dbar * self._dbar)
+        self._gamma = max(math.sqrt(self._gbar * self._gbar + beta * beta), self._eps)
+        self._cs, self._sn = self._gbar / self._gamma, beta / self._gamma
+        phi, self._phibar = self._cs * self._phibar, self._sn * self._phibar
+        factor = 1.0 / self._gamma
+        return (factor, -epsln_before * factor, -delta * factor), phi
+
+    def judge(self, square: float) -> None:
+        """Set `reason`, SciPy's istop, where x with this square of its norm ends the solve."""
+        norm_of_A, norm_of_x, eps = math.sqrt(self._tnorm2), math.sqrt(square), self._eps
+        self._gmax, self._gmin = max(self._gmax, self._gamma), min(self._gmin, self._gamma)
+        if self.reason:
+            return
+        product = norm_of_A * norm_of_x
+        is_zero = norm_of_x == 0 or norm_of_A == 0
+        test1 = math.inf if is_zero else float(divided(self._phibar, product).real)
+        test2 = math.inf if norm_of_A == 0 else self._root / norm_of_A
+        self.criterion = min(test1, test2)
+        outcomes = (
+            (1 + test2 <= 1, 2),
+            (1 + test1 <= 1, 1),
+            (self.n_steps >= self.maxiter, _LIMIT),
+            (self._gmax / self._gmin >= 0.1 / eps, 4),
+            (product * eps >= self._beta1, 3),
+            (test2 <= self.rtol, 2),
+            (test1 <= self.rtol, 1),
+        )
+        self.reason = next((reason for holds, reason in reversed(outcomes) if holds), 0)

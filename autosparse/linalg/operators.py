@@ -1,0 +1,105 @@
+"""Products of matrices, operators and preconditioners with vectors, as the solvers call them: product(x, out)."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sps
+from numpy.typing import NDArray
+from scipy.sparse.linalg import aslinearoperator
+
+from autosparse.arrays import construct
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.arrays.functions import matmul
+from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
+
+Vector = NDArray[Any]
+Product = Callable[[Vector, Vector], object]
+"""(x, out): write the product with the vector x to out, which has the dtype of x and overlaps no operand."""
+
+
+@functools.cache
+def _matrix_operator() -> type:
+    """The class of operators that `aslinearoperator` makes of a matrix, which keep it as `A`."""
+    return type(aslinearoperator(np.zeros((1, 1))))
+
+
+@timed(PRODUCTS)
+def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
+    """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
+
+    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`, after one conversion
+    where the dtypes differ. Operators are called as SciPy calls them, and their results are copied. Raises TypeError
+    as `aslinearoperator` does, and where a result is complex but `dtype` is not.
+    """
+    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    if isinstance(matrix, AutoSparseMatrix):
+        return _product_of_ours(matrix, dtype)
+    if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
+        return _product_of_ours(construct.wrapped(matrix), dtype)
+    if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
+        return functools.partial(_dense_product, matrix)
+    return copied(aslinearoperator(A).matvec)
+
+
+@timed(PRODUCTS)
+def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
+    """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
+    matrix = A.A if isinstance(A, _matrix_operator()) else A
+    if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
+        transposed = matrix.T
+        return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
+    if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
+        return functools.partial(_dense_product, matrix.conj().T)
+    return copied(aslinearoperator(A).rmatvec)
+
+
+def copied(matvec: Callable[[Vector], Vector]) -> Product:
+    """Return the product that copies what `matvec` returns."""
+
+    def product(x: Vector, out: Vector) -> None:
+        np.copyto(out, matvec(x), casting="same_kind")
+
+    return product
+
+
+def _dense_product(matrix: Vector, x: Vector, out: Vector) -> None:
+    np.matmul(matrix, x, out=out)
+
+
+def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
+    if dtype.kind == "c" and A.dtype.kind != "c":
+        real = np.empty(0, dtype).real.dtype
+        product = _product_of_ours(A, real)
+
+        def product_of_parts(x: Vector, out: Vector) -> None:
+            """The real matrix times the real and the imaginary part: two columns."""
+            product(x.view(real).reshape(-1, 2), out.view(real).reshape(-1, 2))
+
+        return product_of_parts
+    if A.dtype != dtype:
+        if np.result_type(A.dtype, dtype) != dtype and A.dtype.kind not in "biu":
+            return copied(aslinearoperator(A).matvec)
+        A = construct.wrapped(A.astype(dtype))
+    return lambda x, out: matmul(A, x, out=out)
+
+
+@timed(PRECONDITIONER)
+def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product:  # Any: as `product_of`
+    """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
+
+    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0. It is returned in `dtype`, or in the
+    real dtype of the same precision.
+    """
+    if M is None:
+        return None
+    matrix = M.A if isinstance(M, _matrix_operator()) else M
+    if sps.issparse(matrix) and matrix.format == "dia" and matrix.offsets.tolist() == [0]:
+        d, real = np.zeros(matrix.shape[0], matrix.dtype), np.empty(0, dtype).real.dtype
+        d[: matrix.data.shape[1]] = matrix.data[0, : d.size]
+        if d.dtype.kind != "c" or dtype.kind == "c":
+            return d.astype(dtype if d.dtype.kind == "c" else real)
+    return product_of(M, dtype)

@@ -1,0 +1,286 @@
+"""Sweeps: several operations on vectors in one pass over memory (`_native/runtime/sweeps`).
+
+A sweep is a list of steps on vectors of one length and dtype. It is executed chunk by chunk, so that each vector is
+read and written once; the pool's threads share the chunks. A dot product is the sum of the chunks' sums in the order of
+the chunks: its bits depend neither on the number of threads nor on the instruction set. Products of float32 (complex64)
+are summed in float64 (complex128).
+
+Only one thread at a time may call a sweep. The runtime must be available.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse._native import python_objects, runtime_api
+from autosparse.config import decisive_options
+from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
+
+Vector = NDArray[Any]  # float32, float64, complex64 or complex128
+Run = Callable[..., tuple[Any, ...]]  # floats, or complex numbers
+
+CODES: Final = {"f": 0, "d": 1, "F": 2, "D": 3}
+"""Character of a dtype -> its code in the runtime."""
+_COMBINE, _SCALE, _DOT = 1, 2, 3
+_MAX_TERMS: Final = 4
+_compile: Final = python_objects.compile_sweep
+
+
+class Combine(NamedTuple):
+    """out = sum_i c_i * terms[i], for 1 to 4 terms; the coefficients c_i come with each call. `out` may be a term."""
+
+    out: Vector
+    terms: tuple[Vector, ...]
+
+
+class Scale(NamedTuple):
+    """out = d * v, elementwise. `d` has the dtype of `v`, or the real dtype of the same precision.
+
+    In a `ColumnSweep` `d` has one element for each row.
+    """
+
+    out: Vector
+    d: Vector
+    v: Vector
+
+
+class Dot(NamedTuple):
+    """sum_i conj(u_i) * v_i: one result of each call, a float, or a complex for complex vectors."""
+
+    u: Vector
+    v: Vector
+
+
+Step = Combine | Scale | Dot
+
+
+class _Program:
+    """Steps as the runtime reads them: codes, and the vectors that these number."""
+
+    __slots__ = ("_places", "codes", "diagonals", "n_coefficients", "n_dots", "vectors")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self.vectors: list[Vector] = []
+        self.codes: list[int] = []
+        self.diagonals: list[int] = []  # places of the vectors `d`
+        self.n_coefficients = self.n_dots = 0
+        self._places: dict[int, int] = {}
+        for step in steps:
+            self._add(step)
+
+    def _place(self, array: Vector) -> int:
+        place = self._places.setdefault(id(array), len(self.vectors))
+        if place == len(self.vectors):
+            self.vectors.append(array)
+        return place
+
+    def _add(self, step: Step) -> None:
+        if isinstance(step, Combine):
+            if not 1 <= len(step.terms) <= _MAX_TERMS:
+                raise ValueError(f"a combination has 1 to {_MAX_TERMS} terms, not {len(step.terms)}")
+            places = [self._place(array) for array in (step.out, *step.terms)]
+            self.codes += (_COMBINE, places[0], len(step.terms), *places[1:])
+            self.n_coefficients += len(step.terms)
+        elif isinstance(step, Scale):
+            places = [self._place(array) for array in (step.out, step.d, step.v)]
+            self.diagonals.append(places[1])
+            self.codes += (_SCALE, *places, int(step.d.dtype.kind == "f"))
+        else:
+            self.codes += (_DOT, self._place(step.u), self._place(step.v))
+            self.n_dots += 1
+
+    def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        """Raise ValueError unless all vectors are contiguous, of `shape` and `dtype`."""
+        for place, array in enumerate(self.vectors):
+            if place in self.diagonals and array.shape == shape[:1] and array.dtype.char in (dtype.char, dtype.char.lower()):
+                continue
+            _check(array, shape, dtype)
+
+
+def _check(array: Vector, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+    flags = array.flags
+    if array.shape != shape or array.dtype != dtype or not flags.c_contiguous or not flags.aligned:
+        raise ValueError(f"a contiguous vector {dtype} {shape} is needed, not {array.dtype} {array.shape}")
+
+
+class Sweep:
+    """Steps compiled for vectors; a call executes them and returns the tuple of the dot products, in order.
+
+    >>> x, p = np.zeros(3), np.ones(3)
+    >>> Sweep([Combine(x, (x, p)), Dot(x, x)])(1.0, 2.0)
+    (12.0,)
+    """
+
+    __slots__ = ("bind", "run")
+
+    run: Run
+    """The call itself, without a frame of Python's where the runtime has a builtin for it."""
+    bind: Callable[[int, Vector], object]
+    """Exchange the vector at a position: vectors are numbered in the order of their first appearance in the steps."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        made = None if _compile is None else _compile(tuple(steps), decisive_options()[0] or 0)
+        if made is None:
+            slow = _SlowSweep(steps)
+            made = slow.run, slow.bind
+        self.run, self.bind = observed(VECTORS, made[0]), made[1]
+
+    def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
+        """Execute the steps with one coefficient for each term of each Combine; return the dots."""
+        return self.run(*coefficients)
+
+
+class _SlowSweep:
+    """A sweep that Python calls, where the runtime has no builtins; its constructor tells what does not fit."""
+
+    __slots__ = ("_record", "_room", "_vectors")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        program = _Program(steps)
+        first = program.vectors[0]
+        program.check(first.shape if first.ndim == 1 else (-1,), first.dtype)
+        self._vectors = program.vectors
+        self._record, self._room = _record_of(program, 0)
+
+    def bind(self, position: int, array: Vector) -> None:
+        old = self._vectors[position]
+        _check(array, old.shape, old.dtype)
+        self._vectors[position] = array
+        self._record.vectors[position] = runtime_api.address_of(array)
+
+    def run(self, *coefficients: complex) -> tuple[Any, ...]:
+        record, room = self._record, self._room
+        if len(coefficients) != record.n_coefficients:
+            raise TypeError(f"this sweep takes {record.n_coefficients} coefficients, not {len(coefficients)}")
+        is_complex = record.dtype >= CODES["F"]
+        room[: record.n_coefficients] = coefficients if is_complex else [float(one) for one in coefficients]  # type: ignore[arg-type]
+        runtime_api.raise_for(runtime_api.lib.asp_sweep_run(record))
+        dots = room[record.n_coefficients :][: record.n_dots]
+        return tuple((dots if is_complex else dots.real).tolist())
+
+
+def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.complex128]]:
+    """Return the asp_sweep of a program, and its room: coefficients, dots, partial sums."""
+    lib, first = runtime_api.lib, program.vectors[0]
+    if len(program.codes) >= lib.ASP_SWEEP_CODES or len(program.vectors) > lib.ASP_SWEEP_VECTORS:
+        raise ValueError("a sweep has too many steps")
+    code, n, width = CODES[first.dtype.char], first.shape[0], max(n_columns, 1)
+    sizes = [program.n_coefficients * width, program.n_dots * width]
+    room = np.empty(sum(sizes) + lib.asp_sweep_chunks(code, n, n_columns) * sizes[1], np.complex128)
+    record = runtime_api.ffi.new("asp_sweep *")
+    record.dtype, record.n_threads, record.n_columns = code, decisive_options()[0] or 0, n_columns
+    record.n_coefficients, record.n_dots, record.n = program.n_coefficients, program.n_dots, n
+    record.codes = program.codes
+    record.vectors = [runtime_api.address_of(array) for array in program.vectors]
+    record.serial_ns = lib.asp_sweep_serial_ns(code, first.size, len(program.vectors))
+    address = runtime_api.address_of(room)
+    record.coefficients, record.dots = address, address + 16 * sizes[0]
+    record.partials = address + 16 * sum(sizes)
+    return record, room
+
+
+class ColumnSweep:
+    """Steps on the columns of arrays of shape (n, k) in C order, with coefficients and dots for each column.
+
+    A call takes a number or an array of k numbers for each term, and returns a list of arrays of k dots.
+    """
+
+    __slots__ = ("_coefficients", "_dots", "_record", "_room", "_vectors")
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        program = _Program(steps)
+        first = program.vectors[0]
+        program.check(first.shape if first.ndim == 2 else (-1, -1), first.dtype)
+        n_columns = first.shape[1]
+        if n_columns < 1:
+            raise ValueError("columns are needed")
+        self._vectors = program.vectors
+        self._record, self._room = _record_of(program, n_columns)
+        n = program.n_coefficients * n_columns
+        self._coefficients = self._room[:n].reshape(-1, n_columns)
+        dots = self._room[n : n + program.n_dots * n_columns].reshape(-1, n_columns)
+        self._dots = dots if first.dtype.kind == "c" else dots.real
+
+    def bind(self, position: int, array: NDArray[Any]) -> None:
+        """Exchange the array `position`: they are numbered in the order of their first appearance in the steps."""
+        _check(array, self._vectors[position].shape, self._vectors[position].dtype)
+        self._vectors[position] = array
+        self._record.vectors[position] = runtime_api.address_of(array)
+
+    @timed_method
+    def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
+        """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
+        if len(coefficients) != len(self._coefficients):
+            raise TypeError(f"this sweep takes {len(self._coefficients)} coefficients, not {len(coefficients)}")
+        for at, coefficient in enumerate(coefficients):
+            self._coefficients[at] = coefficient
+        runtime_api.raise_for(runtime_api.lib.asp_sweep_run(self._record))
+        return list(self._dots.copy())
+
+
+class _Block:
+    """Rows V (m, n) and a vector w (n), of one dtype."""
+
+    __slots__ = ("_V", "_arguments", "_code", "_is_complex", "_n", "_room", "_w")
+
+    def __init__(self, V: NDArray[Any], w: Vector, n_partials: int) -> None:
+        has_gaps = V.size > 0 and (V.strides[-1] != V.itemsize or V.strides[0] % V.itemsize != 0)
+        if V.ndim != 2 or V.dtype != w.dtype or has_gaps:
+            raise ValueError(f"rows of {w.dtype} without gaps are needed, not {V.dtype} {V.shape}")
+        _check(w, V.shape[1:], V.dtype)
+        self._V, self._w, self._code, self._n = V, w, CODES[w.dtype.char], w.size
+        self._is_complex = w.dtype.kind == "c"
+        chunks = runtime_api.lib.asp_sweep_chunks(self._code, self._n, 0)
+        self._room = np.empty(max(len(V), 1) + chunks * n_partials, np.complex128)
+        pointer = runtime_api.pointer
+        rows = (pointer(V), V.strides[0] // V.itemsize, pointer(w))
+        doubles = runtime_api.ffi.cast("double *", runtime_api.address_of(self._room))
+        self._arguments = (*rows, doubles, doubles + 2 * max(len(V), 1), decisive_options()[0] or 0)
+
+
+class BlockDots(_Block):
+    """h = V[:k]^* w, the dots of the first k rows of V (m, n) with the vector w, in one pass over w."""
+
+    __slots__ = ()
+
+    def __init__(self, V: NDArray[Any], w: Vector) -> None:
+        super().__init__(V, w, len(V))
+
+    @timed_method
+    def __call__(self, k: int) -> NDArray[Any]:
+        """Return h of shape (k,), float64 or complex128: h_j = sum_i conj(V_ji) w_i."""
+        if not 0 <= k <= len(self._V):
+            raise ValueError(f"k={k} of {len(self._V)} rows")
+        rows, ld, w, found, partials, threads = self._arguments
+        cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 1)
+        runtime_api.lib.asp_block_dots(self._code, self._n, k, rows, ld, w, partials, found, threads, cost)
+        h = self._room[:k]
+        return h.copy() if self._is_complex else h.real.copy()
+
+
+class BlockUpdate(_Block):
+    """w -= h @ V[:k], row by row, in one pass over w."""
+
+    __slots__ = ()
+
+    def __init__(self, w: Vector, V: NDArray[Any]) -> None:
+        super().__init__(V, w, 1)
+
+    @timed_method
+    def __call__(self, h: NDArray[Any]) -> float:
+        """Subtract h_j V_j for the first k = len(h) rows; return the sum of |w_i|^2 afterwards."""
+        k = len(h)
+        if k > len(self._V):
+            raise ValueError(f"{k} coefficients for {len(self._V)} rows")
+        rows, ld, w, coefficients, partials, threads = self._arguments
+        self._room[:k] = h
+        square = runtime_api.ffi.new("double[2]")
+        cost = runtime_api.lib.asp_sweep_serial_ns(self._code, self._n, k + 2)
+        runtime_api.lib.asp_block_update(
+            self._code, self._n, k, rows, ld, w, coefficients, partials, square, threads, cost
+        )
+        return float(square[0])
