@@ -100,6 +100,8 @@ def _raced(runner: Runner, name: str, allowed: float, ways: Sequence[str], limit
                 samples[way].difference = max(samples[way].difference, worst)
             if disturbed > MOST_DISTURBED and n_repeated < rounds:
                 n_repeated += 1
+                for one in samples.values():
+                    one.n_repeated = n_repeated
                 continue
             n += 1
             for way, one in samples.items():
