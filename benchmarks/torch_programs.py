@@ -6,11 +6,11 @@
     python benchmarks/torch_programs.py --quick
 
 Each run is a process of its own with default settings and an empty cache of plans, forked from one that has imported
-PyTorch and made the inputs. Imports and inputs are not timed, every step from the first one on is. Four ways take turns:
-PyTorch alone ("stock"), `asp.torch.install()` once ("global"), `asp.torch.override()` entered at each step ("step"), and
-products outside every block while our kernels are registered ("outside"). Ratio = stock's time / that of the way, from
-medians over rounds, with an interval of 90 % (bootstrap of rounds); while it holds 0.97, rounds go on, up to
-`--most-rounds`. Answers are compared; a wrong one fails the script.
+PyTorch and made the inputs. Imports and inputs are not timed, every step from the first one on is. Four ways take
+turns: PyTorch alone ("stock"), `asp.torch.install()` once ("global"), `asp.torch.override()` entered at each step
+("step"), and products outside every block while our kernels are registered ("outside"). Ratio = stock's time / that of
+the way, from medians over rounds, with an interval of 90 % (bootstrap of rounds); while it holds 0.97, rounds go on, up
+to `--most-rounds`. Answers are compared; a wrong one fails the script.
 """
 
 from __future__ import annotations

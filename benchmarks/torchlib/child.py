@@ -2,9 +2,10 @@
 
 python -m torchlib.child NAME DTYPE THREADS TOY
 
-Reads lines "WAY CACHE ANSWER" (a way of `torchlib.race.WAYS` or "stock", a folder for plans, a file for the answer), and
-writes one line of JSON for each. PyTorch is imported and the inputs are made once, by one thread, because threads do not
-survive a fork. The forked process imports autosparse if its way needs it, and runs every step from the first one on.
+Reads lines "WAY CACHE ANSWER" (a way of `torchlib.race.WAYS` or "stock", a folder for plans, a file for the answer),
+and writes one line of JSON for each. PyTorch is imported and the inputs are made once, by one thread, because threads
+do not survive a fork. The forked process imports autosparse if its way needs it, and runs every step from the first
+one on.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str
     return timed(prepared(name, dtype, toy=toy), way, dtype, 3 if toy else PROGRAMS[name].steps)
 
 
-def forked(step: Step, way: str, dtype: torch.dtype, n_steps: int, threads: int, answer: Path) -> str:
+def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: int, answer: Path) -> str:
     """What a forked process prints: a line of figures, or of nothing where it failed."""
     reading, writing = os.pipe()
     shared_mb = resident_mb()
@@ -96,7 +97,7 @@ def forked(step: Step, way: str, dtype: torch.dtype, n_steps: int, threads: int,
             figures["whole_cpu_s"] = time.process_time()
             os.write(writing, json.dumps(figures).encode())
             status = 0
-        except BaseException:  # whatever it is, this process must not return to the loop of its parent
+        except BaseException:  # noqa: BLE001  whatever it is, this process must not return to the loop of its parent
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -120,7 +121,7 @@ def main(given: list[str]) -> int:
         way, cache, answer = line.rstrip("\n").split("\t")
         os.environ["AUTOSPARSE_CACHE_DIR"] = cache
         n_steps = 3 if toy == "1" else PROGRAMS[name].steps
-        print(forked(step, way, dtype, n_steps, int(threads), Path(answer)), flush=True)
+        print(forked(step, way, dtype, n_steps=n_steps, threads=int(threads), answer=Path(answer)), flush=True)
     return 0
 
 

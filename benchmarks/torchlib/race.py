@@ -1,4 +1,4 @@
-"""PyTorch's own products and ours in turns, by the rule of `programlib.race`: a process for each run, intervals of 90 %."""
+"""PyTorch's own products and ours in turns, by the rule of `programlib.race`: one process per run, 90 % intervals."""
 
 from __future__ import annotations
 

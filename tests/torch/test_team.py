@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
-
 from autosparse._native import runtime_api
+
 from tests.torch.world import assert_close, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
@@ -22,7 +22,8 @@ pytestmark = [
 
 def run(code: str) -> str:
     """What a fresh process prints."""
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    command = [sys.executable, "-W", "ignore", "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
 
@@ -67,7 +68,7 @@ def products():
 """
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self/task"), reason="the system does not tell a process's threads")
+@pytest.mark.skipif(not Path("/proc/self/task").is_dir(), reason="the system does not tell a process's threads")
 def test_no_threads_of_our_own_are_started_where_pytorchs_serve():
     if team._addresses() == (0, 0):
         pytest.skip("this PyTorch has no OpenMP library whose threads could be shared")
@@ -76,7 +77,9 @@ def test_no_threads_of_our_own_are_started_where_pytorchs_serve():
 
 def test_a_forked_child_multiplies_with_threads_of_its_own():
     """Threads of OpenMP do not survive a fork, and waiting for them would never end."""
-    code = PRODUCTS + """
+    code = (
+        PRODUCTS
+        + """
 asp.install()
 products()
 child = os.fork()
@@ -85,6 +88,7 @@ if not child:
     os._exit(0)
 print(os.waitpid(child, 0)[1])
 """
+    )
     assert run(code) == "0"
 
 
@@ -99,10 +103,13 @@ def test_a_library_without_openmp_changes_nothing(monkeypatch):
 
 def test_programs_on_tensors_do_not_import_scipy_sparse():
     """The first look of the planner imported it, which takes longer than most programs' first steps."""
-    code = PRODUCTS + """
+    code = (
+        PRODUCTS
+        + """
 asp.install()
 for _ in range(200):
     A @ B
 print("scipy.sparse" in sys.modules)
 """
+    )
     assert run(code) == "False"
