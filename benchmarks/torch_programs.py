@@ -2,18 +2,21 @@
 
     python benchmarks/torch_programs.py --out benchmarks/results/torch_programs.jsonl
     python benchmarks/torch_programs.py --only gcn,cg --dtypes float32 --threads 2 --rounds 9
+    python benchmarks/torch_programs.py --seconds 80 --out torch_programs.jsonl   # again and again: the next programs
     python benchmarks/torch_programs.py --quick
 
-Each run is a fresh process with default settings and an empty cache of plans. Imports and inputs are not timed, every
-step from the first one on is. Four ways take turns: PyTorch alone ("stock"), `asp.torch.install()` once ("global"),
-`asp.torch.override()` entered at each step ("step"), and products outside every block while our kernels are registered
-("outside"). Ratio = stock's time / that of the way, from medians over rounds, with an interval of 90 % (bootstrap of
-rounds); while it holds 0.97, rounds go on, up to `--most-rounds`. Answers are compared; a wrong one fails the script.
+Each run is a process of its own with default settings and an empty cache of plans, forked from one that has imported
+PyTorch and made the inputs. Imports and inputs are not timed, every step from the first one on is. Four ways take
+turns: PyTorch alone ("stock"), `asp.torch.install()` once ("global"), `asp.torch.override()` entered at each step
+("step"), and products outside every block while our kernels are registered ("outside"). Ratio = stock's time / that of
+the way, from medians over rounds, with an interval of 90 % (bootstrap of rounds); while it holds 0.97, rounds go on, up
+to `--most-rounds`. Answers are compared; a wrong one fails the script.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -41,6 +44,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--threads", default="1,2", help="numbers of threads, comma-separated")
     add("--rounds", type=int, default=5, help="runs in each way")
     add("--most-rounds", type=int, default=15, help="as many while it is open whether a ratio is above 0.97")
+    add("--seconds", type=float, default=0, help="begin no program after these; cases that --out has are passed over")
     add("--quick", action="store_true", help="toy inputs, three steps and one round: tells that everything runs")
     add("--out", type=Path, help="JSON lines, appended; Markdown tables of the newest figures are written beside")
     add("--list", action="store_true", help="only print the programs")
@@ -73,13 +77,16 @@ def peak(record: Mapping[str, Any]) -> float:
     return max(record["ways"][way]["peak_mb"][way] / record["ways"][way]["peak_mb"][STOCK] for way in WAYS)
 
 
-def measure(args: argparse.Namespace, results: ResultFile, setting: Setting) -> list[dict[str, Any]]:
-    """Run every chosen program in one setting; records as they are kept."""
+def measure(args: argparse.Namespace, results: ResultFile, setting: Setting, until_s: float) -> list[dict[str, Any]]:
+    """Run the chosen programs in one setting; records as they are kept, with those that an earlier call has kept."""
     from torchlib.catalogue import PROGRAMS
 
-    records = []
+    circumstances = {"dtype": setting.dtype, "threads": setting.threads}
+    kept = {one["key"]: one for one in results.cases(**circumstances)} if args.seconds else {}
     for name in args.only:
-        program, circumstances = PROGRAMS[name], {"dtype": setting.dtype, "threads": setting.threads}
+        if name in kept or time.perf_counter() > until_s:
+            continue
+        program = PROGRAMS[name]
         record: dict[str, Any] = {"kind": "case", "key": name, "what": program.what, **circumstances}
         try:
             record["ways"] = race(name, program.rtol, setting, rounds=args.rounds, most=args.most_rounds)
@@ -87,9 +94,9 @@ def measure(args: argparse.Namespace, results: ResultFile, setting: Setting) -> 
             record["failure"] = str(error)
             print(error, file=sys.stderr)
         results.append(record)
-        records.append(record)
+        kept[name] = record
         print("  ".join(row(record)), flush=True)
-    return records
+    return [kept[name] for name in args.only if name in kept]
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
@@ -118,12 +125,14 @@ def main() -> int:
     from peerlib.machine import machine_facts
 
     results, sections, failed = ResultFile(args.out), [], False
-    results.append({"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "rounds": args.rounds, **machine_facts()})
+    until_s = time.perf_counter() + (args.seconds or math.inf)
+    run = {"kind": "run", "run": time.strftime("%Y-%m-%dT%H:%M:%S"), "rounds": args.rounds}
+    results.append({**run, "most_rounds": args.most_rounds, **machine_facts()})
     compile_bytecode()
     for dtype in args.dtypes:
         for threads in args.threads:
             print(f"\n{dtype}, {threads} threads")
-            records = measure(args, results, Setting(dtype=dtype, threads=threads, toy=args.quick))
+            records = measure(args, results, Setting(dtype=dtype, threads=threads, toy=args.quick), until_s)
             failed |= any("failure" in record for record in records)
             table = [HEADER, *map(row, records)]
             print(f"\n{aligned(table)}\n\n{summary(records)}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autosparse.operands.csr import Operand
-from autosparse.operands.ownership import owns_arrays
 
 if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
@@ -39,7 +38,9 @@ class Holding(NamedTuple):
     @classmethod
     def of(cls, operand: AnyOperand) -> Holding:
         """How things are now."""
-        from autosparse.operands.unfolding import Entries, Unfolding  # serving a remembered plan needs no tensors
+        # A first look needs neither: the one imports scipy.sparse, which takes 0.15 s, the other what tensors need.
+        from autosparse.operands.ownership import owns_arrays
+        from autosparse.operands.unfolding import Entries, Unfolding
 
         holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone

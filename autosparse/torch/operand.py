@@ -81,7 +81,7 @@ class Pinned:
     def take(self, values: torch.Tensor) -> bool:
         """Copy `values` unless they are what was copied last; whether they were copied."""
         source = pointer(values)
-        now = lib.asp_xxh3_low(source, self.n_bytes)
+        now = lib.asp_look_low(source, self.n_bytes, native.threads())
         if now == self._print:
             return False
         self._print = None  # a fork, or an interrupt, may leave half of a copy
@@ -182,7 +182,7 @@ class TorchOperand(Operand):
     def refresh(self) -> None:
         """Raise the versions when values or structure are not what they were at the last look."""
         start_ns = perf_counter_ns()
-        now = lib.asp_xxh3_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize)
+        now = lib.asp_look_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize, native.threads())
         if now != self._fingerprint:
             self._fingerprint = now
             self.values_version += 1
@@ -220,7 +220,7 @@ class Gathered(TorchOperand):
     def collect(self, values: torch.Tensor) -> None:
         """Take the original's values, if they are not those that were taken last."""
         width = self._value_dtype.itemsize
-        now = lib.asp_xxh3_low(pointer(values), self.nnz * width)
+        now = lib.asp_look_low(pointer(values), self.nnz * width, native.threads())
         if now == self._source_print:
             return
         self._source_print = None  # as in `Pinned.take`

@@ -133,7 +133,11 @@ class Structure(Placed):
     def has_other_content(self) -> bool:
         """Return whether any index differs from what the last call of this method has seen, O(nnz)."""
         width = 8 if self.index_code else 4
-        seen = lib.asp_xxh3_low(self.crow, width * (self.n_rows + 1)), lib.asp_xxh3_low(self.col, width * self.nnz)
+        n_threads = torch.get_num_threads()
+        seen = (
+            lib.asp_look_low(self.crow, width * (self.n_rows + 1), n_threads),
+            lib.asp_look_low(self.col, width * self.nnz, n_threads),
+        )
         was, self._content = self._content, seen
         return was is not None and was != seen
 

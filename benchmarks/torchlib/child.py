@@ -1,16 +1,21 @@
-"""The process that runs one program once in one way, and nothing else.
+"""The process that prepares one program and forks a process for each run of it.
 
-python -m torchlib.child NAME WAY DTYPE THREADS TOY ANSWER
+python -m torchlib.child NAME DTYPE THREADS TOY
 
-WAY is one of `torchlib.race.WAYS`. Prints one line of JSON. Imports, inputs and one small product are not timed.
+Reads lines "WAY CACHE ANSWER" (a way of `torchlib.race.WAYS` or "stock", a folder for plans, a file for the answer),
+and writes one line of JSON for each. PyTorch is imported and the inputs are made once, by one thread, because threads
+do not survive a fork. The forked process imports autosparse if its way needs it, and runs every step from the first
+one on.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import resource
 import sys
 import time
+import traceback
 import warnings
 from pathlib import Path
 
@@ -42,29 +47,81 @@ def in_the_way(way: str, step: Step) -> Step:
     return step
 
 
-def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str, float], np.ndarray]:
-    """Figures of one run, and its answer."""
-    program = PROGRAMS[name]
+def prepared(name: str, dtype: torch.dtype, *, toy: bool) -> Step:
+    """The program's step with inputs of its own."""
     torch.manual_seed(0)
-    step = in_the_way(way, program.prepare(dtype, toy))
+    return PROGRAMS[name].prepare(dtype, toy)
+
+
+def timed(step: Step, way: str, dtype: torch.dtype, n_steps: int) -> tuple[dict[str, float], np.ndarray]:
+    """Figures of one run, and its answer. Imports and one small product are not timed."""
+    step = in_the_way(way, step)
     small = torch.eye(4, dtype=dtype).to_sparse_csr()
     small @ torch.ones(4, dtype=dtype), small @ torch.ones(4, 2, dtype=dtype)
+    torch.ones(1 << 17).add_(1)  # starts the threads of PyTorch's pool
     cpu_s, wall_s = time.process_time(), time.perf_counter()
-    for _ in range(3 if toy else program.steps):
+    for _ in range(n_steps):
         answer = step()
     wall_s, cpu_s = time.perf_counter() - wall_s, time.process_time() - cpu_s
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     return {"wall_s": wall_s, "cpu_s": cpu_s, "peak_mb": peak_mb}, answer.detach().clone().double().numpy()
 
 
+def resident_mb() -> float:
+    """Memory that this process has mapped now; 0 where the system does not tell."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except OSError:
+        return 0.0
+    return pages * resource.getpagesize() / 2**20
+
+
+def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str, float], np.ndarray]:
+    """Prepare and run a program in this process."""
+    return timed(prepared(name, dtype, toy=toy), way, dtype, 3 if toy else PROGRAMS[name].steps)
+
+
+def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: int, answer: Path) -> str:
+    """What a forked process prints: a line of figures, or of nothing where it failed."""
+    reading, writing = os.pipe()
+    shared_mb = resident_mb()
+    child = os.fork()
+    if not child:
+        status = 1
+        try:
+            shared_mb -= resident_mb()  # what the parent has loaded, and a fork does not map
+            torch.set_num_threads(threads)
+            figures, found = timed(step, way, dtype, n_steps)
+            np.save(answer, found)
+            figures["peak_mb"] += shared_mb
+            figures["whole_cpu_s"] = time.process_time()
+            os.write(writing, json.dumps(figures).encode())
+            status = 0
+        except BaseException:  # noqa: BLE001  whatever it is, this process must not return to the loop of its parent
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, encoding="utf-8") as stream:
+        line = stream.read()
+    _, status = os.waitpid(child, 0)
+    return line if status == 0 else ""
+
+
 def main(given: list[str]) -> int:
     """The command line."""
-    name, way, dtype, threads, toy, path = given
-    torch.set_num_threads(int(threads))
+    name, dtype_name, threads, toy = given
     warnings.simplefilter("ignore")
-    figures, answer = run(name, way, getattr(torch, dtype), toy=toy == "1")
-    np.save(Path(path), answer)
-    print(json.dumps(figures))
+    torch.set_num_threads(1)
+    dtype = getattr(torch, dtype_name)
+    step = prepared(name, dtype, toy=toy == "1")
+    print("ready", flush=True)
+    for line in sys.stdin:
+        way, cache, answer = line.rstrip("\n").split("\t")
+        os.environ["AUTOSPARSE_CACHE_DIR"] = cache
+        n_steps = 3 if toy == "1" else PROGRAMS[name].steps
+        print(forked(step, way, dtype, n_steps=n_steps, threads=int(threads), answer=Path(answer)), flush=True)
     return 0
 
 

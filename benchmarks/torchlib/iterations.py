@@ -88,10 +88,11 @@ def _admm(dtype: torch.dtype, toy: bool) -> Step:
     b = A @ (numbers(m, dtype=dtype) * (torch.arange(m) % 10 == 0))
     x, z, u = (torch.zeros(m, dtype=dtype) for _ in range(3))
     At = A.t()
+    rate = 1 / (1 + float((At @ torch.ones(n, dtype=dtype)).max()))  # rows sum to 1, so this bounds the norm of At A
 
     def step() -> torch.Tensor:
         for _ in range(2):  # gradient steps on the quadratic
-            x.sub_(0.3 * (At @ (A @ x - b) + (x - z + u)))
+            x.sub_(rate * (At @ (A @ x - b) + (x - z + u)))
         z.copy_(torch.nn.functional.softshrink(x + u, 0.01))
         u.add_(x - z)
         return z

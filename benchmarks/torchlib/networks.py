@@ -167,9 +167,7 @@ def _autoencoder(dtype: torch.dtype, toy: bool) -> Step:
 PROGRAMS = (
     TorchProgram(name="gcn", what="two layers of graph convolutions, trained", prepare=_gcn, steps=30),
     TorchProgram(name="graphsage", what="means over neighbours, trained", prepare=_graphsage, steps=20),
-    TorchProgram(
-        name="gat", what="attention over neighbours, trained: new values at each step", prepare=_gat, steps=30
-    ),
+    TorchProgram(name="gat", what="attention over neighbours, trained: new values at each step", prepare=_gat, steps=5),
     TorchProgram(name="gin", what="sums over neighbours and perceptrons, trained", prepare=_gin, steps=20),
     TorchProgram(name="appnp", what="six propagations after a perceptron, trained", prepare=_appnp, steps=20),
     TorchProgram(name="pruned_mlp", what="inference with pruned layers: linear of CSR", prepare=_pruned_mlp, steps=60),

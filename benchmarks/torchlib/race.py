@@ -1,12 +1,13 @@
-"""PyTorch's own products and ours in turns, by the rule of `programlib.race`: fresh processes, intervals of 90 %."""
+"""PyTorch's own products and ours in turns, by the rule of `programlib.race`: one process per run, 90 % intervals."""
 
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,40 +30,78 @@ class Setting:
     toy: bool = False
 
 
-def call(name: str, way: str, setting: Setting, answer: Path, cache: Path) -> dict[str, float]:
-    """Figures of one run in a fresh process with an empty cache."""
-    given = (name, way, setting.dtype, str(setting.threads), str(int(setting.toy)), str(answer))
-    variables = child_environment(PYTHONPATH=str(BENCHMARKS), AUTOSPARSE_CACHE_DIR=str(cache))
-    command = [sys.executable, "-m", "torchlib.child", *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables)
-    if done.returncode:
-        raise ProgramFailedError(f"{' '.join(command[2:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    figures: dict[str, float] = json.loads(done.stdout)
-    return figures
+class Runner:
+    """The process that runs one program in one setting, each run in a forked process with an empty cache."""
+
+    def __init__(self, name: str, setting: Setting) -> None:
+        given = (name, setting.dtype, str(setting.threads), str(int(setting.toy)))
+        self._command = [sys.executable, "-m", "torchlib.child", *given]
+        self._errors = tempfile.TemporaryFile("w+", encoding="utf-8")  # noqa: SIM115  closed by `close`
+        self._process = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
+            env=child_environment(PYTHONPATH=str(BENCHMARKS)),
+        )  # fmt: skip
+        self._line()  # the inputs are there
+
+    def call(self, way: str, answer: Path, cache: Path) -> dict[str, float]:
+        """Figures of one run. Raises ProgramFailedError."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{way}\t{cache}\t{answer}\n")
+        self._process.stdin.flush()
+        figures: dict[str, float] = json.loads(self._line())
+        return figures
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line:
+            self._errors.seek(0)
+            raise ProgramFailedError(f"{' '.join(self._command[2:])} failed:\n{self._errors.read()[-2000:]}")
+        return line
+
+    def close(self) -> None:
+        """End the process."""
+        self._process.communicate()
+        self._errors.close()
 
 
 def race(
     name: str, rtol: float, setting: Setting, *, ways: Sequence[str] = WAYS, rounds: int, most: int = 0
 ) -> dict[str, Any]:
     """Ratios of stock's time to each way's, up to `most` rounds while one is open. Raises WrongAnswerError."""
-    samples = {way: Samples((STOCK, way)) for way in ways}
-    allowed = rtol if setting.dtype == "float32" else 1e-6
+    runner = Runner(name, setting)
+    try:
+        return _raced(runner, name, rtol if setting.dtype == "float32" else 1e-6, ways, (rounds, most))
+    finally:
+        runner.close()
+
+
+def _others_since(before: Spent, ours_s: float) -> float:
+    """The share of the cores that processes other than the measured ones took; they used `ours_s`."""
+    now = Spent.now()
+    return max(now.all_s - before.all_s - ours_s, 0.0) / (now.wall_s - before.wall_s) / (os.cpu_count() or 1)
+
+
+def _raced(runner: Runner, name: str, allowed: float, ways: Sequence[str], limits: tuple[int, int]) -> dict[str, Any]:
+    (rounds, most), samples = limits, {way: Samples((STOCK, way)) for way in ways}
     n_repeated = n = 0
     with tempfile.TemporaryDirectory(prefix="autosparse-torch-programs-") as folder:
         while n < rounds or (n < most and any(one.is_open() for one in samples.values())):
-            found: dict[str, Mapping[str, float]] = {}
+            found: dict[str, dict[str, float]] = {}
             answers: dict[str, np.ndarray] = {}
             before = Spent.now()
             for way in (STOCK, *ways):
                 path = Path(folder) / f"{way}.npy"
-                found[way] = call(name, way, setting, path, Path(folder) / f"cache-{n}-{n_repeated}-{way}")
+                found[way] = runner.call(way, path, Path(folder) / f"cache-{n}-{n_repeated}-{way}")
                 answers[way] = np.load(path)
-            disturbed = Spent.now().others_since(before)
+            disturbed = _others_since(before, sum(figures.pop("whole_cpu_s") for figures in found.values()))
             for way in ways:
                 worst = compare(f"{name} ({way})", [answers[STOCK]], [answers[way]], allowed)
                 samples[way].difference = max(samples[way].difference, worst)
             if disturbed > MOST_DISTURBED and n_repeated < rounds:
                 n_repeated += 1
+                for one in samples.values():
+                    one.n_repeated = n_repeated
                 continue
             n += 1
             for way, one in samples.items():

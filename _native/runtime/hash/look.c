@@ -51,3 +51,14 @@ void asp_look(const void *bytes, int64_t n_bytes, int64_t chunk_bytes, uint64_t 
     const asp_looked piece = {bytes, n_bytes, hashes};
     asp_look_at_all(&piece, 1, chunk_bytes, n_threads);
 }
+
+uint64_t asp_look_low(const void *bytes, int64_t n_bytes, int n_threads)
+{
+    enum { MAX_CHUNKS = 256 };
+    uint64_t hashes[MAX_CHUNKS];
+    if (n_bytes < 4 * ASP_LOOK_CHUNK) return asp_xxh3_low(bytes, n_bytes);
+    const int64_t chunks = (n_bytes - 1) / ASP_LOOK_CHUNK / MAX_CHUNKS + 1; /* of ASP_LOOK_CHUNK in one of ours */
+    const int64_t chunk_bytes = chunks * ASP_LOOK_CHUNK;
+    asp_look(bytes, n_bytes, chunk_bytes, hashes, n_threads);
+    return asp_xxh3_low(hashes, (n_bytes + chunk_bytes - 1) / chunk_bytes * (int64_t)sizeof *hashes);
+}

@@ -11,3 +11,5 @@ typedef struct asp_looked {
     uint64_t *hashes;
 } asp_looked;
 void asp_look_at_all(const asp_looked *pieces, int n_pieces, int64_t chunk_bytes, int n_threads);
+/* One hash of the whole memory: of the hashes of at most 256 chunks, where it is large. It is the same for any n_threads. */
+uint64_t asp_look_low(const void *bytes, int64_t n_bytes, int n_threads);

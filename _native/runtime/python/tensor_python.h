@@ -227,10 +227,7 @@ static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task 
     if (!task->is_few && !is_plain && A->n * m >= about->direct / 4) return 0; /* for several threads */
     if (!tensor_is_sound(about, object, A, &known)) return 0;
     if (task->is_few) return 1;
-    PyObject *how = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->how, NULL);
-    task->how = how ? PyLong_AsLongLong(how) : -1;
-    Py_XDECREF(how);
-    if (task->how < 0) PyErr_Clear();
+    task->how = tensor_how(about);
     if (task->how < 1024 && A->nnz * m >= about->direct && known && known->n_products > about->n_direct) {
         if (is_plain && !task->has_out) task->known = known->watched;
         return 0;

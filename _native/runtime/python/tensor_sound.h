@@ -12,11 +12,23 @@ static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries 
     return one;
 }
 
+/* Threads and flags of a product, as the function `how` tells them; negative: it failed. */
+static int64_t tensor_how(const asp_tensors *about)
+{
+    PyObject *how = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->how, NULL);
+    const int64_t told = how ? PyLong_AsLongLong(how) : -1;
+    Py_XDECREF(how);
+    if (told < 0) PyErr_Clear();
+    return told;
+}
+
 static void tensor_print(const asp_tensors *about, const tensor_entries *A, asp_sound *one)
 {
     const int64_t width = A->index_dtype == about->int64 ? 8 : 4;
-    one->prints[0] = asp_xxh3_low(A->starts, (one->n_major + 1) * width);
-    one->prints[1] = asp_xxh3_low(A->indices, A->nnz * width);
+    const int64_t how = tensor_how(about);
+    const int n_threads = how > 0 ? (int)(how % 1024) : 1;
+    one->prints[0] = asp_look_low(A->starts, (one->n_major + 1) * width, n_threads);
+    one->prints[1] = asp_look_low(A->indices, A->nnz * width, n_threads);
 }
 
 /* Whether the arrays `now` of A are those in the slot. Arrays that are watched, of a tensor that was written to since,

@@ -31,10 +31,11 @@
 #include "bell.h"
 #include "company.h"
 #include "cycles.h"
+#include "placing.h"
+#include "team.h"
 #include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
-enum { KEPT_OFF_CPUS = 8 };       /* with more CPUs than this the system finds an idle one */
 enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
 enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
@@ -62,7 +63,8 @@ static struct {
     _Atomic int is_for_next; /* it rang for the jobs that follow: who comes too late for this one waits for those */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
     _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
-    int n_helpers, n_placed, caller_cpu, is_confined;
+    int n_helpers;
+    asp_placing placing;
     pthread_t helpers[MAX_HELPERS];
     int64_t arrival_ns; /* how long woken helpers took lately */
     asp_succession jobs;
@@ -189,34 +191,6 @@ static void *helper(void *unused)
     return NULL;
 }
 
-#ifdef __linux__
-/* Keep helpers off the CPU that the caller is on; 0 when it may use no other. */
-static int keep_off(int cpu)
-{
-    cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed)) return 1; /* more CPUs than fit */
-    const int n_allowed = CPU_COUNT(&allowed);
-    if (n_allowed < 2) return 0;
-    if (n_allowed > KEPT_OFF_CPUS) return 1;
-    CPU_CLR(cpu, &allowed);
-    for (int i = 0; i < pool.n_helpers; i++) pthread_setaffinity_np(pool.helpers[i], sizeof allowed, &allowed);
-    return 1;
-}
-
-static int place_helpers(void)
-{
-    const int cpu = sched_getcpu();
-    if (cpu != pool.caller_cpu || pool.n_placed != pool.n_helpers) {
-        pool.caller_cpu = cpu;
-        pool.n_placed = pool.n_helpers;
-        pool.is_confined = !keep_off(cpu);
-    }
-    return !pool.is_confined;
-}
-#else
-static int place_helpers(void) { return 1; }
-#endif
-
 /* Start helpers until there are n; fewer when the system refuses. Signals stay with the threads of the application. */
 static void hire(int n)
 {
@@ -244,12 +218,13 @@ void asp_after_fork(void)
     atomic_store(&pool.gate, 0);
     atomic_store(&pool.bell.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
-    pool.n_helpers = pool.n_placed = 0;
+    pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
     atomic_store(&pool.callers.other_ns, 0);
     pool.penalty_ns = pool.cautious_until_ns = 0;
     pool.arrival_ns = ARRIVAL_FIRST_NS;
     asp_forget_waiting(&pool.waiting);
+    asp_forget_team();
     pool.forked = 1;
 }
 
@@ -277,8 +252,16 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
     if (pool.n_helpers < wanted) hire(wanted);
-    if (!place_helpers()) return 0;
+    if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
+}
+
+/* Further threads of the host's team, all of them or none. */
+static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
+{
+    const int is_cautious = now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
+    pool.n_held_back += is_cautious;
+    return is_cautious ? 0 : (n_threads < MAX_HELPERS ? n_threads : MAX_HELPERS) - 1;
 }
 
 /* Wait for the helpers inside the closed gate; returns the time that took. */
@@ -335,6 +318,18 @@ static int64_t share(int n_helpers, double serial_ns)
     return end_ns;
 }
 
+/* The job on the threads of the host's team; returns when it ended. */
+static int64_t share_in_team(int n_threads, double serial_ns)
+{
+    const int64_t begin_ns = clock_ns();
+    open_shares(n_threads);
+    asp_run_in_team(take_ranges, n_threads);
+    const int64_t end_ns = clock_ns();
+    pool.n_shared++;
+    note_stall(end_ns - begin_ns > STALL_NS + 3 * serial_ns, end_ns);
+    return end_ns;
+}
+
 int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items, int n_threads,
                  double serial_ns)
 {
@@ -352,7 +347,10 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
         asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
-        if (!stays) n_helpers = helpers_for(n_threads - is_beside, serial_ns, now_ns, it && it->is_waking);
+        const int has_team = asp_has_team();
+        if (!stays)
+            n_helpers = has_team ? teammates_for(n_threads, serial_ns, now_ns)
+                                 : helpers_for(n_threads - is_beside, serial_ns, now_ns, it && it->is_waking);
         if (it && !stays && n_helpers == 0) asp_found_no_helper(it);
         if (n_helpers > 0) {
             pool.task = task;
@@ -360,7 +358,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
             pool.n_items = n_items;
             pool.min_items = min_items;
             pool.max_items = max_items;
-            end_ns = share(n_helpers, serial_ns);
+            end_ns = has_team ? share_in_team(n_helpers + 1, serial_ns) : share(n_helpers, serial_ns);
             if (it) it->own_ns = end_ns - now_ns;
         }
         pool.waiting.ended_ns = end_ns;

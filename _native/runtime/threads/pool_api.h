@@ -27,3 +27,6 @@ void asp_pool_watch_cycles(int on);
 void asp_pool_wait(int how);
 /* Whether the pool saw threads of this process wait for a core within the last second (waiting.h). */
 int asp_pool_is_crowded(void);
+/* Run shared jobs on the threads of a host's OpenMP, by the addresses of its GOMP_parallel and omp_get_thread_num (team.h);
+ * with zeros by helpers of the pool again. */
+void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num);

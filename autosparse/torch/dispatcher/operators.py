@@ -206,9 +206,17 @@ def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, a
     shape = torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape
     if not _holds(a.dtype, alpha, beta) or not _fits(base, shape, a.dtype):
         return None
-    if product is None and (product := multiply(a, b)) is None:
+    if product is None and (product := _large_product(a, b)) is None:
         return None
     return _scaled_sum(product, base, beta, alpha)
+
+
+def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
+    """``a @ b`` as `mm` computes it where the builtin remembers the structure; None: not ours."""
+    found = small_operands.matrix(a, b, None, 0, 1, None)
+    if isinstance(found, Known):
+        return found.multiply(a, b)
+    return multiply(a, b) if found is None else found
 
 
 def addmm(

@@ -19,6 +19,7 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.errors import MissingExtraError
 from autosparse.notices import FallbackWarning, warn_once
+from autosparse.torch import team
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.dispatcher import fallback, operators, reductions, scope, sparse_gradients
 
@@ -80,6 +81,8 @@ def register(sparse_gradients: bool) -> None:
     if not runtime_api.available:
         warn_once(FallbackWarning, "torch", "autosparse has no C runtime: PyTorch computes every product on the CPU")
     with _lock:
+        if not _libraries:
+            team.share()
         for kind in (False, True)[: 1 + sparse_gradients]:
             if kind not in _libraries:
                 _libraries[kind] = _registered(SPARSE_GRADIENTS if kind else TABLES, kind)
@@ -91,6 +94,7 @@ def deregister() -> None:
         while _libraries:
             _, library = _libraries.popitem()
             library._destroy()
+        team.separate()
 
 
 def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:

@@ -1,0 +1,45 @@
+/* See team.h. The functions are those of the OpenMP library that the host has loaded, which need not be the one that
+ * this runtime is linked with; `GOMP_parallel` is part of the interface of libgomp and of LLVM's library. */
+#include "common.h"
+
+#include "pool_api.h"
+
+#if ASP_HAVE_THREADS
+
+#include <stdatomic.h>
+
+#include "team.h"
+
+typedef void (*parallel_function)(void (*)(void *), void *, unsigned, unsigned);
+typedef int (*number_function)(void);
+
+static _Atomic uintptr_t parallel, thread_number;
+
+void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num)
+{
+    atomic_store(&thread_number, omp_get_thread_num);
+    atomic_store(&parallel, omp_get_thread_num ? gomp_parallel : 0);
+}
+
+int asp_has_team(void) { return atomic_load_explicit(&parallel, memory_order_relaxed) != 0; }
+
+void asp_forget_team(void) { asp_pool_team(0, 0); }
+
+static void run_one(void *work)
+{
+    const number_function number = (number_function)atomic_load_explicit(&thread_number, memory_order_relaxed);
+    (*(void (**)(int))work)(number ? number() : 0);
+}
+
+void asp_run_in_team(void (*work)(int), int n_threads)
+{
+    const parallel_function run = (parallel_function)atomic_load_explicit(&parallel, memory_order_relaxed);
+    if (run)
+        run(run_one, &work, (unsigned)n_threads, 0);
+    else
+        work(0); /* another thread has just switched back to helpers: the caller takes every share */
+}
+
+#else
+void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num) { (void)gomp_parallel, (void)omp_get_thread_num; }
+#endif
