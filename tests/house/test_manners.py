@@ -19,6 +19,8 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
     ("autosparse.torch.dispatcher.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
     ("autosparse.cuda.reductions", "mm_reduce_backward"),
+    ("autosparse.linalg.block_eigenvalues", "lobpcg"),  # SciPy's signatures
+    ("autosparse.linalg.exponential", "expm_multiply"),
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}

@@ -29,8 +29,8 @@ _METHODS: Final = {
 }
 """Solver -> module and class of its recurrence, default iterations per unknown, and columns that run at the same time.
 
-More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a Krylov basis
-for each column.
+More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a
+Krylov basis for each column.
 """
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Arguments of one solver that its recurrence takes; calls with others are solved column by column."""
@@ -121,7 +121,9 @@ def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tupl
     single: Callable[..., Any] = scipys(name)
     if runtime_api.available:
         single = getattr(importlib.import_module("autosparse.linalg"), name)
-    found = [single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])]
+    found = [
+        single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])
+    ]
     if not found:
         return np.empty(b.shape), np.zeros(0, np.intp)
     return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], np.intp)
