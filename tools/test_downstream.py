@@ -2,7 +2,8 @@
 
 Each suite runs under `asp.install`, so that every csr and csc matrix that the package makes is one of ours. A test that
 fails is run again without `install`. Where it fails there too, it says nothing about us. Where it passes there, it must
-stand in DIFFERENCES with a reason, or this program ends with status 1.
+stand in DIFFERENCES with a reason, or this program ends with status 1. The wheels of anndata and implicit have no
+tests; `tests/interop/test_neighbours.py` makes anndata's calls.
 
     python tools/test_downstream.py [SUITE ...] [--processes N]
 """
@@ -51,7 +52,19 @@ SUITES: Final = {
     "sklearn-graphs": Suite("sklearn", ("sklearn.neighbors.tests.test_graph", "sklearn.manifold.tests.test_isomap")),
     "sklearn-decomposition": Suite("sklearn", ("sklearn.decomposition.tests.test_truncated_svd",)),
     "sparse": Suite("sparse", ("sparse.numba_backend.tests.test_conversion",)),
-    "anndata": Suite("anndata", ("anndata.tests",)),
+    "cvxpy": Suite(
+        "cvxpy",
+        tuple(
+            f"cvxpy.tests.test_{name}"
+            for name in ("lin_ops", "coeff_extractor", "quad_form", "constant", "linalg_utils", "python_backends")
+        ),
+    ),
+    "qutip": Suite("qutip", ("qutip.tests.core.data.test_csr", "qutip.tests.core.data.test_scipy_sparse")),
+    "qutip-solvers": Suite("qutip", ("qutip.tests.solver.test_steadystate", "qutip.tests.core.test_eigenstates")),
+    "gensim": Suite(
+        "gensim",
+        tuple(f"gensim.test.test_{name}" for name in ("matutils", "lsimodel", "nmf", "similarities", "tfidfmodel")),
+    ),
 }
 
 

@@ -35,7 +35,10 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     if out is not None and isinstance(A, AutoSparseMatrix):
         cell = A._cell
         enter = cell.fast_path
-        if enter is not None and enter(B, out, decisive_options(), A._transposed):
+        if enter is not None and (
+            enter(B, out, decisive_options(), A._transposed)
+            or executor.enters_otherwise(cell, B, out, transposed=A._transposed)
+        ):
             return out
         if _is_plain(A, B, out):
             executor.matmul(cell, B, transposed=A._transposed, out=out)

@@ -82,8 +82,7 @@ def sound(obj: Any) -> Any:
     if obj.format in ("csr", "csc"):
         return _without_room(_sound_rows(obj))
     if obj.format == "bsr":
-        _check_blocks(obj)
-        return obj.tocoo()
+        return _sound_blocks(obj).tocoo()
     coo = obj if obj.format == "coo" else obj.tocoo()
     check_coordinates(coordinates(coo), coo.data, coo.shape)
     return coo
@@ -136,13 +135,17 @@ def _without_room(obj: Any) -> Any:
     return kind((data[:nnz], indices[:nnz], indptr), shape=obj.shape)
 
 
-def _check_blocks(obj: Any) -> None:
-    """StructureError unless every block lies within the shape."""
+def _sound_blocks(obj: Any) -> Any:
+    """Return `obj` without blocks behind the last one; StructureError unless every block lies within the shape."""
     r, c = obj.blocksize
     indptr, indices, data = (np.asarray(one) for one in (obj.indptr, obj.indices, obj.data))
     check_structure(indptr, indices, (obj.shape[0] // r, obj.shape[1] // c))
     if data.ndim != 3 or data.shape[0] < indptr[-1]:
         raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.shape[0])
+    n_blocks = int(indptr[-1])
+    if indices.size == n_blocks == data.shape[0]:
+        return obj
+    return sps.bsr_array((data[:n_blocks], indices[:n_blocks], indptr), shape=obj.shape)
 
 
 def coordinates(coo: Any) -> tuple[AnyArray, ...]:

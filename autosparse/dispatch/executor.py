@@ -58,7 +58,9 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if out is None:
         out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
         enter = operand.fast_path
-        if enter is not None and enter(B, out, decisive_options(), transposed):
+        if enter is not None and (
+            enter(B, out, decisive_options(), transposed) or enters_otherwise(operand, B, out, transposed=transposed)
+        ):
             return out
     else:
         ldc = out.strides[0] // out.itemsize
@@ -140,6 +142,23 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
         except TUNING_FAILURES as err:
             state.give_up(err)
+
+
+def enters_otherwise(operand: Operand, B: Any, out: AnyArray, *, transposed: bool) -> bool:
+    """Compute C = M @ B, or Mᵀ @ B, by another fast path than the open one, which is opened; return whether there is one.
+
+    Each problem of an operand has its own: products with M and with Mᵀ in turn, or with one and with several columns.
+    `B` may be anything: a fast path refuses what it was not made for.
+    """
+    dispatcher = operand.dispatcher
+    if dispatcher is None or type(B) is not np.ndarray or not 0 < B.ndim < 3:
+        return False
+    state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed))
+    path = None if state is None else state.fast_path
+    if path is None or path.run is operand.fast_path or not path.run(B, out, decisive_options(), transposed):
+        return False
+    operand.fast_path = path.run
+    return True
 
 
 def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:
@@ -248,9 +267,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
     try:
         if state.live_tuner is None and _is_enough(state, operand):
             return
+        begun_ns, is_new = perf_counter_ns(), state.live_tuner is None
         from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
+        if is_new and state.expected is not None:  # what a solver lets be spent includes loading the modules
+            live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
         state.settle()
         if live_tuner.is_stale:

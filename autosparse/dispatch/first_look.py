@@ -104,7 +104,8 @@ def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, pl
     runs, product_s = state.options.runs, state.product_ns * 1e-9 / max(1, state.n_calls)
     gain -= expected_look_s(operand) / product_s if product_s else 0.0
     expected_s = runs * product_s if runs else account.spent.mean_product_s
-    return gain * max(expected_s, state.product_ns * 1e-9) > price_s
+    solver_s = state.expected.n_calls * product_s if state.expected is not None else 0.0
+    return gain * max(expected_s, solver_s, state.product_ns * 1e-9) > price_s
 
 
 def _tuning_look_ns(state: DispatchState) -> float:
@@ -113,6 +114,9 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
     own_ns = states.tuning_look_ns(options, state.operation, state.n_dense_cols)
+    if state.expected is not None:
+        certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
+        own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
     if account is None or account.is_settled:
         return own_ns
     purse_s = min(account.earned_s(options.overhead), account.limit_s() - account.recall_s)

@@ -149,6 +149,10 @@ class PastPython(Protocol):
 class Tuning(Protocol):
     """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
 
+    @property
+    def waits_for_pay(self) -> bool:
+        """Whether the next step is a piece of work that products have not paid for yet."""
+
     def lend(self, state: Any) -> None:  # Any: a DispatchState
         """Let the plan serve products of `state` too, where its options allow that plan."""
 

@@ -19,7 +19,10 @@ from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.ops import names
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from autosparse.dispatch.accounts import ProblemAccount
+    from autosparse.dispatch.expectations import Expected
     from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
@@ -42,7 +45,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "fast_path", "fast_path_due", "fast_path_wait", "flags",
+        "account", "aside", "aside_due", "decisive", "dtype", "expected", "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
         "serving", "threads", "transposed", "tuned_ns",
@@ -75,6 +78,7 @@ class DispatchState:
         self.recalled: Serving | None = None  # the kernel of a remembered plan, which serves before there is tuning
         self.live_tuner: Tuning | None = None  # tuning, from the first look on
         self.operation = operation
+        self.expected: Expected | None = None  # products, by a solver that runs them now
         self.is_known = False  # whether its account over processes was looked up
         self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
         self.fast_path: PastPython | None = None  # the way past Python, where one was opened
@@ -124,8 +128,11 @@ class Dispatcher:
         self.packed_copies = PackedCopyCache()
         DISPATCHERS.add(self)
 
-    def __del__(self) -> None:
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
         # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
+        # At the end of the process modules that the accounts need may be gone.
+        if is_finalizing():
+            return
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)

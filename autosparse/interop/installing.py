@@ -1,8 +1,9 @@
-"""`install`: SciPy's own constructors and conversions make our matrices while it is active.
+"""`install`: SciPy's own constructors and conversions make our matrices while it is active, and its solvers are ours.
 
 Everything in SciPy, and in libraries above it, that makes a csr or csc object calls one of four classes. While
-`install` is active a call of one of these four makes an object of the class of ours that is derived from it. Nothing
-else is replaced: no function, no name in a module, no other class. `PATCHED` lists the four.
+`install` is active a call of one of these four makes an object of the class of ours that is derived from it. `PATCHED`
+lists the four. The names of solvers in `scipy.sparse.linalg` lead to those of `autosparse.linalg` (`solver_names`).
+Nothing else is replaced: no name in another module, no other class.
 
 The call is redirected by the metaclass: ``type(scipy.sparse.csr_array)`` is a class of ours while `install` is active,
 and SciPy's again afterwards. Objects that exist already, and objects that are unpickled, keep their class.
@@ -17,6 +18,7 @@ import scipy.sparse as sps
 
 from autosparse import forking
 from autosparse.arrays.family import csc_array, csc_matrix, csr_array, csr_matrix
+from autosparse.interop import solver_names
 
 PATCHED: Final[dict[Any, Any]] = {
     sps.csr_array: csr_array,
@@ -45,11 +47,12 @@ def _new_of_scipy(cls: Any, *_: Any, **__: Any) -> Any:
 
 
 def redirect(metaclass: Any = _Making) -> None:
-    """Let calls of SciPy's classes make objects of ours.
+    """Let calls of SciPy's classes make objects of ours, and names of SciPy's solvers lead to ours.
 
     Where SciPy's metaclass is `type` itself (before SciPy 1.15) Python refuses another one: then the classes get a
     ``__new__``, which stays there, and does what Python's own does after `restore`.
     """
+    solver_names.exchange(is_installed=True)
     for plain in PATCHED:
         try:
             plain.__class__ = metaclass
@@ -58,7 +61,8 @@ def redirect(metaclass: Any = _Making) -> None:
 
 
 def restore() -> None:
-    """Let calls of SciPy's classes make SciPy's objects."""
+    """Let calls of SciPy's classes make SciPy's objects, and names of SciPy's solvers lead to SciPy's."""
+    solver_names.exchange(is_installed=False)
     for plain in PATCHED:
         if "__new__" in vars(plain):
             plain.__new__ = _new_of_scipy
@@ -97,11 +101,12 @@ class Installation:
 
 
 def install() -> Installation:
-    """Let SciPy's constructors and conversions return our csr and csc matrices, in the whole process.
+    """Let SciPy's constructors and conversions return our csr and csc matrices, and its solvers be ours.
 
-    Effective until `uninstall`, or until the end of the block where it is used as a context manager. Blocks and calls
-    nest. A call such as ``scipy.sparse.csr_array(...)`` shares memory exactly as SciPy's does. Other formats stay
-    SciPy's; their conversions to csr and csc are ours. Objects that exist already keep their class.
+    Effective in the whole process until `uninstall`, or until the end of the block where it is used as a context
+    manager. Blocks and calls nest. A call such as ``scipy.sparse.csr_array(...)`` shares memory exactly as SciPy's does. Other formats stay
+    SciPy's; their conversions to csr and csc are ours. Objects that exist already keep their class. A call such as
+    ``scipy.sparse.linalg.cg(A, b)`` is one of `autosparse.linalg.cg`; a name imported earlier from there is SciPy's.
 
     >>> with asp.install():
     ...     A = sps.vstack([sps.eye_array(3), sps.eye_array(3)], format="csr")
@@ -112,7 +117,7 @@ def install() -> Installation:
 
 
 def uninstall() -> None:
-    """Undo every `install`: SciPy's constructors return SciPy's own objects again.
+    """Undo every `install`: SciPy's constructors return SciPy's own objects again, and its solvers are its own.
 
     >>> _ = asp.install()
     >>> asp.uninstall()

@@ -23,11 +23,18 @@ _HOMES: Final = {
     "autosparse.linalg.conjugate_gradients": ("cg", "cgs"),
     "autosparse.linalg.eigenvalues": ("eigs", "eigsh", "svds"),
     "autosparse.linalg.exponential": ("expm_multiply",),
+    "autosparse.linalg.generalised_residual": ("gmres",),
+    "autosparse.linalg.least_squares.fong_saunders": ("lsmr",),
+    "autosparse.linalg.least_squares.paige_saunders": ("lsqr",),
     "autosparse.linalg.minimal_residual": ("minres",),
     "autosparse.linalg.preconditioners": ("block_jacobi", "chebyshev", "jacobi"),
+    "autosparse.linalg.quasi_minimal": ("qmr",),
+    "autosparse.linalg.solves.tracing": ("trace",),
 }
 """Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+OURS: Final = tuple(_HOME_OF)
+"""Names of the functions that are ours."""
 
 
 def _adopt_submodules() -> None:

@@ -54,9 +54,9 @@ class System:
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return the function `name` of scipy.sparse.linalg, for calls that ours does not compute."""
+    """Return SciPy's function `name`, for calls that ours does not compute; also while `autosparse.install` is active."""
     found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
-    return found
+    return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind
@@ -204,6 +204,7 @@ Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, in
 def solved(
     name: str, method: Method, A: Any, b: Any, x0: Any, *,
     rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
+    progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
 
@@ -218,5 +219,6 @@ def solved(
     limit = tolerance(name, b_norm, atol=atol, rtol=rtol)
     if b_norm == 0:
         return system.b, 0
-    with Solve(name, A) as solve:
-        return method(system, solve, limit, system.n * 10 if maxiter is None else maxiter, callback)
+    most = system.n * 10 if maxiter is None else maxiter
+    with Solve(name, A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(method(system, solve, limit, most, callback), system.b)

@@ -15,7 +15,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 @takes_columns
 def bicgstab(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, **others: Any,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by the stabilised method of biconjugate gradients.
 
@@ -38,6 +38,8 @@ def bicgstab(
     columns
         True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
         shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -57,8 +59,9 @@ def bicgstab(
     (0, array([1., 1.]))
     """
     return solved(
-        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback, others=others
-    )
+        "bicgstab", _bicgstab, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
 
 
 class _Vectors:

@@ -25,7 +25,7 @@ from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 @takes_columns
 def cg(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, **others: Any,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b for a Hermitian, positive definite A by the method of conjugate gradients.
 
@@ -48,6 +48,8 @@ def cg(
     columns
         True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
         shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -67,8 +69,9 @@ def cg(
     (0, array([1., 1.]))
     """
     return solved(
-        "cg", _cg, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback, others=others
-    )
+        "cg", _cg, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
 
 
 class _Directions:
@@ -158,7 +161,7 @@ def _cg(system: System, solve: Solve, limit: float, maxiter: int, callback: Call
 
 def cgs(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, **others: Any,
+    M: Any = None, callback: Callback | None = None, progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve A x = b by the method of conjugate gradients squared.
 
@@ -178,6 +181,8 @@ def cgs(
         Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -197,8 +202,9 @@ def cgs(
     (0, array([1., 1.]))
     """
     return solved(
-        "cgs", _cgs, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback, others=others
-    )
+        "cgs", _cgs, A, b, x0, rtol=rtol, atol=atol, maxiter=maxiter, M=M, callback=callback,
+        progress=progress, others=others,
+    )  # fmt: skip
 
 
 def _cgs(system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None) -> tuple[Vector, int]:

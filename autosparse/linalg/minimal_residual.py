@@ -27,7 +27,8 @@ from autosparse.linalg.sweeps import Combine, Dot, Sweep
 @takes_columns
 def minres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, shift: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False, **others: Any,
+    M: Any = None, callback: Callback | None = None, show: bool = False, check: bool = False,
+    progress: bool = False, **others: Any,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
     """Solve (A - shift I) x = b for a real symmetric A, which may be indefinite or singular: min |b - (A - shift I) x|.
 
@@ -54,6 +55,8 @@ def minres(
     columns
         True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
         shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+    progress
+        Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
 
     Returns
     -------
@@ -76,7 +79,8 @@ def minres(
         how = {"rtol": rtol, "shift": shift, "maxiter": maxiter, "M": M, "callback": callback, "show": show}
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
         return found
-    with Solve("minres", A) as solve:
+    most = 5 * system.n if maxiter is None else maxiter
+    with Solve("minres", A, target=rtol, limit=most, progress=progress) as solve:
         lanczos = _Lanczos(system, solve, float(shift))
         squared = lanczos.begin()
         if squared < 0:
@@ -87,8 +91,8 @@ def minres(
             return system.b, 0
         if check:
             lanczos.check()
-        scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, 5 * system.n if maxiter is None else maxiter)
-        return _iterate(lanczos, scalars, solve, callback)
+        scalars = _Scalars(math.sqrt(squared), system.dtype, rtol, most)
+        return solve.answer(_iterate(lanczos, scalars, solve, callback), system.b)
 
 
 def _iterate(
@@ -108,7 +112,7 @@ def _iterate(
         if callback is not None and scalars.n_steps > 1:
             lanczos.renew_x()
         scalars.judge(lanczos.update(*weights, 1.0 / scalars.beta if scalars.beta else 0.0))
-        solve.step(scalars.residual_norm)
+        solve.step(scalars.criterion)
         x = lanczos.x
         if callback is not None:
             callback(_as_scipys(x))
@@ -225,7 +229,7 @@ class _Scalars:
     """Scalars of the recurrence, under SciPy's names where these are in use: rotations, estimates of norms, the end."""
 
     __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
-                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "maxiter", "n_steps", "reason", "rtol")  # fmt: skip
+                 "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason", "rtol")  # fmt: skip
 
     def __init__(self, beta: float, dtype: np.dtype[Any], rtol: float, maxiter: int) -> None:
         info = np.finfo(dtype)
@@ -234,11 +238,7 @@ class _Scalars:
         self._cs, self._sn, self._dbar, self._epsln, self._tnorm2 = -1.0, 0.0, 0.0, 0.0, 0.0
         self._gbar = self._gamma = self._root = 0.0
         self.rtol, self.maxiter, self.n_steps, self.reason = rtol, maxiter, 0, 0
-
-    @property
-    def residual_norm(self) -> float:
-        """Estimate of |b - A x|."""
-        return self._phibar
+        self.criterion = math.inf  # the solve ends where it is at most rtol
 
     def rotate(self, alpha: float, beta: float) -> tuple[tuple[float, float, float], float]:
         """Apply the last plane rotation and find the next; return the weights of the new w, and the step of x."""
@@ -267,6 +267,7 @@ class _Scalars:
         is_zero = norm_of_x == 0 or norm_of_A == 0
         test1 = math.inf if is_zero else float(divided(self._phibar, product).real)
         test2 = math.inf if norm_of_A == 0 else self._root / norm_of_A
+        self.criterion = min(test1, test2)
         outcomes = (
             (1 + test2 <= 1, 2),
             (1 + test1 <= 1, 1),

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
+from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
@@ -31,6 +32,7 @@ def matrix_of(A: Any) -> Any:  # Any: as `product_of`
     return A.A if isinstance(A, _matrix_operator()) else A
 
 
+@timed(PRODUCTS)
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
 
@@ -48,6 +50,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
     return copied(aslinearoperator(A).matvec)
 
 
+@timed(PRODUCTS)
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
     matrix = matrix_of(A)
@@ -89,6 +92,7 @@ def _product_of_ours(A: AutoSparseMatrix, dtype: np.dtype[Any]) -> Product:
     return lambda x, out: matmul(A, x, out=out)
 
 
+@timed(PRECONDITIONER)
 def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> None | Vector | Product:  # Any: as `product_of`
     """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.config import decisive_options
+from autosparse.linalg.solves.tracing import VECTORS, observed, timed_method
 
 Vector = NDArray[Any]  # float32, float64, complex64 or complex128
 Run = Callable[..., tuple[Any, ...]]  # floats, or complex numbers
@@ -126,7 +127,7 @@ class Sweep:
         if made is None:
             slow = _SlowSweep(steps)
             made = slow.run, slow.bind
-        self.run, self.bind = made
+        self.run, self.bind = observed(VECTORS, made[0]), made[1]
 
     def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
         """Execute the steps with one coefficient for each term of each Combine; return the dots."""
@@ -210,6 +211,7 @@ class ColumnSweep:
         self._vectors[position] = array
         self._record.vectors[position] = runtime_api.address_of(array)
 
+    @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
         """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
         if len(coefficients) != len(self._coefficients):
@@ -248,6 +250,7 @@ class BlockDots(_Block):
     def __init__(self, V: NDArray[Any], w: Vector) -> None:
         super().__init__(V, w, len(V))
 
+    @timed_method
     def __call__(self, k: int) -> NDArray[Any]:
         """Return h of shape (k,), float64 or complex128: h_j = sum_i conj(V_ji) w_i."""
         if not 0 <= k <= len(self._V):
@@ -267,6 +270,7 @@ class BlockUpdate(_Block):
     def __init__(self, w: Vector, V: NDArray[Any]) -> None:
         super().__init__(V, w, 1)
 
+    @timed_method
     def __call__(self, h: NDArray[Any]) -> float:
         """Subtract h_j V_j for the first k = len(h) rows; return the sum of |w_i|^2 afterwards."""
         k = len(h)

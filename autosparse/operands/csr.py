@@ -31,13 +31,16 @@ _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
-    __slots__ = ("_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "n_touched", "shared")
+    __slots__ = (
+        "_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "n_touched", "shared", "solver_memory",
+    )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
     few_ns: int  # spent in products that nobody has thought about yet, n_few of them
     n_touched: int  # products that found arrays handed out or replaced
     shared: bool  # a transpose uses this operand too
+    solver_memory: Any  # ... and of `autosparse.linalg`: vectors that solves work in
     _flat: bool  # one-dimensional sparse array
     _pattern: tuple[int, Pattern] | None
 
@@ -46,7 +49,7 @@ class Operand(WatchedArrays):
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
         self.n_few = self.n_touched = self._aliases_before = 0
         self.few_ns = _BEGIN_NS
-        self.rows = self.dispatcher = self.fast_path = None
+        self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
         self._touch_indptr = self._touch_indices = self._touch_data = None
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER

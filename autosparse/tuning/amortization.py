@@ -9,6 +9,9 @@ run so far, and rho = `overhead`. Two purses pay for tuning nobody asked for:
 * credit: g * CREDIT times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
   ranking, packed_copy for a kernel that is there. The total then stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
 
+While a solver runs products, it says how many it will have run at least (`Expected`). Rent is then rho times the time
+of that many products, and nothing is bought on credit: the total stays <= (1 + rho) * N * d where the solver is right.
+
 A step is bought when its purse holds its price. docs/adr/0006-payoff.md has the competitive argument. Where the number
 of products is known, `pick` says which tier of tuning makes the total least.
 """
@@ -24,6 +27,7 @@ from autosparse.core.values import dataclass
 
 if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
+    from autosparse.dispatch.expectations import Expected
 
 PROMISE_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
@@ -62,6 +66,7 @@ class Outlook:
     total_runs: float | None = None  # of this problem in this process: hint or history
     gain: float = 0.1  # expected share of the default time saved, in [0, 1)
     default_s: float = 0.0  # time of one default product
+    expected: Expected | None = None  # by the solver that runs the products now; None: there is none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,7 +90,8 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
 
 def rent_purse_s(account: Account, outlook: Outlook) -> float:
     """Seconds that rent allows for tuning in total (spent ones included)."""
-    return outlook.overhead * account.product_s + REINVEST_SHARE * max(0.0, account.saved_s)
+    certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
+    return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 
 def promise_purse_s(outlook: Outlook) -> float:
@@ -96,8 +102,8 @@ def promise_purse_s(outlook: Outlook) -> float:
 
 
 def credit_purse_s(account: Account, outlook: Outlook) -> float:
-    """Seconds that steps on credit may take in total, beyond rent (spent ones included)."""
-    return CREDIT * outlook.gain * outlook.overhead * account.product_s
+    """Seconds that steps on credit may take in total, beyond rent (spent ones included); 0 where a solver knows more."""
+    return 0.0 if outlook.expected is not None else CREDIT * outlook.gain * outlook.overhead * account.product_s
 
 
 def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
@@ -109,8 +115,10 @@ def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> f
 def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
     """Products still to come: promised ones, else as many as were run (the median of a scale-free prior).
 
-    CREDIT_RUNS times as many for steps on credit.
+    CREDIT_RUNS times as many for steps on credit. A solver that runs them knows more than the prior.
     """
+    if outlook.expected is not None:
+        return max(1.0, outlook.expected.n_calls - account.n_calls, (outlook.total_runs or 0.0) - account.n_calls)
     if outlook.total_runs is not None:
         # A promise that was outrun says nothing any more: fall back to the prior.
         left = outlook.total_runs - account.n_calls
@@ -173,6 +181,7 @@ def next_look_s(
         return math.inf
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
+    on_credit = on_credit and outlook.expected is None
     share = outlook.overhead * (1.0 + CREDIT * outlook.gain if on_credit else 1.0)
     by_rent_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0

@@ -23,6 +23,13 @@ _is_over = False
 _lock = forking.lock()
 
 
+def set_event() -> threading.Event:
+    """Return an event that is set."""
+    event = threading.Event()
+    event.set()
+    return event
+
+
 def submit(job: Callable[[], None]) -> bool:
     """Run `job` in the background thread, after the jobs before it; it must not raise. False: not any more, at exit."""
     global _worker

@@ -39,12 +39,6 @@ Product: TypeAlias = tuple[int, Serving | None, float]
 """Columns of a product that was just computed, by which tuned kernel (None: the default kernel), and its seconds."""
 
 
-def _set_event() -> threading.Event:
-    event = threading.Event()
-    event.set()
-    return event
-
-
 @dataclass(slots=True, eq=False)
 class LiveTuner:
     """Tuning of the problem of `state`, step by step; says who computes its next product and when to look again.
@@ -76,12 +70,17 @@ class LiveTuner:
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _aside: threading.Event = field(default_factory=_set_event)  # unset while the background thread has a step
+    _aside: threading.Event = field(default_factory=background.set_event)  # unset while the background thread has a step
 
     @property
     def pending(self) -> Step | None:
         """The step that comes next."""
         return self.loop.pending if self.loop is not None else None
+
+    @property
+    def waits_for_pay(self) -> bool:
+        """See `dispatch.protocols.Tuning`."""
+        return isinstance(self.pending, Work) and not self._in_background
 
     @property
     def default_s(self) -> float:
@@ -132,6 +131,7 @@ class LiveTuner:
             # A gain that is smaller than the look at arrays that others can write is none.
             gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
             default_s=default_s,
+            expected=self.state.expected,
         )
 
     def count_into(self, experience: Experience) -> None:
@@ -353,7 +353,7 @@ class LiveTuner:
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
-        self._aside = _set_event()  # whoever was setting it, or waiting for it, held the lock inside
+        self._aside = background.set_event()  # whoever was setting it, or waiting for it, held the lock inside
         if self._in_background or forking.was_held(self._lock):
             self._in_background = False
             self.loop = None  # not closed: its frame is running, as far as Python knows

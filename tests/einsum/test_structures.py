@@ -115,6 +115,17 @@ def test_malformed_operands_raise_our_error(call, expression, name):
         call(expression, *operands, format="dense")
 
 
+@pytest.mark.parametrize("fmt", ["csr", "csc", "bsr"])
+def test_entries_behind_the_last_start_are_no_entries(call, fmt):
+    A = sps.csr_array(np.arange(16.0).reshape(4, 4)).asformat(fmt)
+    A.indptr = A.indptr.copy()
+    A.indptr[-1] -= 1
+    n = A.indptr[-1]
+    wanted = type(A)((A.data[:n], A.indices[:n], A.indptr), shape=A.shape).toarray()
+    np.testing.assert_allclose(call("ij->i", A), wanted.sum(axis=1))
+    np.testing.assert_allclose(call("ij,j->ij", A, np.ones(4)), wanted)
+
+
 @pytest.mark.parametrize("text", ["ij,j->ij", "ij,j,i->", "ij,jk->ijk", "ij,jk->ik"])
 @pytest.mark.parametrize("index", [7, 900_000_000, -3])
 def test_malformed_operands_beside_dense_ones_raise_our_error(call, text, index):

@@ -70,3 +70,22 @@ def test_last_products_are_right(case: str, tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.splitlines() == ["right"] * n_right
+
+
+HELD_ELSEWHERE = """
+import collections
+import numpy as np, scipy.sparse as sps
+import autosparse as asp
+A = asp.csr(sps.diags_array([np.ones(59_999), np.ones(60_000)], offsets=[-1, 0], format="csr"), copy=True)
+with asp.options(runs=10**6):
+    for _ in range(2000):
+        A @ np.ones(60_000)
+collections.held_elsewhere = A  # freed after the modules of the library
+"""
+
+
+def test_a_matrix_that_another_module_holds_ends_quietly(tmp_path: Path) -> None:
+    environment = {**os.environ, "AUTOSPARSE_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-c", HELD_ELSEWHERE]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert (done.returncode, done.stderr) == (0, "")

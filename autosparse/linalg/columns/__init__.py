@@ -76,12 +76,13 @@ def solve(
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
     X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
-    with Solve(name, A) as solve_:
+    with Solve(name, A, limit=maxiter) as solve_:
         for begin in range(0, b.shape[1], n_together):
             part = slice(begin, begin + n_together)
             block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
             norms = _norms(block.B)
             limits = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
+            solve_.target = float(limits.max(initial=0.0))
             run = recurrence(block, solve_, norms, limits, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
             if b.shape[1] <= n_together:

@@ -1,0 +1,51 @@
+"""Functions that `install` puts in the place of SciPy's solvers, one for each name of `autosparse.linalg.OURS`.
+
+Each calls our solver while `install` is active, and SciPy's otherwise: a module that is imported while `install` is
+active (``from scipy.sparse.linalg import cg``) keeps such a function, and calls SciPy's solver again after `uninstall`.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import scipy.sparse.linalg
+
+from autosparse import linalg
+
+_is_active = False
+
+
+def forwarder(name: str) -> Callable[..., Any]:
+    """Return the function that stands for the solver `name` while `install` is active."""
+    if name in globals():
+        return globals()[name]  # type: ignore[no-any-return]
+    theirs = getattr(scipy.sparse.linalg, name)
+
+    @functools.wraps(theirs)
+    def call(*arguments: Any, **how: Any) -> Any:
+        return (getattr(linalg, name) if _is_active else theirs)(*arguments, **how)
+
+    call.__module__, call.__qualname__ = __name__, name  # where pickle finds it
+    globals()[name] = call
+    return call
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name not in linalg.OURS or not hasattr(scipy.sparse.linalg, name):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return forwarder(name)
+
+
+def exchange(*, is_installed: bool) -> None:
+    """Let the names of SciPy's solvers lead to our functions, or to SciPy's again where they lead to ours."""
+    global _is_active
+    _is_active = is_installed
+    for name in linalg.OURS:
+        if not hasattr(scipy.sparse.linalg, name):
+            continue
+        ours = forwarder(name)
+        old, new = (ours.__wrapped__, ours) if is_installed else (ours, ours.__wrapped__)  # type: ignore[attr-defined]
+        if getattr(scipy.sparse.linalg, name) is old:
+            setattr(scipy.sparse.linalg, name, new)

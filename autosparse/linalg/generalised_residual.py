@@ -1,0 +1,348 @@
+"""The generalised minimal residual method with restarts."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs
+
+from autosparse._native import runtime_api
+from autosparse.config import get_options
+from autosparse.linalg.arguments import (
+    Scalar,
+    System,
+    Vector,
+    divided,
+    is_ours,
+    make_system,
+    norm,
+    residual,
+    root,
+    scipys,
+    tolerance,
+)
+from autosparse.linalg.operators import Product
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
+
+CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
+RESTART: Final = 20  # iterations between restarts, SciPy's default
+_CHANGING: Final = (
+    "scipy.sparse.linalg.gmres called without specifying `callback_type`. The default value will be changed in a future"
+    " release. For compatibility, specify a value for `callback_type` explicitly, e.g., "
+    "``gmres(..., callback_type='pr_norm')``, or to retain the old behavior ``gmres(..., callback_type='legacy')``"
+)
+
+
+def gmres(
+    A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, restart: int | None = None,
+    maxiter: int | None = None, M: Any = None, callback: Callable[[Any], object] | None = None,
+    callback_type: str | None = None, progress: bool = False, **others: Any,
+) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Solve A x = b for a general square A by the generalised minimal residual method with restarts.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+    b
+        Right side of shape (n,) or (n, 1).
+    x0
+        Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
+    rtol, atol
+        The solve ends where |b - A x| <= max(rtol |b|, atol).
+    restart
+        Iterations between restarts, for which so many vectors are kept; None: min(20, n).
+    maxiter
+        Upper bound on restart cycles, of iterations where `callback_type` is "legacy"; None: 10 n.
+    M
+        Left preconditioner that approximates the inverse of A. A DIA matrix with the only offset 0 is fused.
+    callback, callback_type
+        "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
+        that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
+    progress
+        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, else `maxiter`.
+
+    Raises
+    ------
+    ValueError where shapes, `atol` or `callback_type` do not fit, TypeError where A is no operator. Arguments that only
+    SciPy's `gmres` knows are passed to it.
+
+    Warns
+    -----
+    DeprecationWarning where there is a callback without a `callback_type`, as SciPy does.
+
+    The recurrence is that of `scipy.sparse.linalg.gmres` (Saad and Schultz, 1986), with the modified Gram-Schmidt
+    process in blocked form (see `Basis`).
+    """
+    if not is_ours(others, x0) or min(1 if restart is None else restart, 1 if maxiter is None else maxiter) < 1:
+        how = {"rtol": rtol, "atol": atol, "restart": restart, "maxiter": maxiter, "M": M}
+        return scipys("gmres")(A, b, x0, callback=callback, callback_type=callback_type, **how, **others)  # type: ignore[no-any-return]
+    if callback is not None and callback_type is None:
+        warnings.warn(_CHANGING, category=DeprecationWarning, stacklevel=3)  # the level that SciPy warns at
+    kind = "legacy" if callback_type is None else callback_type
+    if kind not in CALLBACK_TYPES:
+        raise ValueError(f"Unknown callback_type: {kind!r}")
+    system = make_system(A, M, x0, b)
+    b_norm = norm(system.b)
+    limit = tolerance("gmres", b_norm, atol=atol, rtol=rtol)
+    if b_norm == 0:
+        return system.b, 0
+    maxiter = system.n * 10 if maxiter is None else maxiter
+    bounds = _Bounds(limit, b_norm, maxiter, min(RESTART if restart is None else restart, system.n))
+    listener = _Listener(callback, kind, system.dtype)
+    most = maxiter if listener.counts_iterations() else maxiter * bounds.restart
+    with Solve("gmres", A, target=limit, limit=most, progress=progress) as solve:
+        return solve.answer(_Gmres(system, solve, bounds, listener).run(), system.b)
+
+
+class _Bounds(NamedTuple):
+    """Numbers that bound a solve."""
+
+    limit: float  # of the norm of the residual
+    b_norm: float
+    maxiter: int
+    restart: int
+
+
+class _Listener:
+    """The callback of a solve, or none."""
+
+    __slots__ = ("_call", "_kind", "_real")
+
+    def __init__(self, call: Callable[[Any], object] | None, kind: str, dtype: np.dtype[Any]) -> None:
+        self._call, self._kind = call, "" if call is None else kind
+        self._real = np.empty(0, dtype).real.dtype.type
+
+    def counts_iterations(self) -> bool:
+        """Return whether `maxiter` bounds iterations rather than cycles."""
+        return self._kind == "legacy"
+
+    def after_iteration(self, ratio: float) -> None:
+        """Tell the norm of the preconditioned residual over that of b."""
+        if self._call is not None and self._kind != "x":
+            self._call(np.float64(ratio))
+
+    def after_cycle(self, x: Vector) -> None:
+        """Tell the current x."""
+        if self._call is not None and self._kind == "x":
+            self._call(x)
+
+
+class Basis:
+    """Orthonormal vectors v_0, ..., v_k, the rows of V, to which vectors are added by the modified Gram-Schmidt process.
+
+    The process subtracts h_i v_i from w one after the other, where h_i is the product of v_i with what is left of w. So
+    (I + L) h = V^H w, where L is the strictly lower triangle of V^H V. Here all products V^H w come from one pass over
+    V, together with the row of L that the newest vector adds, and w - sum_i h_i v_i from another. L is what tells the
+    process from the classical one: with it, the vectors lose orthogonality no faster than in SciPy's one-by-one order
+    (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021), in half as many passes as orthogonalising twice takes.
+    """
+
+    __slots__ = ("_c", "_dots", "_inverse", "_kept", "_kind", "_norm2", "_rows", "_threads", "_w", "dtype", "rows", "wide")
+
+    def __init__(self, V: Vector, w: Vector) -> None:
+        """V: rows without gaps; w: the vector of V's dtype from which each next row is made."""
+        n_rows, n = V.shape
+        self.rows, self.dtype = list(V), V.dtype
+        self.wide = np.dtype(np.complex128 if V.dtype.kind == "c" else np.float64)
+        self._kind = runtime_api.DTYPE_CODES[V.dtype.name], n
+        self._threads = get_options().threads or 0
+        self._rows, self._w = [runtime_api.pointer(row) for row in self.rows], runtime_api.pointer(w)
+        self._inverse = np.eye(n_rows, dtype=self.wide)  # of I + L
+        self._dots, self._c = np.empty(2 * (n_rows + 1), self.wide), np.empty(n_rows, self.wide)
+        self._norm2 = np.empty(1)
+        self._kept = w, *(_doubles(array) for array in (self._dots, self._c, self._norm2))
+
+    def scale(self, k: int, factor: float) -> None:
+        """Multiply v_k by `factor`."""
+        self._combine(0, self._rows[k], self._rows[k], factor)
+
+    def orthogonalise(self, k: int) -> tuple[list[Scalar], float, float]:
+        """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
+        (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
+        newest = rows[k] if k else runtime_api.ffi.NULL
+        _checked(runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads))
+        h = dots[: pair * (k + 1) : pair]
+        if k:  # the new row of the inverse of a triangular matrix
+            inverse = self._inverse[: k + 1, : k + 1]
+            np.negative(dots[1 : 2 * k : 2].conj() @ inverse[:k, :k], out=inverse[k, :k])
+            h = inverse @ h
+        np.negative(h, out=self._c[: k + 1])
+        left = self._combine(k + 1, self._w, rows[k + 1], 1.0)
+        return h.tolist(), root(dots.item(pair * (k + 1)), self.dtype), root(left, self.dtype)
+
+    def add_to(self, x: Vector, y: list[Scalar]) -> None:
+        """Compute x += sum_i y_i v_i."""
+        self._c[: len(y)] = y
+        target = runtime_api.pointer(x)
+        self._combine(len(y), target, target, 1.0)
+
+    def _combine(self, n_rows: int, source: Any, target: Any, factor: float) -> float:
+        """Write factor * source + sum_i c_i v_i; return the square of its norm. Any: pointers of cffi."""
+        (code, n), (_, _, c, norm2) = self._kind, self._kept
+        first = self._rows[0]
+        _checked(runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads))
+        return self._norm2.item()  # type: ignore[no-any-return]
+
+
+def _doubles(array: Vector) -> Any:
+    """Return ``double *`` to the elements, as an object of cffi."""
+    return runtime_api.ffi.cast("double *", runtime_api.address_of(array))
+
+
+def _checked(code: int) -> None:
+    if code:
+        raise MemoryError(f"gmres: there is no memory for the sums of its dot products (code {code})")
+
+
+class _Gmres:
+    """One solve."""
+
+    __slots__ = (
+        "_R", "_S", "_apply", "_basis", "_bounds", "_eps", "_givens", "_lartg", "_listener", "_n_iterations", "_product",
+        "_ptol", "_r", "_solve", "_system", "_w",
+    )  # fmt: skip
+
+    def __init__(self, system: System, solve: Solve, bounds: _Bounds, listener: _Listener) -> None:
+        self._system, self._solve, self._bounds, self._listener = system, solve, bounds, listener
+        self._product = system.product()
+        self._r, self._w, z = solve.workspace(system.n, system.dtype, 3)
+        self._basis = Basis(solve.workspace((bounds.restart + 1, system.n), system.dtype, 1)[0], self._w)
+        self._apply = _preconditioned(system, self._product, self._w, z)
+        self._eps = float(np.finfo(system.dtype).eps)
+        self._lartg = get_lapack_funcs("lartg", dtype=self._basis.wide)
+        self._R: list[list[Scalar]] = []  # columns of the triangular factor
+        self._S: list[Scalar] = []  # the rotated right side
+        self._givens: list[tuple[Scalar, Scalar]] = []
+        self._n_iterations = 0
+        self._ptol = 0.0  # of the preconditioned residual, within a cycle
+
+    def run(self) -> tuple[Vector, int]:
+        """Return x and info."""
+        system, bounds, x, r = self._system, self._bounds, self._system.x, self._r
+        self._ptol = self._norm_of_preconditioned_b() * min(1.0, bounds.limit / bounds.b_norm)
+        residual(system, self._product, r)
+        if norm(r) < bounds.limit:
+            return x, 0
+        q = self._w
+        update = Sweep([Combine(r, (system.b, q)), Dot(r, r)])
+        factor, size = 1.0, math.inf
+        for _ in range(bounds.maxiter):
+            presid, is_broken_down = self._cycle()
+            self._product(x, q)
+            size = root(update(1.0, -1.0)[0], system.dtype)
+            if self._is_at_end():
+                break
+            self._listener.after_cycle(x)
+            if size <= bounds.limit or is_broken_down:
+                break
+            # the inner test is tightened where it has passed and the outer one has not
+            factor = max(self._eps, 0.25 * factor) if presid <= self._ptol else min(1.0, 1.5 * factor)
+            self._ptol = presid * min(factor, bounds.limit / size)
+        return x, 0 if size <= bounds.limit else bounds.maxiter
+
+    def _norm_of_preconditioned_b(self) -> float:
+        if self._system.M is None:
+            return self._bounds.b_norm
+        self._apply(self._system.b, self._w, False)
+        return norm(self._w)
+
+    def _is_at_end(self) -> bool:
+        return self._listener.counts_iterations() and self._n_iterations == self._bounds.maxiter
+
+    def _cycle(self) -> tuple[float, bool]:
+        """Add to x what minimises the residual over one basis; return (preconditioned residual, breakdown)."""
+        basis = self._basis
+        first = basis.rows[0]
+        self._apply(self._r, first, False)
+        size = norm(first)
+        basis.scale(0, divided(1.0, size).real)
+        self._R, self._S, self._givens = [], [size], []
+        presid, is_broken_down = 0.0, False
+        for k in range(self._bounds.restart):
+            self._solve.step(presid if k else size)
+            is_broken_down = self._extend(k)
+            presid = abs(self._S[k + 1])
+            self._n_iterations += 1
+            self._listener.after_iteration(presid / self._bounds.b_norm)
+            if self._is_at_end() or presid <= self._ptol or is_broken_down:
+                break
+        basis.add_to(self._system.x, self._minimiser())
+        return presid, is_broken_down
+
+    def _extend(self, k: int) -> bool:
+        """Append A v_k to the basis and rotate the new column; return whether nothing of it was left to append."""
+        basis, givens = self._basis, self._givens
+        self._apply(basis.rows[k], self._w, True)
+        column, before, left = basis.orthogonalise(k)
+        is_broken_down = left <= self._eps * before
+        if not is_broken_down:
+            basis.scale(k + 1, 1.0 / left)
+        column.append(0.0 if is_broken_down else left)
+        for i, (c, s) in enumerate(givens):
+            one, other = column[i], column[i + 1]
+            column[i], column[i + 1] = c * one + s * other, c * other - s.conjugate() * one
+        c, s, column[k] = self._lartg(column[k], column[k + 1])
+        givens.append((c, s))
+        self._R.append(column)
+        last = self._S[k]
+        self._S[k] = c * last
+        self._S.append(-s.conjugate() * last)
+        return is_broken_down
+
+    def _minimiser(self) -> list[Scalar]:
+        """Solve the triangular system; unknowns without a pivot are 0."""
+        R, n = self._R, len(self._R)
+        y = self._S[:n]
+        if R[-1][n - 1] == 0:
+            y[-1] = 0.0
+        for k in range(n - 1, -1, -1):
+            if y[k] != 0:
+                y[k] = top = divided(y[k], R[k][k])
+                for i in range(k):
+                    y[i] -= top * R[k][i]
+        return y
+
+
+def _preconditioned(
+    system: System, product: Product, w: Vector, z: Vector
+) -> Callable[[Vector, Vector, bool], object]:
+    """Return apply(x, out, multiplies), which writes M A x to out, or M x where `multiplies` is false."""
+    M = system.preconditioner()
+    if M is None:
+
+        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
+            if multiplies:
+                product(x, out)
+            else:
+                out[...] = x
+
+    elif isinstance(M, np.ndarray):
+        diagonal = Sweep([Scale(w, M, z)])
+
+        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
+            if multiplies:
+                product(x, z)
+                diagonal()
+            else:
+                np.multiply(M, x, out=out)
+
+    else:
+
+        def apply(x: Vector, out: Vector, multiplies: bool) -> None:
+            if multiplies:
+                product(x, z)
+                M(z, out)
+            else:
+                M(x, out)
+
+    return apply

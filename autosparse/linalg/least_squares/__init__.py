@@ -1,0 +1,1 @@
+"""Least squares by the bidiagonalisation of Golub and Kahan: `lsqr` and `lsmr`."""

@@ -1,0 +1,189 @@
+"""What `lsqr` and `lsmr` share: arguments, bidiagonalisation, rules to stop, printed tables."""
+
+from __future__ import annotations
+
+import math
+import sys
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sps
+from scipy.sparse.linalg import LinearOperator, aslinearoperator
+
+from autosparse._native import runtime_api
+from autosparse.linalg.arguments import Vector, norm, root
+from autosparse.linalg.operators import adjoint_of, product_of
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import CODES, Combine, Dot, Sweep
+
+REASONS: Final = (
+    "Ax - b is small enough, given atol, btol                  ",
+    "The least-squares solution is good enough, given atol     ",
+    "The estimate of cond(Abar) has exceeded conlim            ",
+    "Ax - b is small enough for this machine                   ",
+    "The least-squares solution is good enough for this machine",
+    "Cond(Abar) seems to be too large for this machine         ",
+    "The iteration limit has been reached                      ",
+)
+"""Meanings of `istop` from 1 on, as SciPy prints them."""
+
+
+class System:
+    """A matrix of shape (m, n), a right side b, and an initial guess: arrays of shape (m,) and (n,), or None."""
+
+    __slots__ = ("A", "b", "dtype", "is_operator", "operator", "x0")
+
+    def __init__(self, A: Any, operator: LinearOperator, b: Vector, x0: Vector | None) -> None:  # Any: see `lsqr`
+        self.A, self.operator, self.b, self.x0 = A, operator, b, x0
+        self.is_operator = not (sps.issparse(A) or isinstance(A, np.ndarray))
+        self.dtype = np.result_type(operator.dtype, b.dtype, *(() if x0 is None else (x0.dtype,)))
+
+    @classmethod
+    def of(cls, A: Any, b: Any, x0: Any, limit: int | None) -> System | None:  # Any: as `lsqr`
+        """Return the system, or None where it is SciPy's to solve or to refuse."""
+        if not runtime_api.available or (limit is not None and limit < 1):
+            return None
+        try:
+            operator = aslinearoperator(A)
+        except TypeError:
+            return None
+        b = np.atleast_1d(b)
+        b = b.squeeze() if b.ndim > 1 else b
+        given = [b] if x0 is None else [b, np.asarray(x0)]
+        if any(type(one) is not np.ndarray for one in given):
+            return None
+        if [one.shape for one in given] != [(size,) for size in operator.shape[: len(given)]] or 0 in operator.shape:
+            return None
+        given = [one.astype(np.float64) if one.dtype.kind in "biu" else one for one in given]
+        system = None if operator.dtype is None else cls(A, operator, *(*given, None)[:2])
+        return None if system is None or any(one.dtype.char not in CODES for one in (*given, system)) else system
+
+    def is_for_lsmr(self) -> bool:
+        """Return whether SciPy's lsmr computes in one dtype: it updates vectors of the dtypes of b and x0 in place."""
+        x0, kept = self.x0, np.result_type(self.dtype, np.float64)
+        return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
+
+
+def criterion(*tests: tuple[float, float]) -> float:
+    """Return the least quotient of a test and its tolerance: at 1 the solve ends."""
+    return min((value / tolerance for value, tolerance in tests if tolerance > 0), default=math.inf)
+
+
+class Log:
+    """What `show` prints."""
+
+    __slots__ = ("_separator", "shows")
+
+    def __init__(self, shows: bool, separator: str) -> None:
+        self.shows, self._separator = shows, separator
+
+    def say(self, *lines: str) -> None:
+        """Print lines."""
+        if self.shows:
+            sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+    def row(self, itn: int, x: Vector, *pairs: tuple[float, float]) -> list[str]:
+        """Return the parts of a row: the number of the iteration, x[0], residuals, tests, norms."""
+        (r1, r2), (test1, test2), *norms = pairs
+        parts = [f"{itn:6g} {x[0]:12.5e}", f" {r1:10.3e} {r2:10.3e}", f"  {test1:8.1e} {test2:8.1e}"]
+        return parts + [f" {anorm:8.1e} {acond:8.1e}" for anorm, acond in norms]
+
+    def say_row(self, parts: list[str]) -> None:
+        """Print a row."""
+        self.say(self._separator.join(parts))
+
+
+class Bidiagonalisation:
+    """Vectors with beta u = A v - alpha u and alpha v = A^H u - beta v, where u and v have norm 1.
+
+    Matrices, but not operators of the user, multiply u before it is divided by its norm: a pass less.
+    """
+
+    __slots__ = (
+        "_adjoint", "_divide", "_product", "_q", "_u_scale", "_update_u", "_update_v", "alpha", "b_norm", "beta", "real",
+        "u", "v", "v_scale",
+    )  # fmt: skip
+
+    def __init__(self, system: System, solve: Solve) -> None:
+        b, operator, dtype = system.b, system.operator, system.dtype
+        self.b_norm = norm(np.ascontiguousarray(b))
+        r = np.ascontiguousarray(b if system.x0 is None else b - operator.matvec(system.x0))
+        self.beta = self.b_norm if system.x0 is None else norm(r)
+        self.alpha, self.v_scale, self._u_scale = 0.0, 1.0, 1.0
+        self.u, p = solve.workspace(r.size, dtype, 2)
+        self.v, q = solve.workspace(operator.shape[1], dtype, 2)
+        self.real = r.real.dtype.type
+        product, adjoint = product_of(system.A, dtype), adjoint_of(system.A, dtype)
+        if self.beta > 0:
+            self.u[...] = r.dtype.type(1 / self.beta) * r
+            adjoint(self.u, self.v)
+            self.alpha = norm(self.v)
+            self.real = self.v.real.dtype.type
+        if self.alpha > 0:
+            self.v *= 1 / self.alpha
+        self._product, self._adjoint, self._q = product, adjoint, (p, q)
+        self._update_u = Sweep([Combine(self.u, (p, self.u)), Dot(self.u, self.u)]).run
+        self._update_v = Sweep([Combine(self.v, (q, self.v)), Dot(self.v, self.v)]).run
+        self._divide = Sweep([Combine(self.u, (self.u,))]).run if system.is_operator else None
+
+    def check(self) -> bool:
+        """Return whether there is something to minimise; raise ArithmeticError where the start is not finite."""
+        if math.isfinite(self.alpha * self.beta):
+            return self.alpha * self.beta != 0
+        raise ArithmeticError
+
+    def step(self) -> None:
+        """Replace u, v, alpha and beta by the next ones; v remains to be multiplied by `v_scale`."""
+        (p, q), dtype = self._q, self.u.dtype
+        self._product(self.v, p)
+        self.beta = root(self._update_u(1.0, -self.alpha * self._u_scale)[0], dtype)
+        self.v_scale = self._u_scale = 1.0
+        if self.beta > 0:
+            self._u_scale = 1 / self.beta
+            if self._divide is not None:
+                self._divide(self._u_scale)
+                self._u_scale = 1.0
+            self._adjoint(self.u, q)
+            self.alpha = root(self._update_v(self._u_scale, -self.beta)[0], dtype)
+            if self.alpha > 0:
+                self.v_scale = 1 / self.alpha
+
+
+def rotation(a: float, b: float) -> tuple[float, float, float]:
+    """Return (c, s, r) with c a + s b = r and s a - c b = 0 (Choi's SymOrtho)."""
+    if b == 0:
+        return (math.copysign(1.0, a) if a else 0.0), 0.0, abs(a)
+    if a == 0:
+        return 0.0, math.copysign(1.0, b), abs(b)
+    if abs(b) > abs(a):
+        tau = a / b
+        s = math.copysign(1.0, b) / math.sqrt(1 + tau * tau)
+        return s * tau, s, b / s
+    tau = b / a
+    c = math.copysign(1.0, a) / math.sqrt(1 + tau * tau)
+    return c, c * tau, a / c
+
+
+def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tuple[float, float, float]) -> int:
+    """Return `istop`: the first rule of those for the limits, then for the precision, then for `is_last` that holds."""
+    (test1, test2, test3, test4), (rtol, atol, ctol) = tests, limits
+    if test1 <= rtol:
+        return 1
+    if test2 <= atol:
+        return 2
+    if test3 <= ctol:
+        return 3
+    if 1 + test4 <= 1:
+        return 4
+    if 1 + test2 <= 1:
+        return 5
+    if 1 + test3 <= 1:
+        return 6
+    return 7 if is_last else 0
+
+
+def solution(system: System, n: int, default: np.dtype[Any]) -> Vector:
+    """Return the vector of the initial guess that the solve updates, of at least the dtype of its vectors."""
+    if system.x0 is None:
+        return np.zeros(n, np.result_type(default, system.dtype))
+    return np.array(system.x0, dtype=np.result_type(system.x0.dtype, system.dtype), order="C")

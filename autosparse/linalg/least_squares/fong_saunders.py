@@ -1,0 +1,232 @@
+"""The method LSMR of Fong and Saunders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse.linalg.arguments import root, scipys
+from autosparse.linalg.least_squares.bidiagonal import (
+    REASONS,
+    Bidiagonalisation,
+    Log,
+    System,
+    criterion,
+    reason,
+    rotation,
+    solution,
+)
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Sweep
+
+
+def lsmr(
+    A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
+    maxiter: int | None = None, show: bool = False, x0: Any = None,
+    progress: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Minimise |b - A x|^2 + damp^2 |x|^2 by the method LSMR, which reduces |A^H (b - A x)| monotonically.
+
+    Parameters
+    ----------
+    A, b, damp, atol, btol, conlim, show, x0, progress
+        As in `lsqr`.
+    maxiter
+        Upper bound on iterations; None: min(m, n).
+
+    Returns
+    -------
+    x, istop, itn, normr, normar, norma, conda, normx, as `scipy.sparse.linalg.lsmr`. The recurrence is that of SciPy
+    (Fong and Saunders, 2011). SciPy's function itself computes, or raises, where b or x0 have other shapes, where A is
+    wider than b, and where numbers overflow.
+    """
+    how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
+    system = System.of(A, b, x0, maxiter)
+    if system is not None and system.is_for_lsmr():
+        try:
+            most = min(system.operator.shape) if maxiter is None else maxiter
+            with Solve("lsmr", A, target=1.0, limit=most, progress=progress) as solve:
+                run = _Lsmr(system, solve, damp).run
+                return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
+        except ArithmeticError:
+            pass
+    return scipys("lsmr")(A, b, **how)  # type: ignore[no-any-return]
+
+
+class _Residual:
+    """The estimate of |b - A x|, from the rotations of the bidiagonal matrix."""
+
+    __slots__ = ("_beta_d", "_beta_dd", "_d", "_rho_d", "_tau_tilde", "_theta_tilde", "norm")
+
+    def __init__(self, beta: float) -> None:
+        self.norm = self._beta_dd = beta
+        self._beta_d = self._tau_tilde = self._theta_tilde = self._d = 0.0
+        self._rho_d = 1.0
+
+    def advance(self, rotations: tuple[float, float, float, float], theta_bar: float, rho_bar: float,
+                zetas: tuple[float, float]) -> None:  # fmt: skip
+        """Apply the rotations (c, s) of the damping and of the newest column."""
+        (c_hat, s_hat, c, s), (zeta_old, zeta) = rotations, zetas
+        acute, check = c_hat * self._beta_dd, -s_hat * self._beta_dd
+        hat, self._beta_dd = c * acute, -s * acute
+        theta_old = self._theta_tilde
+        c_old, s_old, rho_old = rotation(self._rho_d, theta_bar)
+        self._theta_tilde, self._rho_d = s_old * rho_bar, c_old * rho_bar
+        self._beta_d = -s_old * self._beta_d + c_old * hat
+        self._tau_tilde = (zeta_old - theta_old * self._tau_tilde) / rho_old
+        tau = (zeta - self._theta_tilde * self._tau_tilde) / self._rho_d
+        self._d += check * check
+        self.norm = math.sqrt(self._d + (self._beta_d - tau) ** 2 + self._beta_dd * self._beta_dd)
+
+
+class _Lsmr:
+    """One solve by LSMR: rotations, and the estimates that are returned."""
+
+    __slots__ = (
+        "_alpha_bar", "_c_bar", "_damp", "_h", "_max_rho", "_min_rho", "_norm2", "_note", "_real", "_residual", "_rho", "_rho_bar",
+        "_s_bar", "_update", "_zeta", "_zeta_bar", "conda", "itn", "norma", "normx", "space", "system", "x",
+    )  # fmt: skip
+
+    def __init__(self, system: System, solve: Solve, damp: float) -> None:
+        self.space = space = Bidiagonalisation(system, solve)
+        self._note = solve.step
+        self.system, self.x = system, solution(system, space.v.size, np.dtype(np.float64))
+        (self._h,) = solve.workspace(space.v.size, system.dtype, 1)
+        self._h[...] = space.v
+        self._update = self._updating(solve)
+        self._residual, self._damp, self._real = _Residual(space.beta), damp, space.real
+        self._alpha_bar, self._zeta_bar, self._zeta = space.alpha, space.alpha * space.beta, 0.0
+        self._rho = self._rho_bar = self._c_bar = 1.0
+        self._s_bar = self._max_rho = 0.0
+        self._norm2, self._min_rho = space.alpha * space.alpha, 1e100
+        self.norma, self.conda, self.normx, self.itn = math.sqrt(self._norm2), 1.0, 0.0, 0
+
+    def _updating(self, solve: Solve) -> Callable[[float, float, float], float]:
+        """Return update(a, b, c): hbar = a hbar + h, x += b hbar, scale v, h = c h + v; it returns |x|^2."""
+        x, h, v, space = self.x, self._h, self.space.v, self.space
+        h_bar, wide = solve.workspace(h.size, x.dtype, 2)
+        h_bar[...] = 0
+        source = h if x.dtype == h.dtype else wide
+        first = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
+        last = [Combine(v, (v,)), Combine(h, (v, h))]
+        if source is h:
+            fused = Sweep(first + last).run
+            return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real  # type: ignore[no-any-return]
+        add, turn = Sweep(first).run, Sweep(last).run
+
+        def update(a: float, b: float, c: float) -> float:
+            wide[...] = h
+            turn(space.v_scale, 1.0, c)
+            square: float = add(a, 1.0, 1.0, b)[0].real
+            return square
+
+        return update
+
+    def run(self, atol: float, btol: float, conlim: float, limit: int | None, log: Log) -> tuple[Any, ...]:
+        """Iterate, and return the eight results."""
+        space, (m, n) = self.space, self.system.operator.shape
+        limit, istop, ctol = min(m, n) if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
+        is_needed = space.check()
+        if log.shows:
+            log.say(" ", "LSMR            Least-squares solution of  Ax = b\n", f"The matrix A has {m} rows and {n} columns",
+                    f"damp = {self._damp:20.14e}\n", f"atol = {atol:8.2e}                 conlim = {conlim:8.2e}\n",
+                    f"btol = {btol:8.2e}             maxiter = {limit:8g}\n")  # fmt: skip
+        if not is_needed:
+            log.say("The exact solution is x = 0, or x = x0, if x0 was given  ")
+        if not is_needed or space.b_norm == 0:
+            return self._start(is_zero=is_needed)
+        table, row = _Table(log, limit, self.x.size), [""] * 4
+        if log.shows:
+            row = log.row(0, self.x, (self._residual.norm, self._zeta_bar), (1, space.alpha / space.beta))
+            table.begin(row)
+        while self.itn < limit and not istop:
+            istop, row = self._iterate(limit, (atol, btol, ctol), table, row)
+        results = self._residual.norm, self._real(abs(self._zeta_bar)), self.norma, self._real(self.conda)
+        if log.shows:
+            log.say(" ", "LSMR finished", REASONS[istop - 1], f"istop ={istop:8g}    normr ={results[0]:8.1e}",
+                    f"    normA ={results[2]:8.1e}    normAr ={results[1]:8.1e}",
+                    f"itn   ={self.itn:8g}    condA ={results[3]:8.1e}", f"    normx ={self.normx:8.1e}",
+                    " ".join(row[:2]), " ".join(row[2:]))  # fmt: skip
+        return (self.x, istop, self.itn, *results, self.x.real.dtype.type(self.normx))
+
+    def _start(self, *, is_zero: bool) -> tuple[Any, ...]:
+        """Return the results where no iteration is needed: x0, or 0 where b is 0."""
+        real, space = self._real, self.space
+        if is_zero:
+            self.x[...] = 0
+        return self.x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
+
+    def _iterate(
+        self, limit: int, tolerances: tuple[float, float, float], table: _Table, row: list[str]
+    ) -> tuple[int, list[str]]:
+        """Do an iteration; return `istop` and the newest printed row."""
+        (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
+        self.itn += 1
+        self.space.step()
+        self._advance(self.space.alpha, self.space.beta)
+        size, gradient = self._residual.norm, abs(self._zeta_bar)
+        test1, test3 = size / b_norm, 1 / self.conda
+        test2 = gradient / (self.norma * size) if self.norma * size != 0 else math.inf
+        test4 = test1 / (1 + self.norma * self.normx / b_norm)
+        rtol = btol + atol * self.norma * self.normx / b_norm
+        istop = reason(self.itn >= limit, (test1, test2, test3, test4), (rtol, atol, ctol))
+        self._note(criterion((test1, rtol), (test2, atol)))
+        is_near_end = test3 <= 1.1 * ctol or test2 <= 1.1 * atol or test1 <= 1.1 * rtol or istop
+        if table.shows(self.itn) or (table.log.shows and is_near_end):
+            row = table.log.row(self.itn, self.x, (size, gradient), (test1, test2), (self.norma, self.conda))
+            table.add(row)
+        return istop, row
+
+    def _advance(self, alpha: float, beta: float) -> None:
+        """Rotate the newest column of the bidiagonal matrix, and update x and the estimates."""
+        c_hat, s_hat, alpha_hat = rotation(self._alpha_bar, self._damp)
+        rho_old, rho_bar_old, zeta_old = self._rho, self._rho_bar, self._zeta
+        c, s, self._rho = rotation(alpha_hat, beta)
+        theta, self._alpha_bar = s * alpha, c * alpha
+        theta_bar, rho_temp = self._s_bar * self._rho, self._c_bar * self._rho
+        self._c_bar, self._s_bar, self._rho_bar = rotation(rho_temp, theta)
+        self._zeta, self._zeta_bar = self._c_bar * self._zeta_bar, -self._s_bar * self._zeta_bar
+        square = self._update(
+            -(theta_bar * self._rho / (rho_old * rho_bar_old)), self._zeta / (self._rho * self._rho_bar), -(theta / self._rho)
+        )
+        self._residual.advance((c_hat, s_hat, c, s), theta_bar, self._rho_bar, (zeta_old, self._zeta))
+        self._norm2 += beta * beta
+        self.norma = math.sqrt(self._norm2)
+        self._norm2 += alpha * alpha
+        self._max_rho = max(self._max_rho, rho_bar_old)
+        if self.itn > 1:
+            self._min_rho = min(self._min_rho, rho_bar_old)
+        self.conda = max(self._max_rho, rho_temp) / min(self._min_rho, rho_temp)
+        self.normx = root(square, self.x.dtype)
+
+
+class _Table:
+    """The table that `show` prints, with its head after every 20 rows."""
+
+    __slots__ = ("_limit", "_n", "_n_rows", "log")
+
+    def __init__(self, log: Log, limit: int, n: int) -> None:
+        self.log, self._limit, self._n, self._n_rows = log, limit, n, 0
+
+    def begin(self, row: list[str]) -> None:
+        """Print the head and the row of the initial guess."""
+        self.log.say(*HEAD)
+        self.log.say_row(row)
+
+    def shows(self, itn: int) -> bool:
+        """Return whether iteration `itn` has a row in any case."""
+        return self.log.shows and (self._n <= 40 or itn <= 10 or itn >= self._limit - 10 or itn % 10 == 0)
+
+    def add(self, row: list[str]) -> None:
+        """Print a row."""
+        if self._n_rows == 20:
+            self._n_rows = 0
+            self.log.say(*HEAD)
+        self._n_rows += 1
+        self.log.say_row(row)
+
+
+HEAD: Final = " ", "   itn      x(1)       norm r    norm Ar  compatible   LS      norm A   cond A"

@@ -1,0 +1,203 @@
+"""The method LSQR of Paige and Saunders."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from autosparse.linalg.arguments import scipys
+from autosparse.linalg.least_squares.bidiagonal import (
+    REASONS,
+    Bidiagonalisation,
+    Log,
+    System,
+    criterion,
+    reason,
+    rotation,
+    solution,
+)
+from autosparse.linalg.solves import Solve
+from autosparse.linalg.sweeps import Combine, Dot, Sweep
+
+EPS: Final = float(np.finfo(np.float64).eps)
+
+
+def lsqr(
+    A: Any, b: Any, damp: float = 0.0, atol: float = 1e-6, btol: float = 1e-6, conlim: float = 1e8,
+    iter_lim: int | None = None, show: bool = False, calc_var: bool = False, x0: Any = None,
+    progress: bool = False,
+) -> tuple[Any, ...]:  # fmt: skip  # Any: whatever SciPy's solvers take
+    """Minimise |b - A x|^2 + damp^2 |x - x0|^2 by the method LSQR.
+
+    Parameters
+    ----------
+    A
+        Matrix of ours, sparse or dense matrix, or LinearOperator with an adjoint, of shape (m, n).
+    b
+        Right side of shape (m,) or (m, 1).
+    damp
+        Damping coefficient.
+    atol, btol
+        Relative errors of the entries of A and of b: the solve ends where the residual is as small as they allow.
+    conlim
+        The solve ends where the condition number is estimated to be larger; 0: never.
+    iter_lim
+        Upper bound on iterations; None: 2 n.
+    show
+        Print a line for some iterations.
+    calc_var
+        Estimate the diagonal of (A^H A + damp^2 I)^-1.
+    x0
+        Initial guess of shape (n,); None: zero.
+    progress
+        Draw a line with the expected end on a terminal's stderr, where the solve takes long.
+
+    Returns
+    -------
+    x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var, as `scipy.sparse.linalg.lsqr`. The recurrence is
+    that of SciPy (Paige and Saunders, 1982). SciPy's function itself computes, or raises, where b or x0 have other
+    shapes, and where numbers overflow.
+    """
+    how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
+           "calc_var": calc_var, "x0": x0}  # fmt: skip
+    system = System.of(A, b, x0, iter_lim)
+    if system is not None:
+        try:
+            most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
+            with Solve("lsqr", A, target=1.0, limit=most, progress=progress) as solve:
+                run = _Lsqr(system, solve, damp, calc_var).run
+                return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
+        except ArithmeticError:  # Python's floats raise where NumPy's become infinite, or the start is not finite
+            pass
+    return scipys("lsqr")(A, b, **how)  # type: ignore[no-any-return]
+
+
+class _Lsqr:
+    """One solve by LSQR: rotations, and the estimates that are returned."""
+
+    __slots__ = (
+        "_cs2", "_ddnorm", "_is_var_asked", "_note", "_phibar", "_res2", "_rhobar", "_sn2", "_update", "_w", "_xxnorm", "_z", "acond",
+        "anorm", "arnorm", "damp", "itn", "r1norm", "rnorm", "space", "system", "var", "x", "xnorm",
+    )  # fmt: skip
+
+    def __init__(self, system: System, solve: Solve, damp: float, is_var_asked: bool) -> None:
+        self.space = space = Bidiagonalisation(system, solve)
+        self._note = solve.step
+        n = space.v.size
+        self.system, self.damp, self.x = system, damp, solution(system, n, np.dtype(np.float64))
+        self.var: NDArray[Any] = np.zeros(n)
+        self._is_var_asked, (self._w,) = is_var_asked, solve.workspace(n, system.dtype, 1)
+        self._w[...] = space.v
+        self._update = self._updating(solve)
+        self._rhobar, self._phibar = space.alpha, space.beta
+        self.rnorm = self.r1norm = space.beta
+        self.arnorm, self.itn = space.alpha * space.beta, 0
+        self.anorm = self.acond = self.xnorm = self._ddnorm = self._res2 = self._xxnorm = self._z = 0.0
+        self._cs2, self._sn2 = -1.0, 0.0
+
+    def _updating(self, solve: Solve) -> Callable[[float, float], float]:
+        """Return update(t1, t2): x += t1 w, scale v, w = v + t2 w; it returns the square of the norm of the old w."""
+        x, w, v, space = self.x, self._w, self.space.v, self.space
+        scaled, turned = Combine(v, (v,)), Combine(w, (v, w))
+        if x.dtype == w.dtype:
+            fused = Sweep([scaled, Combine(x, (x, w)), Dot(w, w), turned]).run
+            return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real  # type: ignore[no-any-return]
+        (wide,) = solve.workspace(w.size, x.dtype, 1)
+        add, turn = Sweep([Combine(x, (x, wide))]).run, Sweep([scaled, Dot(w, w), turned]).run
+
+        def update(t1: float, t2: float) -> float:
+            wide[...] = w
+            add(1.0, t1)
+            square: float = turn(space.v_scale, 1.0, t2)[0].real
+            return square
+
+        return update
+
+    def run(self, atol: float, btol: float, conlim: float, limit: int | None, log: Log) -> tuple[Any, ...]:
+        """Iterate, and return the ten results."""
+        space, (m, n), damp = self.space, self.system.operator.shape, self.damp
+        limit, istop, ctol = 2 * n if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
+        is_needed = space.check()
+        if log.shows:
+            log.say(" ", "LSQR            Least-squares solution of  Ax = b", f"The matrix A has {m} rows and {n} columns",
+                    f"damp = {damp:20.14e}   calc_var = {self._is_var_asked:8g}",
+                    f"atol = {atol:8.2e}                 conlim = {conlim:8.2e}",
+                    f"btol = {btol:8.2e}               iter_lim = {limit:8g}")  # fmt: skip
+        if not is_needed:
+            log.say("The exact solution is  x = 0                              ")
+            return self._start()
+        log.say(" ", "   Itn      x[0]       r1norm     r2norm   Compatible    LS      Norm A   Cond A")
+        if log.shows:
+            log.say_row(log.row(0, self.x, (self.r1norm, self.rnorm), (1, space.alpha / space.beta)))
+        while self.itn < limit and not istop:
+            istop = self._iterate(limit, (atol, btol, ctol), log)
+        if log.shows:
+            self._say_end(istop, log)
+        arnorm = (np.float64 if damp > 0 else space.real)(self.arnorm)
+        return (self.x, istop, self.itn, self.r1norm, self.rnorm, self.anorm, self.acond, arnorm, self.xnorm, self.var)
+
+    def _start(self) -> tuple[Any, ...]:
+        """Return the results where the initial guess solves the problem."""
+        real, x = self.space.real, self.system.x0
+        size, x = real(self.rnorm), np.zeros(self.x.size) if x is None else x
+        return x, 0, 0, size, size, 0, 0, real(self.arnorm), 0, self.var
+
+    def _iterate(self, limit: int, tolerances: tuple[float, float, float], log: Log) -> int:
+        """Do an iteration; return `istop`."""
+        space, (atol, btol, ctol) = self.space, tolerances
+        alpha = space.alpha
+        self.itn += 1
+        space.step()
+        if space.beta > 0:
+            self.anorm = math.sqrt(self.anorm**2 + alpha**2 + space.beta**2 + self.damp**2)
+        self._advance(space.alpha, space.beta)
+        anorm, b_norm = self.anorm, space.b_norm
+        test1 = self.rnorm / b_norm
+        test2 = self.arnorm / (anorm * self.rnorm + EPS)
+        test3 = 1 / (self.acond + EPS)
+        test4 = test1 / (1 + anorm * self.xnorm / b_norm)
+        rtol = btol + atol * anorm * self.xnorm / b_norm
+        istop = reason(self.itn >= limit, (test1, test2, test3, test4), (rtol, atol, ctol))
+        self._note(criterion((test1, rtol), (test2, atol)))
+        if log.shows:
+            is_near_end = self.itn >= limit - 10 or test3 <= 2 * ctol or test2 <= 10 * atol or test1 <= 10 * rtol
+            if self.x.size <= 40 or self.itn <= 10 or is_near_end or istop:
+                log.say_row(log.row(self.itn, self.x, (self.r1norm, self.rnorm), (test1, test2), (anorm, self.acond)))
+        return istop
+
+    def _advance(self, alpha: float, beta: float) -> None:
+        """Rotate the newest column of the bidiagonal matrix, and update x and the estimates."""
+        damp, psi, rhobar = self.damp, 0.0, self._rhobar
+        if damp > 0:
+            rhobar = math.sqrt(rhobar**2 + damp**2)
+            psi = damp / rhobar * self._phibar
+            self._phibar *= self._rhobar / rhobar
+        cs, sn, rho = rotation(rhobar, beta)
+        theta, self._rhobar = sn * alpha, -cs * alpha
+        phi, self._phibar = cs * self._phibar, sn * self._phibar
+        if self._is_var_asked:
+            self.var = self.var + ((1 / rho) * self._w) ** 2
+        self._ddnorm += self._update(phi / rho, -theta / rho) * (1 / rho) ** 2
+        delta, gambar = self._sn2 * rho, -self._cs2 * rho
+        rhs = phi - delta * self._z
+        self.xnorm = math.sqrt(self._xxnorm + (rhs / gambar) ** 2)
+        gamma = math.sqrt(gambar**2 + theta**2)
+        self._cs2, self._sn2, self._z = gambar / gamma, theta / gamma, rhs / gamma
+        self._xxnorm += self._z**2
+        self.acond = self.anorm * math.sqrt(self._ddnorm)
+        self._res2 += psi**2
+        self.rnorm = self.r1norm = math.sqrt(self._phibar**2 + self._res2)
+        self.arnorm = alpha * abs(sn * phi)
+        if damp > 0:
+            square = self.rnorm**2 - damp**2 * self._xxnorm
+            self.r1norm = math.copysign(math.sqrt(abs(square)), square)
+
+    def _say_end(self, istop: int, log: Log) -> None:
+        log.say(" ", "LSQR finished", REASONS[istop - 1], " ")
+        log.say(f"istop ={istop:8g}   r1norm ={self.r1norm:8.1e}   anorm ={self.anorm:8.1e}   arnorm ={self.arnorm:8.1e}",
+                f"itn   ={self.itn:8g}   r2norm ={self.rnorm:8.1e}   acond ={self.acond:8.1e}   xnorm  ={self.xnorm:8.1e}",
+                " ")  # fmt: skip

@@ -1,0 +1,3 @@
+"""What surrounds a solve: expectations for tuning, vectors that are kept, progress, and where the time went."""
+
+from autosparse.linalg.solves.solve import Solve as Solve

@@ -1,0 +1,83 @@
+"""How many iterations a solve has left, from the residuals so far. Pure arithmetic: no clock, no matrix.
+
+The logarithm of the residual falls at a rate that changes slowly in most solves. The rate over the second half of the
+iterations is extrapolated to the target. Four cases need more care:
+
+* superlinear convergence: the fastest rate seen is taken for what is certain, and half of that;
+* a plateau, stagnation at the attainable accuracy, and a target that is not known: the solve goes on, for as long again
+  as it has run;
+* divergence: nothing is expected, the user or an overflow may end the solve at any moment;
+* the first iterations: no more than `HORIZON` times the iterations that have run.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Final
+
+from autosparse.core.values import dataclass
+
+HORIZON: Final = 8.0
+"""Iterations expected at most per iteration that has run: a slope from few residuals says little about many."""
+CERTAINTY: Final = 0.5
+"""Fraction of the extrapolated iterations that counts as certain: superlinear solves end sooner than their slope says."""
+FLAT: Final = 0.05
+"""Fall of the residual's natural logarithm over half of the iterations below which the residual does not fall."""
+LASTING: Final = 0.25
+"""Fraction of the iterations so far that a plateau certainly lasts longer."""
+DIVERGED: Final = 1e3
+"""Factor by which the residual exceeds its smallest value where a solve counts as diverging."""
+MAX_MARKS: Final = 96
+"""Residuals that are kept; they are taken at iterations that grow geometrically."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Left:
+    """Iterations that a solve has left: likely ones, and those that are as good as certain."""
+
+    likely: float
+    certain: float
+
+
+NOTHING: Final = Left(likely=0.0, certain=0.0)
+
+
+class Convergence:
+    """Residuals of one solve at a few of its iterations, its target and its limit of iterations."""
+
+    __slots__ = ("_marks", "limit", "target")
+
+    def __init__(self, *, target: float = 0.0, limit: float = math.inf) -> None:
+        self.target, self.limit = target, limit
+        self._marks: list[tuple[int, float]] = []  # iterations done, logarithm of the smallest residual
+
+    def left(self, n_done: int, best: float, now: float) -> Left:
+        """Return what is left after `n_done` iterations with the smallest residual `best` and the last one `now`."""
+        most = max(0.0, self.limit - n_done)
+        if not math.isfinite(now) or not best > 0.0 or now > DIVERGED * best:
+            return NOTHING
+        log_best = math.log(best)
+        if len(self._marks) < MAX_MARKS:
+            self._marks.append((n_done, log_best))
+        if n_done < 2 or len(self._marks) < 2:
+            return Left(likely=min(most, HORIZON), certain=0.0)
+        half, fastest = self._rates(n_done, log_best)
+        gap = log_best - math.log(self.target) if self.target > 0.0 else math.inf
+        if gap <= 0.0:
+            return NOTHING
+        if half * n_done < 2.0 * FLAT or gap == math.inf:
+            return Left(likely=min(most, float(n_done)), certain=min(most, LASTING * n_done))
+        most = min(most, HORIZON * n_done)
+        return Left(likely=min(most, gap / half), certain=CERTAINTY * min(most, gap / fastest))
+
+    def _rates(self, n_done: int, log_best: float) -> tuple[float, float]:
+        """Return the fall per iteration over the second half of the iterations, and the fastest of several spans."""
+        spans = []
+        for share in (0.5, 0.75, 0.0):
+            at, log_then = self._marks[0]
+            for n, log_there in self._marks:
+                if n > share * n_done or n >= n_done:
+                    break
+                at, log_then = n, log_there
+            spans.append((log_then - log_best) / max(1, n_done - at))
+        return spans[0], max(spans)

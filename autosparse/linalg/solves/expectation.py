@@ -1,0 +1,64 @@
+"""Products of one matrix that its solver expects, told to the tuning of every problem that the solve has run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from autosparse.dispatch.expectations import Expected, tell
+from autosparse.dispatch.state import DispatchState
+from autosparse.linalg.solves.convergence import Left
+from autosparse.operands.csr import Operand
+
+FIRST_ENTRIES: Final = 3_000_000
+"""Entries that products must have read before the first expectation is told, about 1 ms: tuning costs more than that."""
+
+
+class ProductCounts:
+    """Products by one operand since a solve began, by problem: A x, A^H x, columns."""
+
+    __slots__ = ("_at_start", "_operand")
+
+    def __init__(self, operand: Operand) -> None:
+        self._operand = operand
+        self._at_start = {id(state): state.n_calls for state in states_of(operand)}
+
+    def tell(self, n_done: int, left: Left) -> None:
+        """Tell the problems of this solve that `left` iterations are to come after `n_done`.
+
+        The products before this solve let as many again be expected after it.
+        """
+        for state in states_of(self._operand):
+            n_before = self._at_start.get(id(state), 0)
+            n_calls = state.n_calls
+            if n_calls <= n_before:
+                continue
+            per_iteration = (n_calls - n_before) / max(1, n_done)
+            tell(
+                state,
+                Expected(
+                    n_calls=n_calls + per_iteration * left.likely + n_before,
+                    n_certain=n_calls + per_iteration * left.certain,
+                ),
+            )
+
+    def end(self) -> None:
+        """Tell them that the solve is over."""
+        for state in states_of(self._operand):
+            if state.expected is not None:
+                tell(state, None)
+
+
+def states_of(operand: Operand) -> list[DispatchState]:
+    """Return the states of the products that `operand` has run, with their counts brought up to date."""
+    dispatcher = operand.dispatcher
+    if dispatcher is None:
+        return []
+    found = {id(state): state for key, state in list(dispatcher.hot.items()) if isinstance(key[1], bool)}
+    for state in found.values():
+        state.settle()
+    return list(found.values())
+
+
+def first_due(operand: Operand) -> int:
+    """Return the iteration at which the first expectation is told."""
+    return max(1, FIRST_ENTRIES // max(1, operand.nnz))

@@ -1,0 +1,83 @@
+"""SolveExplanation: where the time of one solve went, as text or as a page."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from autosparse.documents import write_whole
+from autosparse.explain.page import as_html
+from autosparse.explain.section import Section, as_text
+from autosparse.explain.units import seconds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SolveExplanation:
+    """Times and results of one solve; ``print`` shows them. `parts` sum to `total_s`.
+
+    `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or ended
+    by an exception.
+    """
+
+    solver: str
+    shape: tuple[int, ...]
+    n_iterations: int
+    n_products: int
+    target: float  # norm of the residual at which the solver stops; 0 where it has none
+    info: Any  # the code that the solver returned
+    true_residual: float | None
+    total_s: float
+    products_s: float
+    tuning_s: float
+    preconditioner_s: float
+    vectors_s: float
+
+    @property
+    def other_s(self) -> float:
+        """Seconds of Python and of what is none of the other parts: small dense problems, callbacks."""
+        return self.total_s - self.products_s - self.tuning_s - self.preconditioner_s - self.vectors_s
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """Seconds by part."""
+        return {
+            "products": self.products_s, "vectors": self.vectors_s, "preconditioner": self.preconditioner_s,
+            "tuning": self.tuning_s, "Python, callbacks": self.other_s,
+        }  # fmt: skip
+
+    def __str__(self) -> str:
+        return as_text(self._sections())
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self._title()}; print() tells it in words>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self._title(), self._sections(), ())
+
+    def html(self, path: str | os.PathLike[str]) -> Path:
+        """Write one self-contained page to `path` and return it. OSError when it cannot be written."""
+        target = Path(path)
+        write_whole(target, self._repr_html_())
+        return target
+
+    def _title(self) -> str:
+        return f"{self.solver}: {self.shape[0]:,} unknowns" if self.shape else self.solver
+
+    def _sections(self) -> tuple[Section, ...]:
+        facts = [
+            ("iterations", f"{self.n_iterations:,}, with {self.n_products:,} products"),
+            ("took", seconds(self.total_s)),
+        ]
+        if self.info is not None:
+            facts.append(("info", str(self.info)))
+        if self.true_residual is not None:
+            asked = f", {self.target:.3g} was asked for" if self.target else ""
+            facts.append(("true residual", f"|b - A x| = {self.true_residual:.3g}{asked}"))
+        total_s = self.total_s or 1.0
+        rows = [(name, seconds(part_s), f"{part_s / total_s:.0%}", "") for name, part_s in self.parts.items() if part_s]
+        return (
+            Section(title=self._title(), facts=tuple(facts)),
+            Section(title="Where the time went", table=(("part", "time", "share", ""), *rows)),
+        )

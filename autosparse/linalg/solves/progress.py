@@ -1,0 +1,65 @@
+"""The line of `progress=True`: iterations, residual and the predicted end of a solve, redrawn on a terminal's stderr."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Final, TextIO
+
+from autosparse.config import in_continuous_integration
+from autosparse.linalg.solves.convergence import Left
+
+SHOWN_AFTER_S: Final = 0.5
+"""Seconds of a solve before the line is drawn: shorter solves draw nothing."""
+INTERVAL_S: Final = 0.1
+"""Seconds between two drawings."""
+
+
+class SolveProgress:
+    """The line of one solve. Nothing is drawn where no one watches: not on a terminal, or in continuous integration."""
+
+    __slots__ = ("_begun_s", "_clock", "_due_s", "_is_drawn", "_is_watched", "_stream", "name")
+
+    def __init__(
+        self, name: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.name, self._clock = name, clock
+        self._stream = sys.stderr if stream is None else stream
+        self._begun_s = clock()
+        self._due_s = self._begun_s + SHOWN_AFTER_S
+        self._is_watched = self._stream.isatty() and not in_continuous_integration()
+        self._is_drawn = False
+
+    def show(self, n_done: int, residual: float, left: Left, limit: float) -> None:
+        """Draw the line where it is due, after `n_done` iterations."""
+        now_s = self._clock()
+        if not self._is_watched or now_s < self._due_s:
+            return
+        self._due_s, self._is_drawn = now_s + INTERVAL_S, True
+        most = f" of at most {limit:,.0f}" if limit < float("inf") else ""
+        self._draw(f"iteration {n_done:,}{most}, residual {residual:.3g}, {self._end(n_done, left, now_s)}")
+
+    def end(self, n_done: int, best: float) -> None:
+        """End the line, where it was drawn."""
+        if self._is_drawn:
+            self._draw(f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, residual {best:.3g}", "\n")
+
+    def _end(self, n_done: int, left: Left, now_s: float) -> str:
+        """Return when the solve is expected to end, in words."""
+        if left.certain <= 0.0 or not n_done:
+            return "end unknown"
+        return f"about {_duration(left.likely * (now_s - self._begun_s) / n_done)} left"
+
+    def _draw(self, text: str, end: str = "\r") -> None:
+        self._stream.write(f"\r{self.name}: {text[:110]}\x1b[K{end}")
+        self._stream.flush()
+
+
+def _duration(value_s: float) -> str:
+    """Return ``12 s``, ``3 min 20 s`` or ``2 h 5 min``."""
+    seconds = round(value_s)
+    if seconds < 60:
+        return f"{max(1, seconds)} s"
+    minutes, seconds = divmod(seconds, 60)
+    return f"{minutes} min {seconds} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,148 @@
+"""Solve: what every solver reports to. It tells tuning what is to come, keeps vectors, shows progress, and is traced."""
+
+from __future__ import annotations
+
+import math
+import threading
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from scipy.sparse.linalg import LinearOperator
+
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.linalg.solves import tracing
+from autosparse.linalg.solves.convergence import CERTAINTY, NOTHING, Convergence, Left
+from autosparse.linalg.solves.expectation import ProductCounts, first_due
+from autosparse.linalg.solves.progress import SolveProgress
+from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
+from autosparse.operands.csr import Operand
+
+NEVER: Final = 1 << 62
+Result = TypeVar("Result", bound=tuple[Any, ...])
+LATE: Final = 1 << 12
+"""First iteration to tell from which on products are counted from there: tiny matrices are solved in microseconds."""
+PACE: Final = 1.25
+"""Factor between the iterations at which expectations are told."""
+
+
+class Solve:
+    """A call of the solver `name` for the matrix or operator `A`; one thread uses it, as a context.
+
+    `target`: norm of the residual at which the solver stops. `limit`: iterations after which it stops. `progress`: as
+    the user gave it.
+    """
+
+    __slots__ = (
+        "A", "_convergence", "_counts", "_due", "_left", "_progress", "_record", "_taken", "_told_due", "best", "limit",
+        "n_done", "name", "operand", "target",
+    )  # fmt: skip
+
+    def __init__(
+        self, name: str, A: Any, *, target: float = 0.0, limit: float = math.inf, progress: bool = False
+    ) -> None:  # Any: whatever SciPy's solvers take
+        self.name, self.target, self.limit = name, target, limit
+        self.n_done, self.best = -1, math.inf
+        self.A, self.operand = A, operand_of(A)
+        self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
+        self._left = (0, NOTHING)  # iterations that were done, and what was left then
+        self._progress = SolveProgress(name) if progress else None
+        self._convergence: Convergence | None = None
+        self._counts: ProductCounts | None = None
+        self._record: tracing.Recording | None = None
+        self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
+
+    def __enter__(self) -> Solve:
+        if self._due < LATE and self.operand is not None and self.operand.dispatcher is not None:
+            self._counts = ProductCounts(self.operand)
+        if self._progress is not None:
+            self._due = self._told_due = 0
+        self._record = tracing.begin(self.name, self.A, self.operand, self.target)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, stack: TracebackType | None
+    ) -> None:
+        if self._progress is not None:
+            self._progress.end(self.n_done, self.best)
+        if self.operand is not None:
+            if self._counts is not None:
+                self._counts.end()
+            if self._taken or self.n_done > 0:
+                self._leave(self.operand, is_whole=kind is None)
+        if self._record is not None:
+            self._record.end(self.n_done, is_whole=kind is None)
+
+    def _leave(self, operand: Operand, *, is_whole: bool) -> None:
+        """Leave vectors and the number of iterations to the next solve."""
+        memory = memory_of(operand)
+        for key, vectors in self._taken:
+            memory.give(key, vectors)
+        self._taken = []
+        if is_whole and self.n_done > 0:
+            memory.note_length(self.name, self.n_done)
+
+    def step(self, residual_norm: float) -> None:
+        """Note that an iteration begins with this norm of the residual."""
+        self.n_done = n_done = self.n_done + 1
+        if residual_norm < self.best:
+            self.best = residual_norm
+        if n_done >= self._due:
+            self._look(residual_norm)
+
+    def workspace(self, shape: int | tuple[int, ...], dtype: DTypeLike, n: int) -> tuple[NDArray[Any], ...]:
+        """Return `n` arrays of this shape and dtype with any values, each of which owns its memory.
+
+        They are valid until the solve ends, and are not to be handed to the user.
+        """
+        key = (shape if isinstance(shape, tuple) else (shape,)), np.dtype(dtype).char
+        if self.operand is None:
+            return tuple(new_vectors(key, n))
+        vectors = memory_of(self.operand).take(key, n)
+        self._taken.append((key, vectors))
+        return tuple(vectors)
+
+    def answer(self, result: Result, b: Any) -> Result:  # Any: array_like
+        """Return `result`, what the solver returns: (x, its code, ...). A trace computes the true residual from it."""
+        if self._record is not None:
+            self._record.answer(result[0], b, result[1])
+        return result
+
+    def _look(self, residual_norm: float) -> None:
+        """Extrapolate the residuals at iterations that grow geometrically; tell tuning, and the user."""
+        n_done, at, left = self.n_done, *self._left
+        if n_done >= self._told_due:
+            convergence = self._convergence
+            if convergence is None:
+                convergence = self._convergence = Convergence(target=self.target, limit=self.limit)
+            at, left = self._left = n_done, self._known(convergence.left(n_done, self.best, residual_norm))
+            self._tell(left)
+            self._due = self._told_due = max(n_done + 1, int(n_done * PACE))
+        if self._progress is not None:
+            self._due = n_done + 1
+            since = Left(likely=max(0.0, left.likely - (n_done - at)), certain=left.certain)
+            self._progress.show(n_done, residual_norm, since, self.limit)
+
+    def _known(self, left: Left) -> Left:
+        """Return `left`, or what earlier solves of the matrix by this solver let expect where that is more."""
+        memory = self.operand.solver_memory if self.operand is not None else None
+        fewest = memory.fewest.get(self.name, 0) if memory is not None else 0
+        more = min(fewest, self.limit) - self.n_done
+        if more <= left.likely:
+            return left
+        return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
+
+    def _tell(self, left: Left) -> None:
+        if self.operand is None or self.operand.dispatcher is None:
+            return
+        if self._counts is None:  # the first products were over before their problem was thought of
+            self._counts = ProductCounts(self.operand)
+            return
+        self._counts.tell(self.n_done, left)
+
+
+def operand_of(A: Any) -> Operand | None:
+    """Return the operand behind a matrix of ours, also one that `aslinearoperator` has wrapped; None for all others."""
+    matrix = A.__dict__.get("A") if isinstance(A, LinearOperator) else A
+    return matrix._cell if isinstance(matrix, AutoSparseMatrix) else None

@@ -1,0 +1,89 @@
+"""What solvers keep of a matrix from solve to solve: the vectors they work in, and how long solves were."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from autosparse._native import memory
+from numpy.typing import NDArray
+
+from autosparse import forking
+from autosparse.config import get_options
+from autosparse.operands.csr import Operand
+
+Vector = NDArray[Any]
+Key = tuple[tuple[int, ...], str]
+"""Shape and dtype character of a vector."""
+
+
+class SolverMemory:
+    """Vectors and lengths of solves of one matrix, freed with the matrix. Thread-safe.
+
+    A vector that a solve has taken belongs to this solve alone until it gives the vector back. A solve that runs while
+    another one holds the kept vectors gets new ones.
+    """
+
+    __slots__ = ("_free", "_kept_bytes", "_lock", "fewest")
+
+    def __init__(self) -> None:
+        self.fewest: dict[str, int] = {}  # solver -> iterations of its shortest solve
+        self._free: dict[Key, list[Vector]] = {}
+        self._kept_bytes = 0
+        self._lock = forking.lock()
+
+    def take(self, key: Key, n: int) -> list[Vector]:
+        """Return `n` different arrays of this shape and dtype, of any values."""
+        free = self._free.get(key)
+        if not free or not n:
+            return new_vectors(key, n)
+        with self._lock:
+            taken = free[-n:]
+            del free[-n:]
+            if taken:
+                self._kept_bytes -= len(taken) * taken[0].nbytes
+        return taken if len(taken) == n else taken + new_vectors(key, n - len(taken))
+
+    def give(self, key: Key, vectors: list[Vector]) -> None:
+        """Keep `vectors` for the next solve: up to `output_pool_bytes` (setting) of vectors, or 128 KiB."""
+        n_bytes = len(vectors) * vectors[0].nbytes if vectors else 0
+        with self._lock:
+            if self._kept_bytes + n_bytes > memory.RECYCLED_FROM_BYTES:
+                limit_bytes = pool_bytes()
+                if self._kept_bytes + n_bytes > limit_bytes:  # what solves of other shapes have left goes first
+                    for free in self._free.values():
+                        free.clear()
+                    self._kept_bytes = 0
+                if n_bytes > limit_bytes:
+                    return
+            self._free.setdefault(key, []).extend(vectors)
+            self._kept_bytes += n_bytes
+
+    @property
+    def kept_bytes(self) -> int:
+        """Bytes of the vectors that no solve uses."""
+        return self._kept_bytes
+
+    def note_length(self, solver: str, n_iterations: int) -> None:
+        """Note that a solve by `solver` took so many iterations."""
+        self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
+
+
+def pool_bytes() -> int:
+    """Return the setting `output_pool_bytes`, or its default."""
+    wanted_bytes = get_options().output_pool_bytes
+    return memory.default_pool_bytes() if wanted_bytes is None else wanted_bytes
+
+
+def new_vectors(key: Key, n: int) -> list[Vector]:
+    """Return `n` new arrays of this shape and dtype."""
+    shape, char = key
+    return [memory.empty_output(shape, np.dtype(char)) for _ in range(n)]
+
+
+def memory_of(operand: Operand) -> SolverMemory:
+    """Return the solver memory of `operand`, made when it has none."""
+    found: SolverMemory | None = operand.solver_memory
+    if found is None:
+        found = operand.solver_memory = SolverMemory()
+    return found

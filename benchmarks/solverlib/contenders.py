@@ -1,0 +1,91 @@
+"""Who solves: SciPy, ours, SciPy's solvers over our matrix, and the prototype with numba's loops."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+Solved = tuple[Any, int]
+"""Solution, and iterations as far as the solver tells them (-1: it does not)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Solver:
+    """One solver: the kind of its systems, and a call with the module that has it."""
+
+    kind: str
+    call: Callable[[Any, Any, Any, float, int], Solved]  # (module, A, System, rtol, most iterations)
+    has_residual: bool = True  # b - A x tells how good the answer is
+
+
+def _counted(name: str, **more: Any) -> Callable[[Any, Any, Any, float, int], Solved]:
+    def call(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+        found = getattr(lib, name)(A, system.b, rtol=rtol, maxiter=most, **more)
+        return found[0], found[1]
+
+    return call
+
+
+def _gmres(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+    found = lib.gmres(A, system.b, rtol=rtol, restart=20, maxiter=max(1, most // 20))
+    return found[0], found[1]
+
+
+def _least_squares(name: str, limit: str, at: int) -> Callable[[Any, Any, Any, float, int], Solved]:
+    def call(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+        found = getattr(lib, name)(A, system.b, atol=rtol, btol=rtol, **{limit: most})
+        return found[0], found[at]
+
+    return call
+
+
+def _columns(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+    """Eight right sides: a loop with SciPy, one call with ours."""
+    if hasattr(lib, "trace"):
+        return lib.cg(A, system.B, rtol=rtol, maxiter=most, columns=True)[0], -1
+    each = [lib.cg(A, np.ascontiguousarray(b), rtol=rtol, maxiter=most)[0] for b in system.B.T]
+    return np.stack(each, axis=1), -1
+
+
+def _lobpcg(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+    return lib.lobpcg(A, system.B.copy(), tol=1e-12, maxiter=min(most, 20), largest=True)[0], -1
+
+
+def _expm(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
+    return lib.expm_multiply(A, system.b), -1
+
+
+SOLVERS: Final[Mapping[str, Solver]] = {
+    "cg": Solver(kind="definite", call=_counted("cg")),
+    "minres": Solver(kind="definite", call=_counted("minres")),
+    "bicgstab": Solver(kind="unsymmetric", call=_counted("bicgstab")),
+    "gmres": Solver(kind="unsymmetric", call=_gmres),
+    "lsqr": Solver(kind="rectangular", call=_least_squares("lsqr", "iter_lim", 2)),
+    "lsmr": Solver(kind="rectangular", call=_least_squares("lsmr", "maxiter", 2)),
+    "lobpcg": Solver(kind="definite", call=_lobpcg, has_residual=False),
+    "expm_multiply": Solver(kind="decaying", call=_expm, has_residual=False),
+    "cg, 8 right sides": Solver(kind="definite", call=_columns, has_residual=False),
+}
+CONTENDERS: Final = ("SciPy", "autosparse", "SciPy over ours", "prototype")
+REFERENCE: Final = "SciPy"
+
+
+def takes_part(contender: str, solver: str, dtype: str) -> bool:
+    """Whether the contender solves this; the prototype is conjugate gradients in float64."""
+    return contender != "prototype" or (solver == "cg" and dtype == "float64")
+
+
+def library(contender: str) -> Any:
+    """The module whose solvers are called."""
+    if contender == "prototype":
+        return importlib.import_module("solverlib.prototype")
+    return importlib.import_module("autosparse.linalg" if contender == "autosparse" else "scipy.sparse.linalg")
+
+
+def taken(contender: str, m: Any) -> Any:
+    """The matrix as a user of the contender takes it into service, beside `m`, which stays alive."""
+    return m if contender == "SciPy" else importlib.import_module("autosparse").csr(m)

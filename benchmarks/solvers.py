@@ -1,0 +1,253 @@
+"""Whole solves with `scipy.sparse.linalg` and with `autosparse.linalg`, as a user writes them.
+
+    python benchmarks/solvers.py --out benchmarks/results/solvers.jsonl
+    python benchmarks/solvers.py --quick --only cg,gmres --systems grids
+    python benchmarks/solvers.py --environment OPENBLAS_NUM_THREADS=1
+
+Each run is a fresh process with default settings and an empty cache of plans: ``A = asp.csr(m)`` with `m` alive, a first
+solve, and the same solve again for `--seconds`. The contenders take turns; medians over rounds of each process's median
+solve after the first. ratio = SciPy's time / the contender's, with an interval of 90 % (bootstrap of rounds); while that
+holds 0.97, rounds go on, up to `--most-rounds`. `first` is the time beyond SciPy's of taking the matrix into service and
+of the first solve. A solution whose true residual exceeds 1.05 times SciPy's, or the tolerance, fails the row.
+`--environment NAME=VALUE` sets a variable for all, repeatable.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from peerlib.environment import child_environment
+from peerlib.records import ResultFile
+from peerlib.summary import Distribution
+from peerlib.table import aligned, markdown, seconds
+from programlib.race import ENOUGH, MOST_DISTURBED, Samples, Spent, compile_bytecode
+from programs import environment_of, machine_line
+from solverlib import contenders, systems
+
+BENCHMARKS: Final = Path(__file__).resolve().parent
+RTOL: Final = {"float64": 1e-8, "float32": 1e-5}
+ALLOWED: Final = 1.05
+"""True residual over the larger of SciPy's and the tolerance that no contender may exceed."""
+QUICK: Final = {"rounds": 1, "most_rounds": 1, "seconds": 0.3, "most": 60}
+
+
+class Case(NamedTuple):
+    """One solve: solver, system, dtype."""
+
+    solver: str
+    family: str
+    system: str
+    dtype: str
+
+    @property
+    def key(self) -> str:
+        """Its name in the records."""
+        return f"{self.solver}, {self.system}, {self.dtype}"
+
+
+class FailedError(RuntimeError):
+    """A child process ended with an error, or a solution is wrong."""
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    add = parser.add_argument
+    add("--only", default="", help=f"solvers, comma-separated, of: {'; '.join(contenders.SOLVERS)}")
+    add("--systems", default="", help="families (grids, others, small) or names of systems, comma-separated")
+    add("--dtypes", default="float64", help="float64, float32, or both")
+    add("--contenders", default=",".join(contenders.CONTENDERS[1:]), help="beside SciPy, comma-separated")
+    add("--rounds", type=int, default=3)
+    add("--most-rounds", type=int, default=9)
+    add("--seconds", type=float, default=1.0, help="of solves after the first, in each process")
+    add("--most", type=int, default=500, help="iterations of one solve")
+    add("--environment", action="append", default=[], metavar="NAME=VALUE")
+    add("--quick", action="store_true", help="one round, short solves: whether it works")
+    add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
+    parsed = parser.parse_args(given)
+    parsed.only = list(filter(None, parsed.only.replace("cg, 8", "cg; 8").split(","))) or list(contenders.SOLVERS)
+    parsed.only = [name.replace("cg; 8", "cg, 8") for name in parsed.only]
+    if unknown := set(parsed.only) - set(contenders.SOLVERS):
+        parser.error(f"no such solver: {', '.join(sorted(unknown))}")
+    parsed.contenders = list(filter(None, parsed.contenders.split(",")))
+    if unknown := set(parsed.contenders) - set(contenders.CONTENDERS):
+        parser.error(f"no such contender: {', '.join(sorted(unknown))}")
+    if parsed.quick:
+        vars(parsed).update(QUICK)
+    return parsed
+
+
+def cases(args: argparse.Namespace) -> Iterator[Case]:
+    """Every solve that was asked for."""
+    wanted = set(filter(None, args.systems.split(",")))
+    for family, names in systems.families().items():
+        for name, solver, dtype in itertools.product(names, args.only, args.dtypes.split(",")):
+            if not wanted or wanted & {family, name}:
+                yield Case(solver, family, name, dtype)
+
+
+def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, Any]:
+    """What a child process prints."""
+    command = [sys.executable, "-W", "ignore", "-m", "solverlib.child", *map(str, given)]
+    variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
+    if done.returncode:
+        raise FailedError(f"{' '.join(command[5:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, Any] | None:
+    """Times of every contender over rounds; None where the matrix is not of the kind that the solver takes."""
+    taking = [contenders.REFERENCE]
+    taking += [one for one in args.contenders if contenders.takes_part(one, case.solver, case.dtype)]
+    samples = {one: Samples(libraries=(contenders.REFERENCE, one)) for one in taking[1:]}
+    first_s: dict[str, list[float]] = {one: [] for one in taking}
+    facts: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory(prefix="autosparse-solvers-") as folder:
+        given = Path(folder) / "system.pickle"
+        facts = call(("prepare", case.system, contenders.SOLVERS[case.solver].kind, case.dtype, given), {})
+        if not facts["is_there"]:
+            return None
+        n_repeated = 0
+        while (n := len(first_s[taking[0]])) < args.rounds or (n < args.most_rounds and _is_open(samples)):
+            before, found = Spent.now(), {}
+            for at, one in enumerate(taking if n % 2 else taking[::-1]):
+                fresh = {"AUTOSPARSE_CACHE_DIR": f"{folder}/cache-{n}-{n_repeated}-{at}", **environment}
+                how = (one, case.solver, given, RTOL[case.dtype], args.most, args.seconds)
+                found[one] = call(("solve", *how), fresh)
+            _check(case, found)
+            disturbed = Spent.now().others_since(before)
+            if disturbed > MOST_DISTURBED and n_repeated < args.rounds:
+                n_repeated += 1
+                continue
+            for one in taking:
+                first_s[one].append(found[one]["first_s"])
+            for one, kept in samples.items():
+                kept.add({name: found[name] for name in (taking[0], one)}, disturbed)
+    made = {one: kept.record() for one, kept in samples.items()}
+    return {"facts": facts, "first_s": first_s, "contenders": made, "last": found}
+
+
+def _is_open(samples: Mapping[str, Samples]) -> bool:
+    return "autosparse" in samples and samples["autosparse"].is_open()
+
+
+def _check(case: Case, found: Mapping[str, Mapping[str, Any]]) -> None:
+    reference = found[contenders.REFERENCE].get("residual")
+    for one, figures in found.items():
+        limit = ALLOWED * max(reference or 0.0, RTOL[case.dtype])
+        if reference is not None and not figures["residual"] <= limit:
+            raise FailedError(f"{case.key}: {one} ends at {figures['residual']:.3g}, SciPy at {reference:.3g}")
+
+
+HEADER: Final = ["solver", "system", "rows", "entries", "SciPy", *contenders.CONTENDERS[1:], "90 %", "first"]
+
+
+def row(record: Mapping[str, Any]) -> list[str]:
+    """One row of the table: SciPy's time, then ratios."""
+    if "failure" in record:
+        return [record["solver"], record["system"], *["-"] * (len(HEADER) - 3), record["failure"].split("\n")[0][:60]]
+    made, facts = record["contenders"], record["facts"]
+    some = next(iter(made.values()))
+    ratios = [f"{made[one]['ratio']:.2f}" if one in made else "" for one in contenders.CONTENDERS[1:]]
+    ours = made.get("autosparse")
+    spread = "{:.2f} to {:.2f}".format(*ours["interval"]) if ours else ""
+    first = f"{first_excess_s(record) * 1e3:+.1f} ms" if ours else ""
+    theirs = seconds(some["median_s"][contenders.REFERENCE])
+    name = record["solver"] + ("" if record["dtype"] == "float64" else f", {record['dtype']}")
+    return [name, record["system"], f"{facts['rows']:,}", f"{facts['entries']:,}", theirs, *ratios, spread, first]
+
+
+def first_excess_s(record: Mapping[str, Any]) -> float:
+    """Seconds by which the first solve with ours exceeds SciPy's, medians over rounds."""
+    middle = {one: sorted(each)[len(each) // 2] for one, each in record["first_s"].items()}
+    return middle["autosparse"] - middle[contenders.REFERENCE]
+
+
+def summary(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
+    """Geometric means over SciPy by solver and family, the least ratio, and the slowest first solve."""
+    rows = [["solver", "systems", "n", "geomean", "least", "SciPy over ours", "prototype", "slowest first solve"]]
+    kept = [one for one in records if "failure" not in one and "autosparse" in one["contenders"]]
+    groups = dict.fromkeys((one["solver"], one["dtype"], one["family"]) for one in kept)
+    for solver, dtype, family in groups:
+        own = [one for one in kept if (one["solver"], one["dtype"], one["family"]) == (solver, dtype, family)]
+        ours = Distribution.of([one["contenders"]["autosparse"]["ratio"] for one in own])
+        others = []
+        for peer in contenders.CONTENDERS[2:]:
+            found = [one["contenders"][peer]["ratio"] for one in own if peer in one["contenders"]]
+            others.append(f"{Distribution.of(found).geomean:.2f}" if found else "")
+        name = solver + ("" if dtype == "float64" else f", {dtype}")
+        slowest = f"{max(map(first_excess_s, own)) * 1e3:+.1f} ms"
+        rows.append([name, family, str(ours.n), f"{ours.geomean:.2f}", f"{ours.least:.2f}", *others, slowest])
+    return rows
+
+
+def losses(records: Sequence[Mapping[str, Any]]) -> str:
+    """The rows whose interval lies below SciPy's speed, or that failed."""
+    lost = [one["key"] for one in records if "failure" in one]
+    for one in records:
+        ours = one.get("contenders", {}).get("autosparse")
+        if ours and ours["interval"][0] < ENOUGH:
+            lost.append(f"{one['key']} {ours['ratio']:.2f}")
+    return "Interval reaches below 0.97, or failed: " + ("; ".join(lost) or "none") + "."
+
+
+def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
+    """Run every case; records as they are kept."""
+    from peerlib.machine import machine_facts
+
+    environment, run_id = environment_of(args.environment), time.strftime("%Y-%m-%dT%H:%M:%S")
+    how = {"rounds": args.rounds, "most": args.most, "seconds": args.seconds}
+    results.append({"kind": "run", "run": run_id, "environment": environment, **how, **machine_facts()})
+    compile_bytecode()
+    records = []
+    for case in cases(args):
+        record: dict[str, Any] = {"kind": "case", "run": run_id, "key": case.key, **case._asdict()}
+        try:
+            found = race(case, args, environment)
+        except FailedError as error:
+            found = {"failure": str(error)}
+            print(error, file=sys.stderr)
+        if found is None:
+            continue
+        record |= {"environment": environment, **found}
+        results.append(record)
+        records.append(record)
+        print("  ".join(row(record)), flush=True)
+    return records
+
+
+def write_table(out: Path, environment: Mapping[str, str]) -> None:
+    """The newest figures of every case in `out` measured with `environment`, beside it in Markdown."""
+    results = ResultFile(out)
+    records = results.cases(environment=environment)
+    runs = [line for line in results.lines() if line["kind"] == "run" and line["environment"] == environment]
+    tables = markdown(summary(records)), losses(records), markdown([HEADER, *map(row, records)])
+    tail = "".join(f"-{name}-{value}".lower() for name, value in environment.items())
+    text = "\n\n".join((*tables, machine_line(runs[-1])))
+    out.with_name(f"{out.stem}{tail}.md").write_text(f"{text}\n", encoding="utf-8")
+
+
+def main() -> int:
+    """Measure and print."""
+    args = arguments()
+    records = measure(args, ResultFile(args.out))
+    if records:
+        print(f"\n{aligned([HEADER, *map(row, records)])}\n\n{aligned(summary(records))}\n\n{losses(records)}")
+    if args.out is not None:
+        write_table(args.out, environment_of(args.environment))
+    return 1 if any("failure" in record for record in records) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,51 @@
+"""Each test of SciPy's solvers runs twice: with sparse matrices made ours, and with dense ones made ours too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.conformance.linalg import differences
+from tests.conformance.linalg.shipped import CALLS, SOLVERS, Switch
+
+
+@pytest.fixture(params=["sparse", "dense"], autouse=True)
+def matrices_made_ours(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Set the switch, and fail a test whose calls ran SciPy's solvers for no listed reason."""
+    Switch.dense = request.param == "dense"
+    before = CALLS.copy()
+    yield
+    Switch.dense = False
+    theirs = sorted(name for (name, ran), n in (CALLS - before).items() if ran == "SciPy" and n)
+    reason = differences.reason_for(request.node.nodeid, differences.COMPUTED_BY_SCIPY)
+    assert not theirs or reason, f"SciPy computed calls of {theirs}"
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out parameters of SciPy's other solvers; mark what is slow, and what is known to differ."""
+    others = [item for item in items if _is_of_another_solver(item)]
+    items[:] = [item for item in items if not _is_of_another_solver(item)]
+    config.hook.pytest_deselected(items=others)
+    for item in items:
+        if not _is_here(item):
+            continue
+        if differences.is_slow(item.nodeid):
+            item.add_marker(pytest.mark.full)
+        if reason := differences.reason_for(item.nodeid, differences.DIFFERENT):
+            item.add_marker(pytest.mark.xfail(reason=reason, strict=True))
+
+
+def _is_here(item: pytest.Item) -> bool:
+    return item.path.parent == differences.FOLDER
+
+
+def _is_of_another_solver(item: Any) -> bool:
+    """Return whether a parameter of the test is a solver of SciPy's that has no counterpart of ours."""
+    if not _is_here(item) or not hasattr(item, "callspec"):
+        return False
+    values = list(item.callspec.params.values())
+    solvers = [getattr(value, "solver", value) for value in values]
+    names = {one.__name__ for one in solvers if callable(one) and getattr(one, "__module__", "").startswith("scipy")}
+    return bool(names - set(SOLVERS)) and bool(names & differences.OTHER_SOLVERS)

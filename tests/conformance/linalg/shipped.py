@@ -1,0 +1,126 @@
+"""SciPy's own test files of solvers, loaded with the solvers of `autosparse.linalg` in the place of SciPy's.
+
+`over_ours` executes such a file anew. While it is executed, each name of a solver that it imports leads to a function
+that makes the matrix of the call one of ours, calls our solver, and counts what that ran (`CALLS`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.util
+import sys
+import types
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+import scipy.sparse.linalg
+
+import autosparse as asp
+from autosparse.linalg import arguments
+from autosparse.linalg.solves import Solve
+
+SOLVERS: Final = (
+    "cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr",
+    "lobpcg", "eigsh", "eigs", "svds", "expm_multiply",
+)  # fmt: skip
+"""Names that lead to ours."""
+
+CALLS: Final[Counter[tuple[str, str]]] = Counter()
+"""(solver, "ours", "arguments" or "SciPy") -> calls: what computed the answer. "arguments": a call that ended before its
+first product, by an error or by b = 0, without a call of SciPy's function."""
+
+
+class Switch:
+    """Which matrices are made ours before a call."""
+
+    dense = False  # also dense ones
+
+
+def over_ours(name: str) -> dict[str, Any]:
+    """Return what the module `name` of SciPy's tests defines, with our solvers in the place of SciPy's."""
+    found = pytest.importorskip(name, reason="this SciPy was installed without its tests")
+    spec = importlib.util.spec_from_file_location(f"{__name__}.{name.rpartition('.')[2]}", found.__file__)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    module.__package__ = name.rpartition(".")[0]
+    with _names_lead_to_ours():
+        spec.loader.exec_module(module)
+    return {name: value for name, value in vars(module).items() if not name.startswith("__")}
+
+
+@contextlib.contextmanager
+def _names_lead_to_ours() -> Iterator[None]:
+    """Exchange SciPy's solvers in every module below scipy.sparse.linalg."""
+    ours = {id(getattr(scipy.sparse.linalg, name)): counting(name) for name in SOLVERS}
+    changed = [
+        (module, name, value)
+        for module in list(sys.modules.values())
+        if isinstance(module, types.ModuleType) and module.__name__.startswith("scipy.sparse.linalg")
+        for name, value in list(vars(module).items())
+        if id(value) in ours
+    ]
+    try:
+        for module, name, value in changed:
+            setattr(module, name, ours[id(value)])
+        yield
+    finally:
+        for module, name, value in changed:
+            setattr(module, name, value)
+
+
+@functools.cache
+def counting(name: str) -> Callable[..., Any]:
+    """Return a function that calls our solver `name` with a matrix of ours and counts what computed its answer."""
+    theirs = getattr(scipy.sparse.linalg, name)
+    ours = getattr(asp.linalg, name)
+
+    @functools.wraps(theirs)
+    def call(*args: Any, **how: Any) -> Any:
+        if args:
+            args = (made_ours(args[0]), *args[1:])
+        elif "A" in how:
+            how["A"] = made_ours(how["A"])
+        if ours is theirs:
+            return ours(*args, **how)
+        with _watched(name):
+            return ours(*args, **how)
+
+    return call
+
+
+@contextlib.contextmanager
+def _watched(name: str) -> Iterator[None]:
+    """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function."""
+    seen: set[str] = set()
+
+    def enter(solve: Solve) -> Solve:
+        seen.add("ours")
+        return began(solve)
+
+    def theirs(*args: Any, **how: Any) -> Any:
+        seen.add("SciPy")
+        return function(*args, **how)
+
+    began, function = Solve.__enter__, arguments.scipys(name)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Solve, "__enter__", enter)
+        patch.setattr(scipy.sparse.linalg, name, theirs)
+        try:
+            yield
+        finally:
+            CALLS[name, "ours" if "ours" in seen else "SciPy" if seen else "arguments"] += 1
+
+
+def made_ours(A: Any) -> Any:
+    """Return a sparse matrix, or with `Switch.dense` a dense one of numbers, as one of ours; all else as it is."""
+    if sps.issparse(A) and A.ndim == 2:
+        return asp.csc(A) if A.format == "csc" else asp.csr(A)
+    if Switch.dense and type(A) is np.ndarray and A.ndim == 2 and A.dtype.char in "fdFDlqi":
+        return asp.csr(A)
+    return A

@@ -1,0 +1,153 @@
+"""`install`: names of SciPy's solvers lead to ours while it is active, and to SciPy's afterwards."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+import scipy.sparse.linalg
+
+import autosparse as asp
+from autosparse.linalg.solves import Solve
+
+PLAIN = sps.diags_array([-np.ones(39), 3 * np.ones(40), -np.ones(39)], offsets=[-1, 0, 1], format="csr")
+b = np.random.default_rng(0).random(40)
+
+
+@pytest.fixture
+def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the solvers of ours that began a solve."""
+    names: list[str] = []
+    enter = Solve.__enter__
+
+    def counting(solve: Solve) -> Solve:
+        names.append(solve.name)
+        return enter(solve)
+
+    monkeypatch.setattr(Solve, "__enter__", counting)
+    yield names
+
+
+def test_names_of_all_solvers_and_no_others_change_and_are_restored() -> None:
+    shared = {name for name in asp.linalg.OURS if hasattr(scipy.sparse.linalg, name)}
+    before = {name: getattr(scipy.sparse.linalg, name) for name in dir(scipy.sparse.linalg)}
+
+    def changed() -> set[str]:
+        return {name for name, value in before.items() if getattr(scipy.sparse.linalg, name) is not value}
+
+    assert "cg" in shared
+    with asp.install():
+        assert changed() == shared
+        with asp.install():
+            pass
+        assert changed() == shared
+        for name in shared:
+            assert inspect.signature(getattr(scipy.sparse.linalg, name)) == inspect.signature(before[name])
+    assert not changed()
+
+
+def test_names_imported_inside_a_block_are_scipys_after_it(begun: list[str]) -> None:
+    with asp.install():
+        from scipy.sparse.linalg import cg
+    assert cg(PLAIN, b)[1] == 0
+    assert not begun
+    assert pickle.loads(pickle.dumps(cg)) is cg
+    with asp.install():
+        assert cg(PLAIN, b)[1] == 0
+    assert begun == ["cg"]
+
+
+def test_a_library_that_calls_scipy_by_its_module_runs_ours(begun: list[str]) -> None:
+    expected = scipy.sparse.linalg.cg(PLAIN, b, rtol=1e-10)[0]
+    assert not begun
+    with asp.install():
+        found, info = scipy.sparse.linalg.cg(PLAIN, b, rtol=1e-10)
+    assert begun == ["cg"]
+    assert info == 0
+    np.testing.assert_allclose(found, expected, rtol=1e-9)
+
+
+SKLEARN = textwrap.dedent("""
+    import numpy as np, scipy.sparse as sps
+    import autosparse as asp
+    from autosparse.linalg.solves import Solve
+    begun, enter = [], Solve.__enter__
+    Solve.__enter__ = lambda solve: (begun.append(solve.name), enter(solve))[1]
+    A = sps.random_array((60, 12), density=0.4, rng=np.random.default_rng(1), format="csr")
+    y = np.random.default_rng(2).random(60)
+    with asp.install():
+        from sklearn.linear_model import Ridge  # it imports the name cg
+        found = Ridge(solver="sparse_cg", tol=1e-10).fit(A, y).coef_
+    assert "cg" in begun
+    begun.clear()
+    expected = Ridge(solver="sparse_cg", tol=1e-10).fit(A, y).coef_
+    assert not begun
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    print("the same")
+""")
+
+
+def test_a_library_that_is_imported_while_installed_runs_ours_until_the_end_of_the_block() -> None:
+    pytest.importorskip("sklearn", reason="scikit-learn is not installed")
+    run = subprocess.run([sys.executable, "-c", SKLEARN], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "the same", run.stderr[-3000:]
+
+
+def test_a_name_that_somebody_else_has_replaced_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    def mine(*_: Any, **__: Any) -> None: ...
+
+    with asp.install():
+        monkeypatch.setattr(scipy.sparse.linalg, "cg", mine)
+    assert scipy.sparse.linalg.cg is mine
+
+
+EVERY = textwrap.dedent("""
+    import warnings
+    warnings.simplefilter("ignore")
+    import numpy as np, scipy.sparse as sps, scipy.sparse.linalg as sla
+    m = sps.diags_array([-np.ones(39), 3 * np.ones(40), -np.ones(39)], offsets=[-1, 0, 1], format="csr")
+    b, calls = np.random.default_rng(0).random(40), {
+        "cg": {}, "cgs": {}, "bicgstab": {}, "minres": {}, "gmres": {}, "qmr": {}, "lsqr": {}, "lsmr": {},
+        "eigsh": {"k": 2, "v0": np.ones(40)}, "eigs": {"k": 2, "v0": np.ones(40)},
+        "svds": {"k": 2, "v0": np.ones(40)}, "lobpcg": {"maxiter": 3}, "expm_multiply": {},
+    }
+    second = {"eigsh": (), "eigs": (), "svds": (), "lobpcg": (np.eye(40, 2),)}
+    expected = {name: getattr(sla, name)(m, *second.get(name, (b,)), **how) for name, how in calls.items()}
+    import autosparse as asp
+    A = asp.csr(m)
+    with asp.install():
+        for name, how in calls.items():
+            for solver in (getattr(sla, name), getattr(asp.linalg, name)):
+                found = solver(A, *second.get(name, (b,)), **how)
+                pairs = zip(found, expected[name]) if isinstance(found, tuple) else [(found, expected[name])]
+                for mine, theirs in pairs:
+                    np.testing.assert_allclose(np.abs(mine), np.abs(theirs), rtol=1e-6, atol=1e-12, err_msg=name)
+    print("the same")
+""")
+WITHOUT_RUNTIME = """
+import sys
+sys.modules["autosparse._native._runtime"] = None
+from autosparse._native import runtime_api
+assert not runtime_api.available
+"""
+
+
+@pytest.mark.parametrize("runtime", ["", WITHOUT_RUNTIME], ids=["runtime", "no runtime"])
+def test_solvers_that_are_first_called_while_installed(runtime: str) -> None:
+    run = subprocess.run([sys.executable, "-c", runtime + EVERY], capture_output=True, text=True, check=False)
+    assert run.stdout.strip() == "the same", run.stderr[-3000:]
+
+
+def test_names_below_ours_lead_to_our_solvers() -> None:
+    import autosparse.ours as compat
+
+    assert compat.linalg is asp.linalg
+    assert compat.linalg.cg is asp.linalg.cg

@@ -1,0 +1,201 @@
+"""Laws of tuning that a solver's expectations pay for: scripted residuals, a scripted clock, prices that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from autosparse.linalg.solves.convergence import Convergence
+from autosparse.linalg.solves.expectation import ProductCounts
+from autosparse.tuner.search.trial import Sample, Work
+from hypothesis import given
+from hypothesis import strategies as st
+
+import autosparse as asp
+from autosparse.dispatch import expectations, first_look
+from autosparse.dispatch.expectations import Expected
+from autosparse.dispatch.state import FOREVER_NS, DispatchState
+from autosparse.tuning import amortization, planner
+from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.live import LiveTuner
+from tests.linalg.solves import scripts
+from tests.tuner.fakes import FakeClock, FakeTrial
+
+PRODUCT_S = 1e-3
+
+
+class Session:
+    """Steps of tuning with a price each, of which some need no compiler; then a race against a slower challenger."""
+
+    def __init__(self, clock: FakeClock, prices_s: list[float], *, on_credit: bool, gain: float) -> None:
+        self.clock, self.prices_s, self.on_credit, self.gain = clock, prices_s, on_credit, gain
+        self.total_runs: float | None = None
+        self.lab = self.search = self.champion = self.in_place = self.recalled = None
+        self.tuning_s = 0.0
+        self.plan = planner.default_plan("fake")
+
+    def keep_private(self, options: asp.Options) -> None:
+        """Nothing is remembered."""
+
+    def incumbent(self, *, is_over: bool) -> None:
+        return None
+
+    def steps(self) -> Iterator[Any]:
+        for at, price_s in enumerate(self.prices_s):
+            path_s = sum(self.prices_s[at:])
+            do = lambda price_s=price_s: self.clock.spend(price_s)  # noqa: E731
+            yield Work(kind="build", price_s=price_s, path_price_s=path_s, do=do, on_credit=self.on_credit)
+        trial = FakeTrial(None, self.clock, 1.0)
+        for _ in range(10):
+            yield Sample(trial=trial, price_s=0.0)
+
+
+@dataclass
+class Simulation:
+    """A solver over products of `PRODUCT_S` seconds; `is_off`: the same without tuning."""
+
+    prices_s: list[float]
+    on_credit: bool = True
+    gain: float = 0.2
+    clock: FakeClock = field(default_factory=FakeClock)
+    bought_at: list[int] = field(default_factory=list)  # products after which tuning had spent more
+
+    def __post_init__(self) -> None:
+        options = asp.get_options()._replace(overhead=0.04, effort=asp.Effort.MEASURE)
+        self.state = state = DispatchState(
+            options=options, transposed=False, dtype=np.dtype("float64"), n_dense_cols=1, threads=0, flags=0,
+            next_look_ns=0.0,
+        )  # fmt: skip
+        self.tuner = LiveTuner(state, clock=self.clock)
+        self.tuner.begin(Session(self.clock, self.prices_s, on_credit=self.on_credit, gain=self.gain))  # type: ignore[arg-type]
+        state.live_tuner = self.tuner
+        self.operand: Any = OneProblem(state)
+
+    def product(self) -> None:
+        """One product, and tuning after it."""
+        state, before_s = self.state, self.tuner.tuning_s
+        self.clock.spend(PRODUCT_S)
+        state.count(int(PRODUCT_S * 1e9), is_tuned=False)
+        if state.product_ns >= state.next_look_ns:
+            self.tuner.look(1, None, int(PRODUCT_S * 1e9))
+        if self.tuner.tuning_s > before_s + 1e-9:
+            self.bought_at.append(state.n_calls)
+
+    def solve(self, residuals: list[float], *, limit: float = 1e6, tells: bool = True) -> float:
+        """Seconds of a solve with these residuals."""
+        begun_s = self.clock()
+        convergence, counts = Convergence(target=scripts.TARGET, limit=limit), ProductCounts(self.operand)
+        due = 1
+        for n, best, now in scripts.reports(residuals):
+            if tells and n >= due:
+                counts.tell(n, convergence.left(n, best, now))
+                due = max(n + 1, int(n * 1.25))
+            if n < len(residuals) - 1:
+                self.product()
+        counts.end()
+        return self.clock() - begun_s
+
+
+class OneProblem:
+    """An operand with one problem."""
+
+    def __init__(self, state: DispatchState) -> None:
+        self.dispatcher = self
+        self.hot = {(1, False): state}
+
+
+@pytest.mark.parametrize("name", scripts.ALL)
+@pytest.mark.parametrize("on_credit", [True, False])
+@given(
+    length=st.integers(1, 1500),
+    prices_s=st.lists(st.floats(1e-4, 0.3), min_size=1, max_size=6),
+    gain=st.floats(0.05, 0.6),
+)
+def test_a_solve_with_tuning_takes_no_more_than_1_05_of_one_without(
+    name: str, on_credit: bool, length: int, prices_s: list[float], gain: float
+) -> None:
+    residuals = scripts.ALL[name](length)
+    took_s = Simulation(prices_s, on_credit=on_credit, gain=gain).solve(residuals, limit=len(residuals) - 1)
+    assert took_s <= 1.05 * PRODUCT_S * (len(residuals) - 1) + 1e-6
+
+
+@pytest.mark.parametrize("name", scripts.FALLING)
+def test_a_long_solve_tunes_before_its_middle_and_before_rent_alone_would(name: str) -> None:
+    residuals, prices_s = scripts.FALLING[name](600), [0.002, 0.004, 0.006]
+    told, untold = Simulation(prices_s, on_credit=False), Simulation(prices_s, on_credit=False)
+    told.solve(residuals)
+    untold.solve(residuals, tells=False)
+    assert len(told.bought_at) >= 3
+    assert told.bought_at[2] <= 0.5 * 600
+    assert len(untold.bought_at) < 3 or told.bought_at[2] <= untold.bought_at[2]
+
+
+@pytest.mark.parametrize("name", ["steady", "superlinear"])
+def test_no_step_begins_that_what_is_left_would_not_pay_for(name: str) -> None:
+    """Tuning waits for a step of 40 products' time: after most of the solve it would save less than it costs."""
+    simulation = Simulation([0.04], gain=0.2)
+    simulation.solve(scripts.ALL[name](990))
+    assert all(990 - at >= 0.04 / (0.2 * PRODUCT_S) * 0.8 for at in simulation.bought_at)
+
+
+def test_a_quick_solve_is_left_alone() -> None:
+    simulation = Simulation([0.001], gain=0.2)
+    simulation.solve(scripts.steady(12))
+    assert not simulation.bought_at
+
+
+def test_many_short_solves_of_one_matrix_pay_for_tuning_together() -> None:
+    simulation = Simulation([0.01, 0.02], gain=0.2)
+    total_s = sum(simulation.solve(scripts.steady(20)) for _ in range(200))
+    assert len(simulation.bought_at) >= 2
+    assert total_s <= 1.05 * 200 * 20 * PRODUCT_S
+
+
+def test_a_diverging_solve_buys_nothing_once_it_diverges() -> None:
+    told, untold = Simulation([0.01], on_credit=False), Simulation([0.01], on_credit=False)
+    told.solve(scripts.diverging(400))
+    untold.solve(scripts.diverging(400), tells=False)
+    assert not told.bought_at
+    assert untold.bought_at
+
+
+def test_the_end_of_a_solve_ends_its_expectations() -> None:
+    simulation = Simulation([10.0])
+    simulation.solve(scripts.steady(300))
+    assert simulation.state.expected is None
+
+
+def test_what_is_switched_off_stays_off() -> None:
+    simulation = Simulation([1e-4])
+    simulation.state.next_look_ns = float("inf")
+    expectations.tell(simulation.state, Expected(n_calls=1e6, n_certain=1e6))
+    assert simulation.state.next_look_ns == float("inf")
+    simulation.state.next_look_ns = FOREVER_NS
+    expectations.tell(simulation.state, Expected(n_calls=1e9, n_certain=1e9))
+    assert simulation.state.next_look_ns == FOREVER_NS
+
+
+def test_the_modules_of_tuning_are_loaded_once_enough_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_look.states, "tuning_look_ns", lambda *problem: 0.75e9)  # before they are loaded
+    state = Simulation([1.0]).state
+    state.count(int(5e-3 * 1e9), is_tuned=False)
+    assert first_look._tuning_look_ns(state) > state.product_ns
+    state.expected = Expected(n_calls=100.0, n_certain=100.0)  # half a second of products: 4 % are 20 ms
+    assert first_look._tuning_look_ns(state) > state.product_ns
+    state.expected = Expected(n_calls=1000.0, n_certain=1000.0)
+    assert first_look._tuning_look_ns(state) == 0.0
+
+
+expected = st.builds(Expected, n_calls=st.floats(0, 1e7), n_certain=st.floats(0, 1e7))
+
+
+@given(expected, st.floats(1.0, 100.0), st.floats(1e-6, 10.0), st.integers(1, 10**5))
+def test_more_products_never_turn_yes_into_no(known: Expected, factor: float, price_s: float, n_calls: int) -> None:
+    account = Account(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
+    more = Expected(n_calls=known.n_calls * factor, n_certain=known.n_certain * factor)
+    outlooks = [Outlook(gain=0.2, default_s=PRODUCT_S, expected=one) for one in (known, more)]
+    now, later = (amortization.weigh(price_s, account=account, outlook=one).pays for one in outlooks)
+    assert later or not now

@@ -1,0 +1,103 @@
+"""Laws of the explanation of a solve: its parts are those of its time, and nothing is measured unasked."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse.linalg.solves import tracing
+
+import autosparse as asp
+from autosparse.linalg.solves import Solve
+
+N = 2_000
+
+
+def system() -> tuple[asp.csr_array, np.ndarray]:
+    m = sps.diags_array([-np.ones(N - 1), 2.01 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1])
+    return asp.csr(m), np.random.default_rng(0).standard_normal(N)
+
+
+def test_parts_sum_to_the_time_of_the_solve() -> None:
+    A, b = system()
+    with asp.linalg.trace() as solves:
+        begun_s = time.perf_counter()
+        _, info = asp.linalg.cg(A, b, rtol=1e-8, M=sps.linalg.aslinearoperator(sps.eye_array(N)))
+        took_s = time.perf_counter() - begun_s
+    (found,) = solves
+    assert info == found.info == 0
+    assert sum(found.parts.values()) == pytest.approx(found.total_s)
+    assert all(part_s >= 0 for part_s in found.parts.values())
+    assert 0 < found.total_s <= took_s
+    assert found.products_s > 0
+    assert found.n_products >= found.n_iterations > 0
+
+
+def test_the_true_residual_is_that_of_the_solution() -> None:
+    A, b = system()
+    with asp.linalg.trace() as solves:
+        x, _ = asp.linalg.cg(A, b, rtol=1e-6)
+    assert solves[0].true_residual == pytest.approx(np.linalg.norm(b - A @ x))
+    assert solves[0].true_residual <= 1.05 * solves[0].target
+    assert solves[0].target == pytest.approx(1e-6 * np.linalg.norm(b))
+
+
+def test_it_is_told_in_words_and_as_a_page(tmp_path) -> None:
+    A, b = system()
+    with asp.linalg.trace() as solves:
+        asp.linalg.cg(A, b)
+    text = str(solves[0])
+    assert text.startswith("cg: 2,000 unknowns")
+    assert "true residual" in text
+    assert "products" in text
+    assert "cg: 2,000 unknowns" in repr(solves[0])
+    assert "Where the time went" in solves[0].html(tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_nothing_is_measured_outside_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    A, b = system()
+
+    def no_clock() -> int:
+        raise AssertionError("a clock was read")
+
+    monkeypatch.setattr(tracing, "perf_counter_ns", no_clock)
+    asp.linalg.cg(A, b)
+    with pytest.raises(AssertionError, match="a clock was read"), asp.linalg.trace():
+        asp.linalg.cg(A, b)
+
+
+def test_traces_nest_and_belong_to_their_thread() -> None:
+    A, b = system()
+    with asp.linalg.trace() as outer:
+        asp.linalg.cg(A, b)
+        with asp.linalg.trace() as inner:
+            asp.linalg.cg(A, b)
+        thread = threading.Thread(target=asp.linalg.cg, args=(A, b))
+        thread.start()
+        thread.join()
+    asp.linalg.cg(A, b)
+    assert (len(outer), len(inner)) == (1, 1)
+
+
+def test_a_solve_inside_another_has_its_own_parts() -> None:
+    A, b = system()
+    inverse = sps.linalg.LinearOperator((N, N), matvec=lambda r: asp.linalg.cg(A, r, rtol=1e-1)[0], dtype=float)
+    with asp.linalg.trace() as solves:
+        asp.linalg.cg(A, b, M=inverse, maxiter=3)
+    *within, outer = solves
+    assert len(within) >= 3
+    assert outer.preconditioner_s > sum(one.total_s for one in within) * 0.5
+    for one in solves:
+        assert one.products_s > 0
+        assert sum(one.parts.values()) == pytest.approx(one.total_s)
+
+
+def test_a_solve_that_fails_is_told_without_a_residual() -> None:
+    A, _ = system()
+    with asp.linalg.trace() as solves:
+        with pytest.raises(ZeroDivisionError), Solve("cg", A):
+            raise ZeroDivisionError
+    assert solves[0].true_residual is None

@@ -1,0 +1,100 @@
+"""Forty systems: iterations, `info` and residuals of our solvers are SciPy's."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse.linalg
+
+import autosparse as asp
+from tests.linalg.systems import GENERATED, REAL, SYSTEMS, Outcome, System, jacobi, permuted, solve
+
+QUICK = ("grid 12x12x12", "magnetic grid, complex64", "Neumann grid", "shifted grid", "slow convection", "damped waves")
+SENSITIVE = ("bicgstab", "cgs", "qmr")
+"""Solvers whose number of iterations depends on how sums are rounded."""
+ORDERS = 10
+
+
+def cases() -> list[Any]:
+    made = []
+    for system in SYSTEMS.values():
+        for solver, is_preconditioned in itertools.product(system.solvers, (False, True)):
+            if is_preconditioned and solver in ("lsqr", "lsmr"):
+                continue
+            marks = [] if system.name in QUICK else [pytest.mark.full]
+            marks += [pytest.mark.matrices] if system.is_real_file else []
+            label = f"{system.name}-{solver}{'-M' if is_preconditioned else ''}"
+            made.append(pytest.param(system.name, solver, is_preconditioned, id=label, marks=marks))
+    return made
+
+
+@functools.lru_cache(maxsize=2)
+def made(name: str) -> tuple[System, Any, Any, Any]:
+    """The system, A, b and a matrix of ours with its own arrays."""
+    system = SYSTEMS[name]
+    A = system.matrix()
+    return system, A, system.right_side(A), asp.csr(A, copy=True)
+
+
+def is_near(mine: int, theirs: int) -> bool:
+    return abs(mine - theirs) <= max(1, 0.01 * theirs)
+
+
+def theirs_of(solver: str, A: Any, b: Any, M: Any, rtol: float, *, orders: int) -> list[Outcome]:
+    """SciPy's solves of the system, and of the system in other orders of its unknowns."""
+    others = [(A, b, M), *(permuted(A, b, M, seed) for seed in range(orders))]
+    return [solve(scipy.sparse.linalg, solver, A, b, rtol=rtol, M=M) for A, b, M in others]
+
+
+@pytest.mark.parametrize(("name", "solver", "is_preconditioned"), cases())
+def test_as_many_iterations_as_scipy(name: str, solver: str, is_preconditioned: bool) -> None:
+    system, A, b, ours = made(name)
+    M = jacobi(A) if is_preconditioned else None
+    mine = solve(asp.linalg, solver, ours, b, rtol=system.rtol, M=M)
+    theirs = theirs_of(solver, A, b, M, system.rtol, orders=0)
+    if solver in SENSITIVE and not agrees(mine, theirs, system):
+        theirs = theirs_of(solver, A, b, M, system.rtol, orders=ORDERS)
+    assert agrees(mine, theirs, system), "\n".join(["", mine.line, *(one.line for one in theirs)])
+    assert mine.x.dtype == theirs[0].x.dtype
+
+
+def agrees(mine: Outcome, theirs: list[Outcome], system: System) -> bool:
+    """Whether a solve is like SciPy's, or within their range: iterations, `info`, and the residual.
+
+    One more draw from the distribution of eleven numbers is outside of their range in one of six cases. So the range is
+    widened by half its width on both sides.
+    """
+    low, high = (pick(one.iterations for one in theirs) for pick in (min, max))
+    margin = math.ceil((high - low) / 2)
+    if not (low - margin <= mine.iterations <= high + margin or is_near(mine.iterations, low)):
+        return False
+    if mine.info not in {one.info for one in theirs}:
+        return False
+    small, large = (pick(one.residual for one in theirs) for pick in (min, max))
+    limit = max(large, system.rtol) if mine.info == 0 else large * np.sqrt(large / small)
+    return bool(mine.residual <= 1.05 * limit) or not np.isfinite(limit)
+
+
+@pytest.mark.full
+def test_iterations_are_no_more_outside_the_range_of_scipys_than_chance_lets_them_be() -> None:
+    """Of n numbers drawn like eleven others, n / 6 are outside of the range of these on average."""
+    outside = []
+    for system in GENERATED:
+        _, A, b, ours = made(system.name)
+        for solver in SENSITIVE:
+            mine = solve(asp.linalg, solver, ours, b, rtol=system.rtol)
+            counts = [one.iterations for one in theirs_of(solver, A, b, None, system.rtol, orders=ORDERS)]
+            outside.append(not min(counts) <= mine.iterations <= max(counts))
+    n = len(outside)
+    assert sum(outside) <= n / 6 + 3 * np.sqrt(n * 5 / 36), f"{sum(outside)} of {n}"
+
+
+def test_forty_systems_are_listed() -> None:
+    assert len(SYSTEMS) == 40
+    assert len(REAL) >= 20
+    assert {system.kind for system in SYSTEMS.values()} == {"spd", "indefinite", "unsymmetric"}
