@@ -25,6 +25,7 @@ from autosparse.linalg.arguments import (
     scipys,
     tolerance,
 )
+from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
@@ -38,6 +39,7 @@ _CHANGING: Final = (
 )
 
 
+@takes_columns
 def gmres(
     A: Any, b: Any, x0: Any = None, *, rtol: float = 1e-5, atol: float = 0.0, restart: int | None = None,
     maxiter: int | None = None, M: Any = None, callback: Callable[[Any], object] | None = None,
@@ -64,6 +66,9 @@ def gmres(
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
+    columns
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
+        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 

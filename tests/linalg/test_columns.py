@@ -94,6 +94,9 @@ def test_preconditioners_and_guesses(name: str, kind: str, guess: bool) -> None:
 def test_operators_dense_matrices_and_mixed_dtypes(name: str) -> None:
     S = matrix(name, "d")
     B = right_sides(S, 3)
+    X, info = getattr(asp.linalg, name)(asp.csr(S), B, columns=True, rtol=1e-6)
+    np.testing.assert_array_equal(X, columns.solve(name, asp.csr(S), B, None, rtol=1e-6)[0])
+    assert info.tolist() == [0, 0, 0]
     for A in (scipys.aslinearoperator(S), S.toarray(), S, S.tocsc(), S.tocoo()):
         agree(name, A, S, B, rtol=1e-6)
     agree(name, asp.csr(S.astype("f")), S.astype("f"), B, rtol=1e-5)

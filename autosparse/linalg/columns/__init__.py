@@ -53,7 +53,7 @@ def takes_columns(solver: Solver) -> Solver:
 
 def solve(
     name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
-    M: Any = None, callback: Any = None, **how: Any,
+    M: Any = None, callback: Any = None, progress: bool = False, **how: Any,
 ) -> tuple[Block, NDArray[np.intp]]:  # fmt: skip  # Any: whatever the solvers take
     """Solve A X = B column by column with `name`, and return X (n, k) and `info` (k,) as `name` returns them for each.
 
@@ -76,18 +76,17 @@ def solve(
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
     X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
-    with Solve(name, A, limit=maxiter) as solve_:
-        for begin in range(0, b.shape[1], n_together):
-            part = slice(begin, begin + n_together)
-            block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
-            norms = _norms(block.B)
-            limits = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
-            solve_.target = float(limits.max(initial=0.0))
-            run = recurrence(block, solve_, norms, limits, **({"rtol": rtol} if name == "minres" else {}), **how)
+    for begin in range(0, b.shape[1], n_together):
+        part = slice(begin, begin + n_together)
+        block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
+        norms = _norms(block.B)
+        bounds = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
+        with Solve(name, A, target=float(bounds.max()), limit=maxiter, progress=progress) as solve_:
+            run = recurrence(block, solve_, norms, bounds, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
-            if b.shape[1] <= n_together:
-                return run.results()
-            X[:, part], info[part] = run.results()
+        if b.shape[1] <= n_together:
+            return run.results()
+        X[:, part], info[part] = run.results()
     return X, info
 
 
