@@ -27,7 +27,7 @@ _CALLER: Final = 4
 """Frames from a warning to the caller of `lobpcg`."""
 
 
-def lobpcg(
+def lobpcg(  # noqa: PLR0917 - SciPy's signature
     A: Any, X: Any, B: Any = None, M: Any = None, Y: Any = None, tol: Any = None, maxiter: int | None = None,
     largest: bool = True, verbosityLevel: int = 0, retLambdaHistory: bool = False,
     retResidualNormsHistory: bool = False, restartControl: int = 20,
@@ -110,16 +110,16 @@ def _applied(A: Any, dtype: np.dtype[Any]) -> Operator | None:
     return call
 
 
-class _Failure(Exception):
+class _CholeskyError(Exception):
     """A Cholesky factorisation that does not exist."""
 
 
 class _Lobpcg:
     """The blocks of an iteration: X, R, P, their products with A, and with B where there is one (else the same)."""
 
-    of_A: Operator
-    of_B: Operator | None
-    of_M: Operator | None
+    of_A: Operator  # noqa: N815 - the products with A, B and M
+    of_B: Operator | None  # noqa: N815
+    of_M: Operator | None  # noqa: N815
 
     def __init__(self, X: Block, *, largest: bool, tol: Any, maxiter: int, control: int) -> None:
         self.X, self.largest, self.maxiter, self.control = X, largest, maxiter, control
@@ -160,7 +160,7 @@ class _Lobpcg:
             self._constrain(self.X)
         try:
             self.BX, _ = self._orthonormalize(self.X)
-        except _Failure:
+        except _CholeskyError:
             raise ValueError("Linearly dependent initial approximations") from None
         self.AX = self.of_A(self.X)
         values, vectors = eigh(gram(self.X, self.AX), check_finite=False)
@@ -186,7 +186,7 @@ class _Lobpcg:
         try:
             factor = inv(cholesky(gram(V, BV), overwrite_a=True), overwrite_a=True)
         except LinAlgError:
-            raise _Failure from None
+            raise _CholeskyError from None
         combine(V, (V, factor))
         if BV is not V:
             combine(BV, (BV, factor))
@@ -218,8 +218,10 @@ class _Lobpcg:
         combine(R, (R, None), (self.X, -gram(self.BX, R)))
         try:
             BR, _ = self._orthonormalize(R)
-        except _Failure:
-            self._warn(f"Failed at iteration {at} with accuracies {norms}\n not reaching the requested tolerance {self.tol}.")
+        except _CholeskyError:
+            self._warn(
+                f"Failed at iteration {at} with accuracies {norms}\n not reaching the requested tolerance {self.tol}."
+            )
             return False
         blocks = [(self.X, self.AX, self.BX), (R, self.of_A(R), BR)]
         directions = self._directions(kept)
@@ -249,7 +251,7 @@ class _Lobpcg:
             BP = P if is_one else np.take(BP, kept, axis=1)
         try:
             BP, factor = self._orthonormalize(P, BP)
-        except _Failure:
+        except _CholeskyError:
             return None
         combine(AP, (AP, factor))
         return None if self.is_restarted else (P, AP, BP)
@@ -297,8 +299,8 @@ class _Lobpcg:
             self.best_norm, self.best_at, self.best = norm, at + 1, self.X
         if norms.max() > self.tol:
             self._warn(
-                f"Exited at iteration {at} with accuracies \n{norms}\nnot reaching the requested tolerance {self.tol}.\n"
-                f"Use iteration {self.best_at} instead with accuracy \n{self.best_norm}.\n"
+                f"Exited at iteration {at} with accuracies \n{norms}\nnot reaching the requested tolerance "
+                f"{self.tol}.\nUse iteration {self.best_at} instead with accuracy \n{self.best_norm}.\n"
             )
 
     def _finish(self) -> tuple[NDArray[Any], Block]:
@@ -318,7 +320,9 @@ class _Lobpcg:
         norms = self._residual_norms(self.best_at + 1)
         self.lambdas[self.best_at + 1] = self.values
         if norms.max() > self.tol:
-            self._warn(f"Exited postprocessing with accuracies \n{norms}\nnot reaching the requested tolerance {self.tol}.")
+            self._warn(
+                f"Exited postprocessing with accuracies \n{norms}\nnot reaching the requested tolerance {self.tol}."
+            )
         return self.values, X
 
     @staticmethod

@@ -67,7 +67,7 @@ def _products(A: Any) -> Any:
 
 
 def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> Any:
-    """Return what eigs and eigsh of SciPy multiply by: the matrix itself where they factorise it or copy it to dense."""
+    """Return what eigs and eigsh of SciPy multiply by: A itself where they factorise or copy it."""
     is_factorised = sigma is not None and how.get("OPinv") is None
     if is_factorised or not sps.issparse(A) or A.shape[0] != A.shape[1] or not 0 < k < A.shape[0] - 1:
         return A

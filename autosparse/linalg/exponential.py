@@ -1,7 +1,7 @@
 """`expm_multiply`: exp(t A) B by truncated Taylor series, one pass over memory besides each product.
 
 The algorithm and its parameters are those of `scipy.sparse.linalg.expm_multiply`: A. H. Al-Mohy and N. J. Higham,
-"Computing the action of the matrix exponential", SIAM J. Sci. Comput. 33 (2011). A - mu I is not formed, unless mu is so
+"Computing the action of the matrix exponential", SIAM J. Sci. Comput. 33 (2011). A - mu I is not formed unless mu is so
 large that subtracting mu B from A B would lose digits.
 """
 
@@ -42,7 +42,7 @@ THETA: Final = {
 """Largest norms for which a series of so many terms is accurate: tables A.3 and 3.1 of the papers, as in SciPy."""
 
 
-def expm_multiply(
+def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     A: Any, B: Any, start: Any = None, stop: Any = None, num: Any = None, endpoint: Any = None, traceA: Any = None
 ) -> Any:  # Any: whatever SciPy takes and returns
     """Compute exp(t A) B for t = 1, or for evenly spaced times.
@@ -108,7 +108,9 @@ class _Shifted:
     def of(cls, A: Any, B: Block, trace: Any, *, n_probes: int) -> _Shifted:
         """Return A shifted by its trace over n. `n_probes`: products over 3 that estimate the trace of an operator."""
         if trace is None and isinstance(A, LinearOperator):
-            what = "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
+            what = (
+                "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
+            )
             warnings.warn(what, UserWarning, stacklevel=3)
             trace = _estimated_trace(A, n_probes)
         if sps.issparse(A) and (A.format not in ("csr", "csc") or not A.has_canonical_format):
@@ -120,7 +122,9 @@ class _Shifted:
         shift = complex(mu)
         norm = _one_norm(A, mu, dtype)
         if abs(shift) > MAX_SHIFT_RATIO * norm and not isinstance(A, LinearOperator):
-            identity = sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
+            identity = (
+                sps.eye(*A.shape, dtype=dtype, format="csr") if sps.issparse(A) else np.eye(*A.shape, dtype=dtype)
+            )
             A, shift = A - mu * identity, 0j
         return cls(A=A, mu=mu, shift=shift, one_norm=norm, dtype=dtype)
 
@@ -220,7 +224,7 @@ class _Series:
         self._threads = config.get_options().threads or runtime_api.max_threads()
 
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
-        """target = scale (A - mu I) source; total += target; return the infinity norms of both."""
+        """Target = scale (A - mu I) source; total += target; return the infinity norms of both."""
         shape = self.n, self.k
         self._product(source.reshape(shape), target.reshape(shape))
         pointers = map(runtime_api.pointer, (target, source, total))

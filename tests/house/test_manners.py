@@ -19,8 +19,10 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
     ("autosparse.torch.dispatcher.reductions", "mm_reduce_backward"),  # the dispatcher passes by position only
     ("autosparse.cuda.reductions", "mm_reduce_backward"),
-    ("autosparse.linalg.least_squares.paige_saunders", "lsqr"),  # SciPy's signature
+    ("autosparse.linalg.block_eigenvalues", "lobpcg"),  # SciPy's signatures
+    ("autosparse.linalg.exponential", "expm_multiply"),
     ("autosparse.linalg.least_squares.fong_saunders", "lsmr"),
+    ("autosparse.linalg.least_squares.paige_saunders", "lsqr"),  # SciPy's signature
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}

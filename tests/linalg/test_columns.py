@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse._native import runtime_api
 from autosparse.linalg import columns
 from tests.linalg.test_krylov import grid, hermitian
 from tests.native.hooks import on_several_threads
@@ -53,7 +53,9 @@ def agree(name: str, A: Any, S: Any, B: Any, x0: Any = None, **how: Any) -> None
     assert info.tolist() == infos
     assert X.dtype == wanted.dtype or name == "minres"  # whose result SciPy widens
     eps = np.finfo(X.dtype).eps
-    np.testing.assert_allclose(X, wanted, rtol=0, atol=np.abs(wanted).max(initial=1) * (1e6 if eps < 1e-8 else 1e4) * eps)
+    np.testing.assert_allclose(
+        X, wanted, rtol=0, atol=np.abs(wanted).max(initial=1) * (1e6 if eps < 1e-8 else 1e4) * eps
+    )
 
 
 @needs_runtime
@@ -76,7 +78,13 @@ def test_preconditioners_and_guesses(name: str, kind: str, guess: bool) -> None:
     S = matrix(name, "d")
     B = right_sides(S, 5)
     d = sps.diags_array(1 / S.diagonal())
-    M = {"none": None, "dia": d, "csr": d.tocsr(), "operator": scipys.aslinearoperator(d.tocsr()), "jacobi": asp.linalg.jacobi(S)}
+    M = {
+        "none": None,
+        "dia": d,
+        "csr": d.tocsr(),
+        "operator": scipys.aslinearoperator(d.tocsr()),
+        "jacobi": asp.linalg.jacobi(S),
+    }
     x0 = np.random.default_rng(1).standard_normal(B.shape) if guess else None
     agree(name, asp.csr(S), S, B, x0, M=M[kind], rtol=1e-7)
 
@@ -86,6 +94,9 @@ def test_preconditioners_and_guesses(name: str, kind: str, guess: bool) -> None:
 def test_operators_dense_matrices_and_mixed_dtypes(name: str) -> None:
     S = matrix(name, "d")
     B = right_sides(S, 3)
+    X, info = getattr(asp.linalg, name)(asp.csr(S), B, columns=True, rtol=1e-6)
+    np.testing.assert_array_equal(X, columns.solve(name, asp.csr(S), B, None, rtol=1e-6)[0])
+    assert info.tolist() == [0, 0, 0]
     for A in (scipys.aslinearoperator(S), S.toarray(), S, S.tocsc(), S.tocoo()):
         agree(name, A, S, B, rtol=1e-6)
     agree(name, asp.csr(S.astype("f")), S.astype("f"), B, rtol=1e-5)
@@ -101,7 +112,8 @@ def test_many_columns_run_in_panels(name: str, n_panel: int) -> None:
     agree(name, asp.csr(S), S, right_sides(S, n_panel + 3), rtol=1e-8)
     agree(name, asp.csr(S), S, right_sides(S, 1), rtol=1e-8)
     X, info = columns.solve(name, asp.csr(S), np.zeros((25, 0)), None)
-    assert X.shape == (25, 0) and info.shape == (0,)
+    assert X.shape == (25, 0)
+    assert info.shape == (0,)
 
 
 @needs_runtime
@@ -126,7 +138,8 @@ def test_a_column_without_numbers_leaves_the_others_alone() -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         X, info = asp.linalg.cg(asp.csr(S), B, columns=True, maxiter=200)
-    assert info.tolist() == [0, 200, 0] and np.isnan(X[:, 1]).any()
+    assert info.tolist() == [0, 200, 0]
+    assert np.isnan(X[:, 1]).any()
     kept = B[:, [0, 2]]
     np.testing.assert_allclose(S @ X[:, [0, 2]], kept, atol=1e-3)
 
@@ -164,7 +177,11 @@ def test_small_systems(data: Any, n: int, k: int, name: str, rank: int, maxiter:
         left, right = (np.linalg.norm(S @ Z[:, j] - B[:, j]) for Z in (X, wanted))
         size = np.linalg.norm(B[:, j])
         if info[j] != infos[j]:  # a residual at the limit up to rounding, or a step beyond the exact solution
-            assert min(left, right) < 2e-4 * max(size, 1) or not np.isfinite([left, right]).all() or max(left, right) > size
+            assert (
+                min(left, right) < 2e-4 * max(size, 1)
+                or not np.isfinite([left, right]).all()
+                or max(left, right) > size
+            )
         elif info[j] == 0 and name != "minres":
             assert left <= 2e-4 * size
 

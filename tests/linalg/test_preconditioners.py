@@ -9,9 +9,9 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 
 import autosparse as asp
-from autosparse._native import runtime_api
 from autosparse.linalg import preconditioners
 from tests.linalg.test_krylov import grid, hermitian
 
@@ -35,7 +35,7 @@ def block_jacobi(S: Any, size: int) -> Any:
 
 
 def chebyshev(S: Any, degree: int, low: float, high: float) -> Any:
-    """The polynomial by its residual: 1 - t p(t) = T(( high + low - 2 t) / (high - low)) / T((high + low) / (high - low))."""
+    """The polynomial p by its residual 1 - t p(t), a Chebyshev polynomial on (low, high) that is 1 at 0."""
     values, vectors = np.linalg.eigh(S.toarray())
     T = np.polynomial.chebyshev.Chebyshev.basis(degree + 1)
     residual = T((high + low - 2 * values) / (high - low)) / T((high + low) / (high - low))
@@ -63,7 +63,8 @@ def test_applications_equal_their_references(code: str, kind: Any) -> None:
     references = [jacobi(S), block_jacobi(S, 4), chebyshev(S, 3, *found[2].bounds)]
     eps = np.finfo(code).eps
     for M, reference in zip(found, references, strict=True):
-        assert M.dtype == code and M.shape == S.shape
+        assert M.dtype == code
+        assert M.shape == S.shape
         wanted = reference @ X
         atol = 500 * eps * np.abs(wanted).max()
         np.testing.assert_allclose(M @ X, wanted, atol=atol)
@@ -80,7 +81,7 @@ def test_iterations_are_those_of_the_reference(code: str) -> None:
         counts = []
         for solve, A, preconditioner in ((asp.linalg.cg, asp.csr(S), M), (scipys.cg, S, reference)):
             seen: list[int] = []
-            x, info = solve(A, b, M=preconditioner, rtol=1e-10, callback=lambda _, seen=seen: seen.append(1))
+            _, info = solve(A, b, M=preconditioner, rtol=1e-10, callback=lambda _, seen=seen: seen.append(1))
             assert info == 0
             counts.append(len(seen))
         assert abs(counts[0] - counts[1]) <= 1
@@ -119,7 +120,11 @@ def test_lanczos_estimates_the_largest_eigenvalue_the_same_way_each_time() -> No
         (lambda: asp.linalg.jacobi(scipys.LinearOperator((2, 2), matvec=lambda x: x)), "entries", "operator"),
         (lambda: asp.linalg.block_jacobi(np.eye(3), 0), "positive integer", "size=0 for 3 rows"),
         (lambda: asp.linalg.block_jacobi(np.eye(3), 1.5), "positive integer", "size=1.5"),
-        (lambda: asp.linalg.block_jacobi(np.diag([1.0, 1, 1, 0]), 2), "singular", "block 1 .rows from 2. has rank 1 of 2"),
+        (
+            lambda: asp.linalg.block_jacobi(np.diag([1.0, 1, 1, 0]), 2),
+            "singular",
+            "block 1 .rows from 2. has rank 1 of 2",
+        ),
         (lambda: asp.linalg.chebyshev(np.eye(3), 0), "degree", "degree=0"),
         (lambda: asp.linalg.chebyshev(np.eye(3), 2, (2.0, 1.0)), "increasing", r"bounds \(2, 1\)"),
         (lambda: asp.linalg.chebyshev(-np.eye(3), 2), "positive", "estimated from A"),
@@ -137,8 +142,11 @@ def test_pyamg_as_preconditioner_and_our_cg_inside_pyamg() -> None:
     hierarchy = pyamg.smoothed_aggregation_solver(sps.csr_array(S))
     b = np.ones(S.shape[0])
     x, info = asp.linalg.cg(asp.csr(S), b, M=hierarchy.aspreconditioner(), rtol=1e-8, maxiter=40)
-    assert info == 0 and np.linalg.norm(b - S @ x) < 1e-7 * np.linalg.norm(b)
+    assert info == 0
+    assert np.linalg.norm(b - S @ x) < 1e-7 * np.linalg.norm(b)
     x = hierarchy.solve(b, accel=asp.linalg.cg, tol=1e-8)
     assert np.linalg.norm(b - S @ x) < 1e-6 * np.linalg.norm(b)
-    X, infos = asp.linalg.cg(asp.csr(S), np.stack([b, b * 0, S @ b], axis=1), M=hierarchy.aspreconditioner(), columns=True)
+    _, infos = asp.linalg.cg(
+        asp.csr(S), np.stack([b, b * 0, S @ b], axis=1), M=hierarchy.aspreconditioner(), columns=True
+    )
     assert infos.tolist() == [0, 0, 0]

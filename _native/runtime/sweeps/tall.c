@@ -6,6 +6,10 @@
 #include "pool_api.h"
 #include "tall_api.h"
 
+#if defined(__GNUC__) && !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wpsabi" /* every function that takes vectors is inlined */
+#endif
+
 enum { CHUNK_ROWS = 512, TILE_ROWS = 8, MAX_COLUMNS = 256, MAX_TERMS = 4 };
 #define NS_PER_PRODUCT 0.06 /* of one thread, a multiplication and its addition */
 

@@ -1,15 +1,24 @@
 /* Products of tall blocks on a range of rows (not guarded). R: the real type; N(x): a name of its own. */
 
+/* W values that lie one after the other. Loops over them would not become vectors for every compiler. */
+#define VECTOR(W) typedef R N(vec##W) __attribute__((vector_size(W * sizeof(R)), aligned(sizeof(R)), may_alias));
+VECTOR(4)
+VECTOR(8)
+VECTOR(16)
+#undef VECTOR
+typedef R N(vec1);
+
 /* G (a x b) += U^T V of `rows` rows: columns [i, i + WI) of U, and [j, j + WJ) of V. */
 #define GRAM(WI, WJ)                                                                                         \
     ASP_INLINE void N(gram_##WI##_##WJ)(const R *u, const R *v, double *G, int64_t rows, int64_t a, int64_t b) \
     {                                                                                                        \
-        R sums[WI][WJ] = {{0}};                                                                              \
-        for (int64_t r = 0; r < rows; r++)                                                                   \
-            ASP_UNROLL for (int i = 0; i < WI; i++)                                                          \
-                ASP_UNROLL for (int j = 0; j < WJ; j++) sums[i][j] += u[r * a + i] * v[r * b + j];           \
+        N(vec##WJ) sums[WI] = {0};                                                                           \
+        for (int64_t r = 0; r < rows; r++) {                                                                 \
+            const N(vec##WJ) row = *(const N(vec##WJ) *)(v + r * b);                                         \
+            ASP_UNROLL for (int i = 0; i < WI; i++) sums[i] += u[r * a + i] * row;                           \
+        }                                                                                                    \
         for (int i = 0; i < WI; i++)                                                                         \
-            for (int j = 0; j < WJ; j++) G[i * b + j] += (double)sums[i][j];                                 \
+            for (int j = 0; j < WJ; j++) G[i * b + j] += (double)((const R *)&sums[i])[j];                   \
     }
 GRAM(4, 8)
 GRAM(4, 4)
@@ -44,18 +53,24 @@ static void N(gram)(const asp_tall *s, int64_t begin, int64_t rows, double *G)
 #define PANEL(W)                                                                                               \
     ASP_INLINE void N(panel_##W)(const asp_tall *s, int64_t begin, int64_t rows, int64_t j, R *to)             \
     {                                                                                                          \
-        for (int64_t r = 0; r < rows; r++) {                                                                   \
-            R sums[W] = {0};                                                                                   \
-            for (int64_t t = 0; t < s->n_terms; t++) {                                                         \
-                const int64_t w = s->widths[t];                                                                \
-                const R *x = (const R *)s->blocks[t] + (begin + r) * w, *f = (const R *)s->factors[t] + j;     \
-                if (s->is_identity[t]) ASP_UNROLL for (int c = 0; c < W; c++) sums[c] += x[j + c];             \
-                else                                                                                           \
-                    for (int64_t i = 0; i < w; i++)                                                            \
-                        ASP_UNROLL for (int c = 0; c < W; c++) sums[c] += x[i] * f[i * s->k + c];              \
+        N(vec##W) sums[TILE_ROWS];                                                                             \
+        ASP_UNROLL for (int r = 0; r < TILE_ROWS; r++) sums[r] = (N(vec##W)){0};                               \
+        for (int64_t t = 0; t < s->n_terms; t++) {                                                             \
+            const int64_t w = s->widths[t];                                                                    \
+            const R *x = (const R *)s->blocks[t] + begin * w, *f = (const R *)s->factors[t] + j;               \
+            if (s->is_identity[t]) {                                                                           \
+                for (int64_t r = 0; r < rows; r++) sums[r] += *(const N(vec##W) *)(x + r * w + j);             \
+            } else if (rows == TILE_ROWS) {                                                                    \
+                for (int64_t i = 0; i < w; i++) {                                                              \
+                    const N(vec##W) row = *(const N(vec##W) *)(f + i * s->k);                                  \
+                    ASP_UNROLL for (int r = 0; r < TILE_ROWS; r++) sums[r] += x[r * w + i] * row;              \
+                }                                                                                              \
+            } else {                                                                                           \
+                for (int64_t i = 0; i < w; i++)                                                                \
+                    for (int64_t r = 0; r < rows; r++) sums[r] += x[r * w + i] * *(const N(vec##W) *)(f + i * s->k); \
             }                                                                                                  \
-            ASP_UNROLL for (int c = 0; c < W; c++) to[r * s->k + j + c] = sums[c];                             \
         }                                                                                                      \
+        for (int64_t r = 0; r < rows; r++) *(N(vec##W) *)(to + r * s->k + j) = sums[r];                        \
     }
 PANEL(16)
 PANEL(8)

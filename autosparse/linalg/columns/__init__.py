@@ -29,8 +29,8 @@ _METHODS: Final = {
 }
 """Solver -> module and class of its recurrence, default iterations per unknown, and columns that run at the same time.
 
-More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a Krylov basis
-for each column.
+More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a
+Krylov basis for each column.
 """
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Arguments of one solver that its recurrence takes; calls with others are solved column by column."""
@@ -76,18 +76,17 @@ def solve(
     recurrence: type[Recurrence] = getattr(importlib.import_module(module), kind)
     maxiter = factor * system.n if maxiter is None else maxiter
     X, info = np.empty(b.shape, system.dtype), np.zeros(b.shape[1], np.intp)
-    with Solve(name, A, limit=maxiter, progress=progress) as solve_:
-        for begin in range(0, b.shape[1], n_together):
-            part = slice(begin, begin + n_together)
-            block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
-            norms = _norms(block.B)
-            limits = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
-            solve_.target = float(limits.max(initial=0.0))
-            run = recurrence(block, solve_, norms, limits, **({"rtol": rtol} if name == "minres" else {}), **how)
+    for begin in range(0, b.shape[1], n_together):
+        part = slice(begin, begin + n_together)
+        block = BlockSystem(system, None if start is None else start[:, part], b[:, part])
+        norms = _norms(block.B)
+        bounds = np.array([tolerance(name, float(one), atol=atol, rtol=rtol) for one in norms])
+        with Solve(name, A, target=float(bounds.max()), limit=maxiter, progress=progress) as solve_:
+            run = recurrence(block, solve_, norms, bounds, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
-            if b.shape[1] <= n_together:
-                return run.results()
-            X[:, part], info[part] = run.results()
+        if b.shape[1] <= n_together:
+            return run.results()
+        X[:, part], info[part] = run.results()
     return X, info
 
 
@@ -122,7 +121,9 @@ def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tupl
     single: Callable[..., Any] = scipys(name)
     if runtime_api.available:
         single = getattr(importlib.import_module("autosparse.linalg"), name)
-    found = [single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])]
+    found = [
+        single(A, b[:, j], x0 if x0 is None or isinstance(x0, str) else x0[:, j], **how) for j in range(b.shape[1])
+    ]
     if not found:
         return np.empty(b.shape), np.zeros(0, np.intp)
     return np.stack([x for x, _ in found], axis=1), np.array([info for _, info in found], np.intp)

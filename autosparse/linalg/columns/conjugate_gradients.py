@@ -10,7 +10,7 @@ from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Do
 
 
 class ColumnsCG(Recurrence):
-    """`scipy.sparse.linalg.cg` for each column. An iteration leaves x + steps p to the pass that computes the next p."""
+    """`scipy.sparse.linalg.cg` for each column. x + steps p is left to the pass that computes the next p."""
 
     blocks: ClassVar = ("p", "q", "z")
     cleared: ClassVar = ("p",)
@@ -25,6 +25,7 @@ class ColumnsCG(Recurrence):
     steps: Numbers
 
     def prepare(self) -> None:
+        """Bind sweeps to the blocks."""
         scale, z = self.preconditioned(self.r, self.z)
         dots = [Dot(self.r, self.r)]
         dots += [Dot(self.r, z)] if self.diagonal is not None else []
@@ -44,11 +45,13 @@ class ColumnsCG(Recurrence):
             (self.rz,) = self.of_z()
 
     def flush(self) -> None:
+        """Add the steps that are left to x."""
         if self.steps.any():
             self.add(1.0, self.steps)
             self.steps = np.zeros_like(self.steps)
 
     def iterate(self, iteration: int) -> None:
+        """Compute one iteration of each running column."""
         if not iteration:
             self._note(self.first())
         sizes = roots(self.rr, self.dtype)

@@ -10,6 +10,7 @@ import numpy as np
 from autosparse.linalg.columns.recurrence import Block, BlockSystem, ColumnSweep, Combine, Dot, Numbers, Recurrence
 from autosparse.linalg.solves import Solve
 
+
 @dataclass(frozen=True, slots=True)
 class _Sweeps:
     """The sweeps of one iteration, in their order."""
@@ -34,8 +35,8 @@ class ColumnsMinres(Recurrence):
     blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
     cleared: ClassVar = ("r1", "w1", "w2")
     numbers: ClassVar = (
-        "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax", "gmin",
-        "cs", "sn", "gamma", "root", "is_constant",
+        "beta1", "beta", "old_beta", "dbar", "epsilon", "old_epsilon", "delta", "phibar", "phi", "tnorm2", "gmax",
+        "gmin", "cs", "sn", "gamma", "root", "is_constant",
     )  # fmt: skip
 
     r1: Block
@@ -74,6 +75,7 @@ class ColumnsMinres(Recurrence):
         self._sweeps = [self._bound() for _ in range(3) if self._turn() is None]
 
     def narrow(self) -> bool:
+        """Leave ended columns behind, as `Recurrence.narrow`."""
         narrowed = super().narrow()
         if narrowed:
             self._at = 0
@@ -102,6 +104,7 @@ class ColumnsMinres(Recurrence):
         return ColumnSweep([*scale, Dot(r, z)])()[0]
 
     def iterate(self, iteration: int) -> None:
+        """Compute one iteration of each running column."""
         sweeps = self._sweeps[self._at % 3 - 1]  # the first are bound after one turn
         self._next_vector(sweeps, iteration)
         self._rotate()

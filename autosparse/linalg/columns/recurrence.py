@@ -78,7 +78,11 @@ class BlockSystem:
 
     def apply(self) -> Product | None:
         """Return Z = M R, or None where M is the identity or a diagonal."""
-        return None if self.M_given is None or isinstance(self.M_given, np.ndarray) else block_product_of(self.M, self.dtype)
+        return (
+            None
+            if self.M_given is None or isinstance(self.M_given, np.ndarray)
+            else block_product_of(self.M, self.dtype)
+        )
 
     def preconditioned(self) -> Block:
         """Return M B."""

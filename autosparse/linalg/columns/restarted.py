@@ -28,7 +28,7 @@ _TERMS = 3
 
 
 class ColumnsGmres(Recurrence):
-    """`scipy.sparse.linalg.gmres` for each column. A column that ends a cycle early waits for the end of the others'."""
+    """`scipy.sparse.linalg.gmres` for each column. A column that ends a cycle early stays until the others do."""
 
     blocks: ClassVar = ("w", "z")
     numbers: ClassVar = ("inner_limits", "tightening", "presid")
@@ -57,6 +57,7 @@ class ColumnsGmres(Recurrence):
         return ColumnSweep([Dot(block, block)])()[0]
 
     def narrow(self) -> bool:
+        """Leave ended columns behind, as `Recurrence.narrow`."""
         running = self.running
         narrowed = super().narrow()
         if narrowed:
@@ -64,6 +65,7 @@ class ColumnsGmres(Recurrence):
         return narrowed
 
     def prepare(self) -> None:
+        """Bind sweeps to the blocks."""
         n, k = self.r.shape
         self.basis = [memory.reshape(-1)[: n * k].reshape(n, k) for memory in self.spare]
         v, w = self.basis, self.w
@@ -79,6 +81,7 @@ class ColumnsGmres(Recurrence):
         self.subtract = ColumnSweep([Combine(self.r, (self.B, self.z)), Dot(self.r, self.r)])
 
     def iterate(self, iteration: int) -> None:
+        """Compute one iteration of each running column."""
         if not iteration:
             self.leave(roots(self._squares(self.r), self.dtype) < self.limits, 0)
             if not self.running.any():

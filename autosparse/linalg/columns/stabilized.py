@@ -31,6 +31,7 @@ class ColumnsBicgstab(Recurrence):
     omega: Numbers
 
     def prepare(self) -> None:
+        """Bind sweeps to the blocks."""
         scale_p, p_hat = self.preconditioned(self.p, self.p_hat)
         scale_s, s_hat = self.preconditioned(self.r, self.s_hat)
         self.directions = p_hat, s_hat
@@ -40,10 +41,14 @@ class ColumnsBicgstab(Recurrence):
         self.of_v = ColumnSweep([Dot(self.shadow, self.v)])
         self.halve = ColumnSweep([Combine(self.r, (self.r, self.v)), *scale_s, Dot(self.r, self.r)])
         self.of_t = ColumnSweep([Dot(self.t, self.r), Dot(self.t, self.t)])
-        second: list[Combine | Scale | Dot] = [Combine(self.x, (self.x, p_hat, s_hat)), Combine(self.r, (self.r, self.t))]
+        second: list[Combine | Scale | Dot] = [
+            Combine(self.x, (self.x, p_hat, s_hat)),
+            Combine(self.r, (self.r, self.t)),
+        ]
         self.update = ColumnSweep([*second, *dots])
 
     def iterate(self, iteration: int) -> None:
+        """Compute one iteration of each running column."""
         if not iteration:
             np.copyto(self.shadow, self.r)
             self.rr, self.rho = self.first()
@@ -52,7 +57,7 @@ class ColumnsBicgstab(Recurrence):
         self._find_direction(iteration)
         if not self._first_half():
             return
-        p_hat, s_hat = self.directions
+        _, s_hat = self.directions
         if self.apply is not None:
             self.apply(self.r, s_hat)
         self.system.product(s_hat, self.t)
