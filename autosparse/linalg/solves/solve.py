@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.solves import tracing
 from autosparse.linalg.solves.convergence import CERTAINTY, NOTHING, Convergence, Left
-from autosparse.linalg.solves.expectation import ProductCounts, first_due
+from autosparse.linalg.solves.expectation import ProductCounts, first_due, has_states
 from autosparse.linalg.solves.progress import SolveProgress
 from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
 from autosparse.operands.csr import Operand
@@ -53,7 +53,7 @@ class Solve:
         self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
 
     def __enter__(self) -> Solve:
-        if self._due < LATE and self.operand is not None and self.operand.dispatcher is not None:
+        if self._due < LATE and self.operand is not None and has_states(self.operand):
             self._counts = ProductCounts(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0
@@ -132,7 +132,7 @@ class Solve:
         return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
 
     def _tell(self, left: Left) -> None:
-        if self.operand is None or self.operand.dispatcher is None:
+        if self.operand is None or not has_states(self.operand):
             return
         if self._counts is None:  # the first products were over before their problem was thought of
             self._counts = ProductCounts(self.operand)
