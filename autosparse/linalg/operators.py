@@ -37,9 +37,10 @@ def matrix_of(A: Any) -> Any:  # Any: as `product_of`
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
 
-    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`. Where the dtypes differ
-    that is a converted copy, which a matrix of ours keeps. Operators are called as SciPy calls them, and their results are copied. Raises TypeError
-    as `aslinearoperator` does, and where a result is complex but `dtype` is not.
+    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`. Where the dtypes
+    differ, they multiply by a converted copy, which a matrix of ours keeps. Operators are called as SciPy calls them,
+    and their results are copied. Raises TypeError as `aslinearoperator` does, and where a result is complex but `dtype`
+    is not.
     """
     matrix = matrix_of(A)
     if isinstance(matrix, AutoSparseMatrix):

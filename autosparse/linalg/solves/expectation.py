@@ -51,7 +51,9 @@ class ProductCounts:
 
 def states_of(operand: Operand) -> list[DispatchState]:
     """Return the states of the products that `operand` and its converted copies have run, with their counts now."""
-    hot = [item for one in operands_of(operand) if one.dispatcher is not None for item in list(one.dispatcher.hot.items())]
+    hot = [
+        item for one in operands_of(operand) if one.dispatcher is not None for item in list(one.dispatcher.hot.items())
+    ]
     found = {id(state): state for key, state in hot if isinstance(key[1], bool)}
     for state in found.values():
         state.settle()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,9 +14,11 @@ from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.solves import tracing
 from autosparse.linalg.solves.convergence import CERTAINTY, NOTHING, Convergence, Left
 from autosparse.linalg.solves.expectation import ProductCounts, first_due, has_states
-from autosparse.linalg.solves.progress import SolveProgress
 from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
 from autosparse.operands.csr import Operand
+
+if TYPE_CHECKING:
+    from autosparse.linalg.solves.progress import SolveProgress
 
 NEVER: Final = 1 << 62
 Result = TypeVar("Result", bound=tuple[Any, ...])
@@ -46,7 +48,7 @@ class Solve:
         self.A, self.operand = A, operand_of(A)
         self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
         self._left = (0, NOTHING)  # iterations that were done, and what was left then
-        self._progress = SolveProgress(name) if progress else None
+        self._progress = _progress_of(name) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
         self._record: tracing.Recording | None = None
@@ -138,6 +140,12 @@ class Solve:
             self._counts = ProductCounts(self.operand)
             return
         self._counts.tell(self.n_done, left)
+
+
+def _progress_of(name: str) -> SolveProgress:
+    from autosparse.linalg.solves.progress import SolveProgress  # few solves show progress
+
+    return SolveProgress(name)
 
 
 def operand_of(A: Any) -> Operand | None:

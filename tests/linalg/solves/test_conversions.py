@@ -59,7 +59,9 @@ def test_conjugates_are_kept_too() -> None:
     np.testing.assert_array_equal(made.toarray(), A.toarray().conj())
 
 
-@pytest.mark.parametrize(("name", "dtype"), [("cg", "f4"), ("gmres", "i8"), ("lsqr", "f4"), ("lsmr", "i4"), ("qmr", "f4")])
+@pytest.mark.parametrize(
+    ("name", "dtype"), [("cg", "f4"), ("gmres", "i8"), ("lsqr", "f4"), ("lsmr", "i4"), ("qmr", "f4")]
+)
 def test_solves_use_the_copy_and_follow_the_values(name: str, dtype: str) -> None:
     m = system(dtype)
     m = sps.csr_array(m + m.T)
