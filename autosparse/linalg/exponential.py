@@ -139,10 +139,10 @@ def _operator(A: Any, shift: complex, dtype: np.dtype[Any], scale: float = 1.0) 
     of_shift = shift.real if not shift.imag else shift
 
     def product(X: Block) -> Block:
-        return scale * (of_A.dot(X) - of_shift * X)
+        return scale * (of_A.dot(X) - of_shift * X)  # type: ignore[no-any-return]
 
     def adjoint(X: Block) -> Block:
-        return scale * (of_A.H.dot(X) - np.conj(of_shift) * X)
+        return scale * (of_A.H.dot(X) - np.conj(of_shift) * X)  # type: ignore[no-any-return]
 
     return LinearOperator(of_A.shape, product, adjoint, product, dtype, adjoint)
 

@@ -80,6 +80,11 @@ def test_a_signal_ends_a_solve_that_would_take_forever(name: str) -> None:
         assert bits(call(name, A)) == expected
 
 
+def _solve_forever(name: str, A: Any) -> None:
+    while True:  # some solvers end by themselves: by a breakdown, or when nothing is left to gain
+        call(name, A, rtol=0.0, maxiter=10**9)
+
+
 def _interrupt(name: str, A: Any) -> None:
     def ring(number: int, frame: types.FrameType | None) -> None:
         raise KeyboardInterrupt
@@ -88,8 +93,7 @@ def _interrupt(name: str, A: Any) -> None:
     try:
         signal.setitimer(signal.ITIMER_REAL, 0.05)
         with pytest.raises(KeyboardInterrupt), np.errstate(all="ignore"):
-            while True:  # some solvers end by themselves: by a breakdown, or when nothing is left to gain
-                call(name, A, rtol=0.0, maxiter=10**9)
+            _solve_forever(name, A)
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, old)

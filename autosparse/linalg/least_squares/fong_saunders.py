@@ -20,7 +20,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
     solution,
 )
 from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
 def lsmr(  # noqa: PLR0917  (as SciPy's)
@@ -131,11 +131,11 @@ class _Lsmr:
         h_bar, wide = solve.workspace(h.size, x.dtype, 2)
         h_bar[...] = 0
         source = h if x.dtype == h.dtype else wide
-        first = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
-        last = [Combine(v, (v,)), Combine(h, (v, h))]
+        first: list[Step] = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
+        last: list[Step] = [Combine(v, (v,)), Combine(h, (v, h))]
         if source is h:
             fused = Sweep(first + last).run
-            return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real  # type: ignore[no-any-return]
+            return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real
         add, turn = Sweep(first).run, Sweep(last).run
 
         def update(a: float, b: float, c: float) -> float:

@@ -128,7 +128,7 @@ class _Lsqr:
         scaled, turned = Combine(v, (v,)), Combine(w, (v, w))
         if x.dtype == w.dtype:
             fused = Sweep([scaled, Combine(x, (x, w)), Dot(w, w), turned]).run
-            return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real  # type: ignore[no-any-return]
+            return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real
         (wide,) = solve.workspace(w.size, x.dtype, 1)
         add, turn = Sweep([Combine(x, (x, wide))]).run, Sweep([scaled, Dot(w, w), turned]).run
 
