@@ -105,7 +105,8 @@ class Recording:
         kernels_before_s, tuned_s = self._spent_before_s
         products_s = self.parts_ns[PRODUCTS] * 1e-9
         # What a product takes beyond its kernel may be tuning; other steps of tuning run beside it, in the background.
-        tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - (kernels_s - kernels_before_s)))
+        ran_s = kernels_s - kernels_before_s
+        tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - ran_s)) if ran_s > 0.0 else 0.0
         residual = None
         if is_whole and self._answer is not None:
             x, b = (np.asarray(one).ravel() for one in self._answer)
