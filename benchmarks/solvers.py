@@ -8,9 +8,9 @@ Each run is a fresh process with default settings and an empty cache of plans: `
 first solve, and the same solve again for `--seconds`. The contenders take turns; medians over rounds of each
 process's median solve after the first. ratio = SciPy's time / the contender's, with an interval of 90 % (bootstrap of
 rounds); while that holds 0.97, rounds go on, up to `--most-rounds`. `first` is the time beyond SciPy's of taking the
-matrix into service and of the first solve. A solution fails the row where its true residual exceeds 1.05 times SciPy's,
-the tolerance, and what SciPy's solver leaves of the same system in six other orders of its unknowns: residuals of solves
-that end by `--most` depend on the order of summation. `lsqr` and `lsmr` are held to |Aᵀ (b - A x)| as well.
+matrix into service and of the first solve. A solution fails the row where its true residual exceeds 1.05 times
+SciPy's, the tolerance, and what SciPy's solver leaves of the same system in six other orders of its unknowns: residuals
+of solves that `--most` ends depend on the order of summation. `lsqr` and `lsmr` are held to |A^T (b - A x)| as well.
 `*`: SciPy has not converged. `--environment NAME=VALUE` sets a variable for all, repeatable.
 """
 
