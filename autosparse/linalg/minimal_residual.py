@@ -20,7 +20,7 @@ from autosparse.linalg.arguments import (
     scipys,
 )
 from autosparse.linalg.columns import takes_columns
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
@@ -80,7 +80,7 @@ def minres(
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
         return found
     most = 5 * system.n if maxiter is None else maxiter
-    with Solve("minres", A, target=rtol, limit=most, progress=progress) as solve:
+    with Solve("minres", A, target=rtol, limit=most, quantity=CRITERION, progress=progress) as solve:
         lanczos = _Lanczos(system, solve, float(shift))
         squared = lanczos.begin()
         if squared < 0:

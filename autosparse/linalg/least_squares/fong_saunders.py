@@ -19,7 +19,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
     rotation,
     solution,
 )
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
@@ -48,7 +48,7 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     if system is not None and system.is_for_lsmr():
         try:
             most = min(system.operator.shape) if maxiter is None else maxiter
-            with Solve("lsmr", A, target=1.0, limit=most, progress=progress) as solve:
+            with Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
                 run = _Lsmr(system, solve, damp).run
                 return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
         except ArithmeticError:
