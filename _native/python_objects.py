@@ -105,7 +105,7 @@ def _builtin(name: str) -> Any:
 look: Final = _builtin("asp_look_maker")
 """([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
 few: Final = _builtin("asp_few_maker")
-"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most) -> ns; less than 0: not computed."""
+"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most) -> ns; negative: not computed."""
 compile_sweep: Final = _builtin("asp_sweep_compiler_maker")
 """(steps, n_threads) -> (run, bind) of a sweep (`linalg.sweeps`), None where the steps do not fit; None: ask Python."""
 references: Final = _builtin("asp_references_maker")

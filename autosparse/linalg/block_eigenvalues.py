@@ -47,7 +47,8 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
     if _is_ours(A, B, X, Y) and not verbosityLevel:
         X = np.array(X, order="C")
         run = _Lobpcg(X, largest=largest, tol=tol, maxiter=20 if maxiter is None else maxiter, control=restartControl)
-        run.of_A, run.of_B, run.of_M = (_applied(one, X.dtype) for one in (A, B, M))
+        run.of_A = _applied(A, X.dtype)
+        run.of_B, run.of_M = (None if one is None else _applied(one, X.dtype) for one in (B, M))
         with Solve("lobpcg", A) as solve:
             values, vectors = run.run(solve, Y)
         asked = zip(histories, (run.lambdas, run.residuals), strict=True)
@@ -84,10 +85,8 @@ def _keeps_dtype(A: Any, X: Block) -> bool:
     return A.shape == (X.shape[0],) * 2 and A.dtype is not None and np.result_type(A.dtype, X.dtype) == X.dtype
 
 
-def _applied(A: Any, dtype: np.dtype[Any]) -> Operator | None:
+def _applied(A: Any, dtype: np.dtype[Any]) -> Operator:
     """Return A X for blocks of `dtype`, in this dtype, C order and memory of its own."""
-    if A is None:
-        return None
     if sps.issparse(A) and A.format in ("csr", "csc"):
         product = block_product_of(A, dtype)
 
@@ -197,7 +196,7 @@ class _Lobpcg:
         sweep = ColumnSweep([Combine(self.R, (self.AX, self.BX)), Dot(self.R, self.R)])
         norms = np.sqrt(np.abs(sweep(1.0, -self.values)[0]))
         self.residuals[at] = norms
-        return norms
+        return norms  # type: ignore[no-any-return]
 
     def _keep_best(self, norms: NDArray[Any], at: int) -> None:
         norm = float(norms.sum() / self.size)

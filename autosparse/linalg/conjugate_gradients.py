@@ -48,8 +48,8 @@ def cg(
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
-        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
+        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------

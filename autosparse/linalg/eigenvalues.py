@@ -36,19 +36,19 @@ class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry n
 
     def matvec(self, x: AnyArray) -> AnyArray:
         """Return A x."""
-        return self.matrix @ np.asarray(x)
+        return self.matrix @ np.asarray(x)  # type: ignore[no-any-return]
 
     def rmatvec(self, x: AnyArray) -> AnyArray:
         """Return A^H x."""
-        return self._adjoint_matrix @ np.asarray(x)
+        return self._adjoint_matrix @ np.asarray(x)  # type: ignore[no-any-return]
 
     def matmat(self, X: AnyArray) -> AnyArray:
         """Return A X."""
-        return self.matrix @ np.asarray(X)
+        return self.matrix @ np.asarray(X)  # type: ignore[no-any-return]
 
     def rmatmat(self, X: AnyArray) -> AnyArray:
         """Return A^H X."""
-        return self._adjoint_matrix @ np.asarray(X)
+        return self._adjoint_matrix @ np.asarray(X)  # type: ignore[no-any-return]
 
     _matvec, _matmat, _rmatvec, _rmatmat = matvec, matmat, rmatvec, rmatmat
 

@@ -76,9 +76,9 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
         shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
         if is_single:
             dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
-            return _at_one_time(shifted, B, dtype, solve)
+            return _at_one_time(solve, shifted, B, dtype)
         how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
-        return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
+        return _at_times(solve, shifted, B, *np.linspace(start, stop, retstep=True, **how))
 
 
 def _are_real(start: Any, stop: Any) -> bool:
@@ -154,10 +154,10 @@ def _operator(A: Any, shift: complex, dtype: np.dtype[Any], scale: float = 1.0) 
     of_shift = shift.real if not shift.imag else shift
 
     def product(X: Block) -> Block:
-        return scale * (of_A.dot(X) - of_shift * X)
+        return scale * (of_A.dot(X) - of_shift * X)  # type: ignore[no-any-return]
 
     def adjoint(X: Block) -> Block:
-        return scale * (of_A.H.dot(X) - np.conj(of_shift) * X)
+        return scale * (of_A.H.dot(X) - np.conj(of_shift) * X)  # type: ignore[no-any-return]
 
     return LinearOperator(of_A.shape, product, adjoint, product, dtype, adjoint)
 
@@ -237,7 +237,8 @@ def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
 class _Series:
     """Taylor series of blocks of one shape and dtype. The blocks of the terms take turns."""
 
-    def __init__(self, shifted: _Shifted, like: Block, dtype: np.dtype[Any], solve: Solve) -> None:
+    def __init__(self, solve: Solve, shifted: _Shifted, like: Block, dtype: np.dtype[Any]) -> None:
+        self._step = solve.step
         self._terms = solve.workspace(like.shape, dtype, 2)
         self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
         self.mu, self.dtype = shifted.mu, dtype
@@ -250,6 +251,7 @@ class _Series:
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
         """Target = scale (A - mu I) source; total += target; return the infinity norms of both."""
         shape = self.n, self.k
+        self._step(1.0)  # no residual tells how far a series is
         self._product(source.reshape(shape), target.reshape(shape))
         pointers = map(runtime_api.pointer, (target, source, total))
         runtime_api.raise_for(
@@ -289,20 +291,20 @@ def infinity_norm(F: Block) -> float:
     return float(np.linalg.norm(F, np.inf))
 
 
-def _at_one_time(shifted: _Shifted, B: Block, dtype: np.dtype[Any], solve: Solve) -> Block:
-    series = _Series(shifted, B, dtype, solve)
+def _at_one_time(solve: Solve, shifted: _Shifted, B: Block, dtype: np.dtype[Any]) -> Block:
+    series = _Series(solve, shifted, B, dtype)
     terms, steps = _terms_and_steps(_Norms(shifted, 1.0), series.k)
     F = np.array(B, dtype=dtype, order="C")
     series.advance(F, 1.0, terms, steps)
     return F
 
 
-def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], h: Any) -> Block:
+def _at_times(solve: Solve, shifted: _Shifted, B: Block, samples: NDArray[Any], h: Any) -> Block:
     """Return exp(t A) B for each of the evenly spaced samples t: algorithm 5.2 of the paper."""
     if samples.size < 2:
         raise ValueError("at least two time points are required")
     dtype = np.result_type(shifted.dtype, B.dtype, float)
-    series, q = _Series(shifted, B, dtype, solve), samples.size - 1
+    series, q = _Series(solve, shifted, B, dtype), samples.size - 1
     X = np.empty((samples.size, *B.shape), dtype)
     norms = _Norms(shifted, float(samples[q] - samples[0]))
     terms, steps = _terms_and_steps(norms, series.k)

@@ -67,8 +67,8 @@ def gmres(
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
-        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
+        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
     progress
         Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
 
@@ -213,7 +213,7 @@ class Basis:
         _checked(
             runtime_api.lib.asp_basis_update(code, n, n_rows, first, n, c, factor, source, target, norm2, self._threads)
         )
-        return self._norm2.item()  # type: ignore[no-any-return]
+        return self._norm2.item()
 
 
 def _doubles(array: Vector) -> Any:

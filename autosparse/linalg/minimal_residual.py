@@ -20,7 +20,7 @@ from autosparse.linalg.arguments import (
     scipys,
 )
 from autosparse.linalg.columns import takes_columns
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 
@@ -55,8 +55,8 @@ def minres(
     progress
         Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x has
-        shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
+        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def minres(
         found: tuple[Vector, int] = scipys("minres")(A, b, x0, **how, check=check, **others)
         return found
     most = 5 * system.n if maxiter is None else maxiter
-    with Solve("minres", A, target=rtol, limit=most, progress=progress) as solve:
+    with Solve("minres", A, target=rtol, limit=most, quantity=CRITERION, progress=progress) as solve:
         lanczos = _Lanczos(system, solve, float(shift))
         squared = lanczos.begin()
         if squared < 0:

@@ -100,8 +100,8 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
 def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None:  # Any: as `product_of`
     """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
 
-    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0, or `jacobi`. It is returned in `dtype`, or in the
-    real dtype of the same precision.
+    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0, or `jacobi`. It is returned in
+    `dtype`, or in the real dtype of the same precision.
     """
     if M is None:
         return None

@@ -146,10 +146,10 @@ class BlockInverse(LinearOperator):  # type: ignore[misc]
         self.blocks = blocks
 
     def _matvec(self, x: AnyArray) -> AnyArray:
-        return self.blocks @ x.reshape(-1)
+        return self.blocks @ x.reshape(-1)  # type: ignore[no-any-return]
 
     def _matmat(self, X: AnyArray) -> AnyArray:
-        return self.blocks @ X
+        return self.blocks @ X  # type: ignore[no-any-return]
 
     def _adjoint(self) -> LinearOperator:
         return BlockInverse(self.blocks.conj().T.tocsr())
@@ -224,7 +224,7 @@ class _Recurrence:
         for of_direction, of_residual in factors:
             self.product(self.d, self.q)
             self.sweep(1.0, -1.0, of_direction, of_residual, 1.0, 1.0)
-        return x
+        return x  # type: ignore[no-any-return]
 
 
 def _inexact(values: AnyArray) -> AnyArray:

@@ -45,8 +45,8 @@ def qmr(
     maxiter
         Upper bound on iterations; None: 10 n.
     M1, M2
-        Left and right preconditioners, LinearOperators with adjoints: M1 M2 approximates the inverse of A. Both or none.
-        None: those that A brings as methods `psolve` and `rpsolve`.
+        Left and right preconditioners, LinearOperators with adjoints: M1 M2 approximates the inverse of A. Both or
+        none. None: those that A brings as methods `psolve` and `rpsolve`.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
@@ -54,8 +54,8 @@ def qmr(
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it has
-    not, -10 to -15 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
+    has not, -10 to -15 where the recurrence breaks down.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def qmr(
 
     The recurrence is that of `scipy.sparse.linalg.qmr` (Freund and Nachtigal, 1991, without look-ahead).
     """
-    how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
+    how: dict[str, Any] = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "callback": callback}
     factors = (M1, M2) if M1 is not None or M2 is not None else _own_factors(A)
     is_known = factors is None or all(isinstance(one, LinearOperator) for one in factors)
     if not is_known or not is_ours(others, x0):
@@ -119,12 +119,12 @@ class _Factored:
     def left(self, vt: Vector) -> Scalar:
         """Write y = M1 vt; return the dot of y with itself."""
         self._left(vt, self.y)
-        return self._y2()[0]
+        return self._y2()[0]  # type: ignore[no-any-return]
 
     def right(self, wt: Vector) -> Scalar:
         """Write z = M2^H wt; return the dot of z with itself."""
         self._right_adjoint(wt, self.z)
-        return self._z2()[0]
+        return self._z2()[0]  # type: ignore[no-any-return]
 
     def turn(self) -> None:
         """Write yt = M2 y and zt = M1^H z."""
@@ -166,7 +166,7 @@ class _Vectors:
     def scale(self, one: float, other: float) -> Scalar:
         """Scale the newest vectors of both bases; return the dot of z with y."""
         (delta,) = self._scale(one, other) if self.M is None else self._scale(one, other, one, other)
-        return delta
+        return delta  # type: ignore[no-any-return]
 
     def turn(self, one: Scalar, other: Scalar) -> None:
         """Compute the next directions: p = yt + one p, q = zt + other q."""

@@ -24,7 +24,7 @@ def gram(U: Block, V: Block) -> NDArray[Any]:
     """Return U^H V (a, b), summed in float64 and complex128, in the dtype of U."""
     code = _CODES.get(U.dtype.char)
     if code is None or not (U.shape[1] and V.shape[1]):
-        return U.T.conj() @ V
+        return U.T.conj() @ V  # type: ignore[no-any-return]
     G = np.empty((U.shape[1], V.shape[1]))
     doubles = runtime_api.ffi.cast("double *", runtime_api.address_of(G))
     U, V = np.ascontiguousarray(U), np.ascontiguousarray(V)

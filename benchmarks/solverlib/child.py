@@ -2,9 +2,11 @@
 
 python -m solverlib.child prepare NAME KIND DTYPE FILE
 python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MOST SECONDS
+python -m solverlib.child orders SOLVER FILE RTOL MOST
 
 Prints one line of JSON. Imports are not timed. `first_s` is the time to take the matrix into service and of the first
-solve after it; `wall_s` is the median of the solves that follow, for `SECONDS` and at least one.
+solve after it; `wall_s` is the median of the solves that follow, for `SECONDS` and at least one. `orders` prints
+residuals of SciPy's solver for the same system with its unknowns and equations in other orders.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import statistics
 import sys
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
+import scipy.sparse.linalg
 
 from solverlib.contenders import SOLVERS, library, taken
 from solverlib.systems import System, make
+
+ORDERS: Final = 6
+"""Orders of summation of the solves that show how far residuals depend on rounding."""
 
 
 def prepare(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
@@ -62,15 +68,42 @@ def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, se
         "cpu_s": time.process_time() - cpu_s, "told": int(np.max(told)),
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
     }  # fmt: skip
-    if SOLVERS[solver].has_residual:
-        made["residual"] = float(np.linalg.norm(system.b - system.m @ x) / np.linalg.norm(system.b))
+    if SOLVERS[solver].residuals:
+        made |= residuals(system, x)
     return made
+
+
+def residuals(system: System, x: Any) -> dict[str, float]:
+    """Return |b - A x| / |b| and |A^T (b - A x)| / (|A| |b|), the largest of several right sides; |A| by Frobenius."""
+    b = (system.B if x.ndim == 2 else system.b).astype(np.float64)
+    m = system.m.astype(np.float64)
+    r = b - m @ x
+    sizes = np.linalg.norm(b, axis=0)
+    normal = np.linalg.norm(m.T @ r, axis=0) / (scipy.sparse.linalg.norm(m) * sizes)
+    return {"residual": float(np.max(np.linalg.norm(r, axis=0) / sizes)), "normal_residual": float(np.max(normal))}
+
+
+def orders(solver: str, path: Path, *, rtol: float, most: int) -> dict[str, list[float]]:
+    """Return the residuals of `ORDERS` solves by SciPy: each sums in an order of its own."""
+    with path.open("rb") as stream:
+        system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
+    found: dict[str, list[float]] = {"residual": [], "normal_residual": []}
+    for seed in range(ORDERS):
+        shuffled = system.permuted(np.random.default_rng(seed))
+        x, _ = SOLVERS[solver].call(library("SciPy"), shuffled.m, shuffled, rtol, most)
+        for name, value in residuals(shuffled, x).items():
+            found[name].append(value)
+    return found
 
 
 def main(given: list[str]) -> int:
     """The command line."""
     if given[0] == "prepare":
         print(json.dumps(prepare(given[1], given[2], given[3], Path(given[4]))))
+        return 0
+    if given[0] == "orders":
+        solver, path, rtol, most = given[1:]
+        print(json.dumps(orders(solver, Path(path), rtol=float(rtol), most=int(most))))
         return 0
     contender, solver, path, rtol, most, seconds = given[1:]
     print(json.dumps(solve(contender, solver, Path(path), rtol=float(rtol), most=int(most), seconds=float(seconds))))

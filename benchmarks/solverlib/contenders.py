@@ -19,7 +19,7 @@ class Solver:
 
     kind: str
     call: Callable[[Any, Any, Any, float, int], Solved]  # (module, A, System, rtol, most iterations)
-    has_residual: bool = True  # b - A x tells how good the answer is
+    residuals: tuple[str, ...] = ("residual",)  # those of `child.residuals` that tell how good the answer is
 
 
 def _counted(name: str, **more: Any) -> Callable[[Any, Any, Any, float, int], Solved]:
@@ -59,16 +59,17 @@ def _expm(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
     return lib.expm_multiply(A, system.b), -1
 
 
+LEAST_SQUARES: Final = ("residual", "normal_residual")
 SOLVERS: Final[Mapping[str, Solver]] = {
     "cg": Solver(kind="definite", call=_counted("cg")),
     "minres": Solver(kind="definite", call=_counted("minres")),
     "bicgstab": Solver(kind="unsymmetric", call=_counted("bicgstab")),
     "gmres": Solver(kind="unsymmetric", call=_gmres),
-    "lsqr": Solver(kind="rectangular", call=_least_squares("lsqr", "iter_lim", 2)),
-    "lsmr": Solver(kind="rectangular", call=_least_squares("lsmr", "maxiter", 2)),
-    "lobpcg": Solver(kind="definite", call=_lobpcg, has_residual=False),
-    "expm_multiply": Solver(kind="decaying", call=_expm, has_residual=False),
-    "cg, 8 right sides": Solver(kind="definite", call=_columns, has_residual=False),
+    "lsqr": Solver(kind="rectangular", call=_least_squares("lsqr", "iter_lim", 2), residuals=LEAST_SQUARES),
+    "lsmr": Solver(kind="rectangular", call=_least_squares("lsmr", "maxiter", 2), residuals=LEAST_SQUARES),
+    "lobpcg": Solver(kind="definite", call=_lobpcg, residuals=()),
+    "expm_multiply": Solver(kind="decaying", call=_expm, residuals=()),
+    "cg, 8 right sides": Solver(kind="definite", call=_columns),
 }
 CONTENDERS: Final = ("SciPy", "autosparse", "SciPy over ours", "prototype")
 REFERENCE: Final = "SciPy"

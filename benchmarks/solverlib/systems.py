@@ -47,6 +47,15 @@ class System:
         """Rows."""
         return int(self.m.shape[0])
 
+    def permuted(self, rng: np.random.Generator) -> System:
+        """Return the system with its equations and unknowns in a random order, the same for both where A is square."""
+        n_rows, n_columns = self.m.shape
+        rows = rng.permutation(n_rows)
+        columns = rows if n_rows == n_columns else rng.permutation(n_columns)
+        m = scipy.sparse.csr_array(self.m[rows][:, columns])
+        m.sort_indices()
+        return System(m, self.b[rows], np.ascontiguousarray(self.B[rows]))
+
 
 def families() -> dict[str, tuple[str, ...]]:
     """Names of systems by family; real matrices only where their folder is."""

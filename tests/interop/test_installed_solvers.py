@@ -7,7 +7,6 @@ import pickle
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ b = np.random.default_rng(0).random(40)
 
 
 @pytest.fixture
-def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Names of the solvers of ours that began a solve."""
     names: list[str] = []
     enter = Solve.__enter__
@@ -33,7 +32,7 @@ def begun(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
         return enter(solve)
 
     monkeypatch.setattr(Solve, "__enter__", counting)
-    yield names
+    return names
 
 
 def test_names_of_all_solvers_and_no_others_change_and_are_restored() -> None:

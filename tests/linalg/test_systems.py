@@ -1,4 +1,4 @@
-"""Forty systems: iterations, `info` and residuals of our solvers are SciPy's."""
+"""Forty systems and further ones: iterations, `info` and residuals of our solvers are SciPy's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,19 @@ import pytest
 import scipy.sparse.linalg
 
 import autosparse as asp
-from tests.linalg.systems import GENERATED, REAL, SYSTEMS, Outcome, System, jacobi, permuted, solve
+from tests.linalg.systems import (
+    BY_CHANCE,
+    DEVIATIONS,
+    FURTHER,
+    GENERATED,
+    REAL,
+    SYSTEMS,
+    Outcome,
+    System,
+    jacobi,
+    permuted,
+    solve,
+)
 
 QUICK = ("grid 12x12x12", "magnetic grid, complex64", "Neumann grid", "shifted grid", "slow convection", "damped waves")
 SENSITIVE = ("bicgstab", "cgs", "qmr")
@@ -57,8 +69,11 @@ def test_as_many_iterations_as_scipy(name: str, solver: str, is_preconditioned: 
     M = jacobi(A) if is_preconditioned else None
     mine = solve(asp.linalg, solver, ours, b, rtol=system.rtol, M=M)
     theirs = theirs_of(solver, A, b, M, system.rtol, orders=0)
-    if solver in SENSITIVE and not agrees(mine, theirs, system):
+    if (solver in SENSITIVE or system in FURTHER) and not agrees(mine, theirs, system):
         theirs = theirs_of(solver, A, b, M, system.rtol, orders=ORDERS)
+    if (name, solver, "M" if is_preconditioned else "") in BY_CHANCE:
+        assert mine.info in {-10, *(one.info for one in theirs)}
+        return
     assert agrees(mine, theirs, system), "\n".join(["", mine.line, *(one.line for one in theirs)])
     assert mine.x.dtype == theirs[0].x.dtype
 
@@ -95,6 +110,8 @@ def test_iterations_are_no_more_outside_the_range_of_scipys_than_chance_lets_the
 
 
 def test_forty_systems_are_listed() -> None:
-    assert len(SYSTEMS) == 40
+    assert len(GENERATED) + len(REAL) == 40
+    assert {name for name, *_ in DEVIATIONS} <= {system.name for system in FURTHER}
+    assert set(DEVIATIONS) >= BY_CHANCE
     assert len(REAL) >= 20
     assert {system.kind for system in SYSTEMS.values()} == {"spd", "indefinite", "unsymmetric"}

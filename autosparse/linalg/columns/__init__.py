@@ -84,9 +84,10 @@ def solve(
         with Solve(name, A, target=float(bounds.max()), limit=maxiter, progress=progress) as solve_:
             run = recurrence(block, solve_, norms, bounds, **({"rtol": rtol} if name == "minres" else {}), **how)
             run.run(maxiter)
+            found = solve_.answer(run.results(), block.B)
         if b.shape[1] <= n_together:
-            return run.results()
-        X[:, part], info[part] = run.results()
+            return found
+        X[:, part], info[part] = found
     return X, info
 
 

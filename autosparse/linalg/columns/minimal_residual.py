@@ -46,6 +46,24 @@ class ColumnsMinres(Recurrence):
     w1: Block
     w2: Block
     w: Block
+    beta1: Numbers
+    beta: Numbers
+    old_beta: Numbers
+    alfa: Numbers
+    dbar: Numbers
+    epsilon: Numbers
+    old_epsilon: Numbers
+    delta: Numbers
+    phibar: Numbers
+    phi: Numbers
+    tnorm2: Numbers
+    gmax: Numbers
+    gmin: Numbers
+    cs: Numbers
+    sn: Numbers
+    gamma: Numbers
+    root: Numbers
+    is_constant: Numbers
 
     def __init__(
         self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers, *, rtol: float, shift: float = 0.0
@@ -72,7 +90,10 @@ class ColumnsMinres(Recurrence):
 
     def prepare(self) -> None:
         """Bind sweeps to the three places that the blocks which take turns can have."""
-        self._sweeps = [self._bound() for _ in range(3) if self._turn() is None]
+        self._sweeps = []
+        for _ in range(3):
+            self._turn()
+            self._sweeps.append(self._bound())
 
     def narrow(self) -> bool:
         """Leave ended columns behind, as `Recurrence.narrow`."""

@@ -88,7 +88,7 @@ class BlockSystem:
         """Return M B."""
         apply, d = self.apply(), self.diagonal
         if apply is None:
-            return self.B.copy() if d is None else d[:, None] * self.B
+            return self.B.copy() if d is None else d[:, None] * self.B  # type: ignore[no-any-return]
         out = np.empty_like(self.B)
         apply(self.B, out)
         return out

@@ -19,8 +19,8 @@ from autosparse.linalg.least_squares.bidiagonal import (
     rotation,
     solution,
 )
-from autosparse.linalg.solves import Solve
-from autosparse.linalg.sweeps import Combine, Dot, Sweep
+from autosparse.linalg.solves import CRITERION, Solve
+from autosparse.linalg.sweeps import Combine, Dot, Step, Sweep
 
 
 def lsmr(  # noqa: PLR0917  (as SciPy's)
@@ -48,7 +48,7 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     if system is not None and system.is_for_lsmr():
         try:
             most = min(system.operator.shape) if maxiter is None else maxiter
-            with Solve("lsmr", A, target=1.0, limit=most, progress=progress) as solve:
+            with Solve("lsmr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
                 run = _Lsmr(system, solve, damp).run
                 return solve.answer(run(atol, btol, conlim, maxiter, Log(show, "")), b)
         except ArithmeticError:
@@ -131,11 +131,11 @@ class _Lsmr:
         h_bar, wide = solve.workspace(h.size, x.dtype, 2)
         h_bar[...] = 0
         source = h if x.dtype == h.dtype else wide
-        first = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
-        last = [Combine(v, (v,)), Combine(h, (v, h))]
+        first: list[Step] = [Combine(h_bar, (h_bar, source)), Combine(x, (x, h_bar)), Dot(x, x)]
+        last: list[Step] = [Combine(v, (v,)), Combine(h, (v, h))]
         if source is h:
             fused = Sweep(first + last).run
-            return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real  # type: ignore[no-any-return]
+            return lambda a, b, c: fused(a, 1.0, 1.0, b, space.v_scale, 1.0, c)[0].real
         add, turn = Sweep(first).run, Sweep(last).run
 
         def update(a: float, b: float, c: float) -> float:

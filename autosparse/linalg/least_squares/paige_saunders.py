@@ -20,7 +20,7 @@ from autosparse.linalg.least_squares.bidiagonal import (
     rotation,
     solution,
 )
-from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves import CRITERION, Solve
 from autosparse.linalg.sweeps import Combine, Dot, Sweep
 
 EPS: Final = float(np.finfo(np.float64).eps)
@@ -68,7 +68,7 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     if system is not None:
         try:
             most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
-            with Solve("lsqr", A, target=1.0, limit=most, progress=progress) as solve:
+            with Solve("lsqr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
                 run = _Lsqr(system, solve, damp, calc_var).run
                 return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
         except ArithmeticError:  # Python's floats raise where NumPy's become infinite, or the start is not finite
@@ -128,7 +128,7 @@ class _Lsqr:
         scaled, turned = Combine(v, (v,)), Combine(w, (v, w))
         if x.dtype == w.dtype:
             fused = Sweep([scaled, Combine(x, (x, w)), Dot(w, w), turned]).run
-            return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real  # type: ignore[no-any-return]
+            return lambda t1, t2: fused(space.v_scale, 1.0, t1, 1.0, t2)[0].real
         (wide,) = solve.workspace(w.size, x.dtype, 1)
         add, turn = Sweep([Combine(x, (x, wide))]).run, Sweep([scaled, Dot(w, w), turned]).run
 

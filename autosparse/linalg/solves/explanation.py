@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from autosparse.documents import write_whole
 from autosparse.explain.page import as_html
 from autosparse.explain.section import Section, as_text
@@ -18,7 +20,7 @@ class SolveExplanation:
     """Times and results of one solve; ``print`` shows them. `parts` sum to `total_s`.
 
     `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or
-    ended by an exception.
+    ended by an exception. With several right sides `true_residual` and `info` are arrays of one element for each.
     """
 
     solver: str
@@ -27,7 +29,7 @@ class SolveExplanation:
     n_products: int
     target: float  # norm of the residual at which the solver stops; 0 where it has none
     info: Any  # the code that the solver returned
-    true_residual: float | None
+    true_residual: Any  # float, array (k,), or None
     total_s: float
     products_s: float
     tuning_s: float
@@ -71,10 +73,11 @@ class SolveExplanation:
             ("took", seconds(self.total_s)),
         ]
         if self.info is not None:
-            facts.append(("info", str(self.info)))
+            facts.append(("info", " ".join(map(str, np.ravel(self.info)))))
         if self.true_residual is not None:
-            asked = f", {self.target:.3g} was asked for" if self.target else ""
-            facts.append(("true residual", f"|b - A x| = {self.true_residual:.3g}{asked}"))
+            asked = f", {self.target:.3g} was asked for" if self.target and not np.ndim(self.true_residual) else ""
+            residuals = " ".join(f"{one:.3g}" for one in np.ravel(self.true_residual))
+            facts.append(("true residual", f"|b - A x| = {residuals}{asked}"))
         total_s = self.total_s or 1.0
         rows = [(name, seconds(part_s), f"{part_s / total_s:.0%}", "") for name, part_s in self.parts.items() if part_s]
         return (

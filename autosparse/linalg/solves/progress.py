@@ -19,10 +19,13 @@ INTERVAL_S: Final = 0.1
 class SolveProgress:
     """The line of one solve. Nothing is drawn where no one watches: not on a terminal, or in continuous integration."""
 
-    __slots__ = ("_begun_s", "_clock", "_due_s", "_is_drawn", "_is_watched", "_stream", "name")
+    __slots__ = ("_begun_s", "_clock", "_due_s", "_is_drawn", "_is_watched", "_quantity", "_stream", "name")
 
-    def __init__(self, name: str, *, stream: TextIO | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.name, self._clock = name, clock
+    def __init__(
+        self, name: str, *, quantity: str = "residual", stream: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self.name, self._quantity, self._clock = name, quantity, clock
         self._stream = sys.stderr if stream is None else stream
         self._begun_s = clock()
         self._due_s = self._begun_s + SHOWN_AFTER_S
@@ -36,13 +39,14 @@ class SolveProgress:
             return
         self._due_s, self._is_drawn = now_s + INTERVAL_S, True
         most = f" of at most {limit:,.0f}" if limit < float("inf") else ""
-        self._draw(f"iteration {n_done:,}{most}, residual {residual:.3g}, {self._end(n_done, left, now_s)}")
+        self._draw(f"iteration {n_done:,}{most}, {self._quantity} {residual:.3g}, {self._end(n_done, left, now_s)}")
 
     def end(self, n_done: int, best: float) -> None:
         """End the line, where it was drawn."""
         if self._is_drawn:
             self._draw(
-                f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, residual {best:.3g}", "\n"
+                f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, {self._quantity} {best:.3g}",
+                "\n",
             )
 
     def _end(self, n_done: int, left: Left, now_s: float) -> str:

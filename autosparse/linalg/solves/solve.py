@@ -24,6 +24,10 @@ NEVER: Final = 1 << 62
 Result = TypeVar("Result", bound=tuple[Any, ...])
 LATE: Final = 1 << 12
 """First iteration to tell from which on products are counted from there: tiny matrices are solved in microseconds."""
+RESIDUAL: Final = "residual"
+"""Name of the norm of b - A x."""
+CRITERION: Final = "criterion"
+"""Name of a number that combines the tests by which a solver stops."""
 PACE: Final = 1.25
 """Factor between the iterations at which expectations are told."""
 
@@ -31,24 +35,26 @@ PACE: Final = 1.25
 class Solve:
     """A call of the solver `name` for the matrix or operator `A`; one thread uses it, as a context.
 
-    `target`: norm of the residual at which the solver stops. `limit`: iterations after which it stops. `progress`: as
-    the user gave it.
+    `target`: value of the number that `step` gets at which the solver stops. `quantity`: name of this number,
+    ``"residual"`` where it is the norm of b - A x. `limit`: iterations after which the solver stops. `progress`: as the
+    user gave it.
     """
 
     __slots__ = (
         "A", "_convergence", "_counts", "_due", "_left", "_progress", "_record", "_taken", "_told_due", "best", "limit",
-        "n_done", "name", "operand", "target",
+        "n_done", "name", "operand", "quantity", "target",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, A: Any, *, target: float = 0.0, limit: float = math.inf, progress: bool = False
-    ) -> None:  # Any: whatever SciPy's solvers take
-        self.name, self.target, self.limit = name, target, limit
+        self, name: str, A: Any, *, target: float = 0.0, limit: float = math.inf, quantity: str = RESIDUAL,
+        progress: bool = False,
+    ) -> None:  # fmt: skip  # Any: whatever SciPy's solvers take
+        self.name, self.target, self.limit, self.quantity = name, target, limit, quantity
         self.n_done, self.best = -1, math.inf
         self.A, self.operand = A, operand_of(A)
         self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
         self._left = (0, NOTHING)  # iterations that were done, and what was left then
-        self._progress = _progress_of(name) if progress else None
+        self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
         self._record: tracing.Recording | None = None
@@ -59,7 +65,7 @@ class Solve:
             self._counts = ProductCounts(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0
-        self._record = tracing.begin(self.name, self.A, self.operand, self.target)
+        self._record = tracing.begin(self.name, self.A, self.operand, self.target if self.quantity == RESIDUAL else 0.0)
         return self
 
     def __exit__(
@@ -85,7 +91,7 @@ class Solve:
             memory.note_length(self.name, self.n_done)
 
     def step(self, residual_norm: float) -> None:
-        """Note that an iteration begins with this norm of the residual."""
+        """Note that an iteration begins with this norm of the residual, or value of `quantity`."""
         self.n_done = n_done = self.n_done + 1
         self.best = min(self.best, residual_norm)
         if n_done >= self._due:
@@ -142,10 +148,10 @@ class Solve:
         self._counts.tell(self.n_done, left)
 
 
-def _progress_of(name: str) -> SolveProgress:
+def _progress_of(name: str, quantity: str) -> SolveProgress:
     from autosparse.linalg.solves.progress import SolveProgress  # few solves show progress
 
-    return SolveProgress(name)
+    return SolveProgress(name, quantity=quantity)
 
 
 def operand_of(A: Any) -> Operand | None:

@@ -44,8 +44,9 @@ def trace() -> Iterator[list[SolveExplanation]]:
     """Collect an explanation of every solve inside the block: where its time went, and the true residual at its end.
 
     Yields a list, to which each solve adds one object as it ends. ``print`` shows it, `html` writes a page, and its
-    attributes are numbers. Timing costs a few
-    microseconds per iteration, and the true residual one product per solve.
+    attributes are numbers. Each part of an iteration is timed by two calls of a clock, and the true residual takes one
+    product per solve. A solve for several right sides (`columns=True`) has one residual and one info for each; more
+    right sides than a solver computes together are several solves.
 
     >>> A = asp.csr(sps.diags_array([-np.ones(99), 2.1 * np.ones(100), -np.ones(99)], offsets=[-1, 0, 1]))
     >>> with asp.linalg.trace() as solves:
@@ -105,11 +106,11 @@ class Recording:
         kernels_before_s, tuned_s = self._spent_before_s
         products_s = self.parts_ns[PRODUCTS] * 1e-9
         # What a product takes beyond its kernel may be tuning; other steps of tuning run beside it, in the background.
-        tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - (kernels_s - kernels_before_s)))
+        ran_s = kernels_s - kernels_before_s
+        tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - ran_s)) if ran_s > 0.0 else 0.0
         residual = None
         if is_whole and self._answer is not None:
-            x, b = (np.asarray(one).ravel() for one in self._answer)
-            residual = float(np.linalg.norm(b - np.asarray(A @ x).ravel())) if hasattr(A, "__matmul__") else None
+            residual = _true_residual(A, *self._answer)
         self._trace.ended.append(
             SolveExplanation(
                 solver=name, shape=tuple(getattr(A, "shape", ())), n_iterations=max(0, n_iterations),
@@ -125,6 +126,16 @@ class Recording:
         states = [] if operand is None else states_of(operand)
         tuning_s = sum(state.live_tuner.spent_and_saved_s()[0] for state in states if state.live_tuner is not None)
         return sum(state.product_ns for state in states) * 1e-9, tuning_s
+
+
+def _true_residual(A: Any, x: Any, b: Any) -> Any:  # Any: as solvers take them; a float or an array
+    """Return the norm of b - A x, or those of its columns where x has two axes; None where A is a callable alone."""
+    if not hasattr(A, "__matmul__"):
+        return None
+    x, b = np.asarray(x), np.asarray(b)
+    if x.ndim == 2 and x.shape == b.shape and x.shape[1] > 1:
+        return np.linalg.norm(b - np.asarray(A @ x), axis=0)
+    return float(np.linalg.norm(b.ravel() - np.asarray(A @ x.ravel()).ravel()))
 
 
 def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recording | None:  # Any: as solvers take it

@@ -16,7 +16,7 @@ OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 """Solvers that `autosparse.linalg` leaves to SciPy."""
 
 DIFFERENT: Final[Mapping[str, str]] = {
-    r"for_k_greater.*dense": "of a dense A with so many eigenvalues LAPACK computes them; of a sparse one SciPy refuses",
+    r"for_k_greater.*dense": "SciPy computes so many eigenvalues of a dense A by LAPACK, and refuses a sparse A",
 }
 """Part of a test's identifier -> why it fails with our solvers. A test that passes again fails the run."""
 
@@ -29,7 +29,7 @@ COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     ),
     "test_lobpcg.py::test_eigsh_consistency": "lobpcg of few rows",
     r"test_arpack.py::(test_eigen_bad_shapes|test_eigs.*_for_k_greater)": "SciPy refuses A or k",
-    r"test_arpack.py::(test_parallel_threads|test_symmetric_starting_vector)": "eigsh of so many eigenvalues that it copies",
+    r"test_arpack.py::(test_parallel_threads|test_symmetric_starting_vector)": "eigsh copies A for so many eigenvalues",
 }
 """Part of a test's identifier -> why SciPy computes some of its calls."""
 

@@ -77,3 +77,16 @@ def test_progress_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_solvers_print_nothing_unasked(capsys: pytest.CaptureFixture[str]) -> None:
     asp.linalg.cg(asp.csr(np.eye(3)), np.ones(3))
     assert capsys.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "quantity"),
+    [("cg", "residual"), ("gmres", "residual")] + [(name, "criterion") for name in ("minres", "lsqr", "lsmr")],
+)
+def test_the_number_has_the_name_of_what_it_is(monkeypatch: pytest.MonkeyPatch, name: str, quantity: str) -> None:
+    monkeypatch.setattr(module, "SHOWN_AFTER_S", 0.0)
+    stream = Terminal()
+    monkeypatch.setattr("sys.stderr", stream)
+    A = asp.csr(sps.diags_array([-np.ones(99), 2.1 * np.ones(100), -np.ones(99)], offsets=[-1, 0, 1]))
+    getattr(asp.linalg, name)(A, np.ones(100), progress=True)
+    assert f", {quantity} " in stream.getvalue()

@@ -99,3 +99,31 @@ def test_a_solve_that_fails_is_told_without_a_residual() -> None:
     with asp.linalg.trace() as solves, pytest.raises(ZeroDivisionError), Solve("cg", A):
         raise ZeroDivisionError
     assert solves[0].true_residual is None
+
+
+def test_columns_have_a_true_residual_each() -> None:
+    A, _ = system()
+    B = np.random.default_rng(1).standard_normal((N, 3))
+    with asp.linalg.trace() as solves:
+        X, info = asp.linalg.cg(A, B, rtol=1e-6, columns=True)
+    (found,) = solves
+    np.testing.assert_allclose(found.true_residual, np.linalg.norm(B - A @ X, axis=0))
+    np.testing.assert_array_equal(found.info, info)
+    assert "info           0 0 0" in str(found)
+
+
+def test_solvers_that_stop_by_a_criterion_tell_no_residual_that_was_asked_for() -> None:
+    A, b = system()
+    with asp.linalg.trace() as solves:
+        asp.linalg.minres(A, b, rtol=1e-6)
+        asp.linalg.lsqr(A, b)
+        asp.linalg.lsmr(A, b)
+    assert [one.target for one in solves] == [0.0, 0.0, 0.0]
+    assert all(one.true_residual is not None for one in solves)
+
+
+def test_the_exponential_tells_its_terms() -> None:
+    A, b = system()
+    with asp.linalg.trace() as solves:
+        asp.linalg.expm_multiply(A, b)
+    assert 0 < solves[0].n_iterations <= solves[0].n_products
