@@ -1,4 +1,4 @@
-"""Jobs on a host's team of threads: libraries of the tests' own stand for OpenMP, and give fewer threads or odd numbers.
+"""Jobs on a host's team of threads: the tests' own libraries stand for OpenMP and give fewer threads or odd numbers.
 
 ThreadSanitizer does not see what orders the threads of libgomp. It sees it here, because these teams are made of
 threads of the system (`test_runtime_sanitized.py` runs this file under it).
