@@ -69,7 +69,7 @@ void GOMP_parallel(void (*work)(void *), void *data, unsigned n, unsigned flags)
 @pytest.fixture(scope="module")
 def host(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     if shutil.which("cc") is None:
-        pytest.skip("no cc")
+        pytest.skip("no C compiler")
     folder = tmp_path_factory.mktemp("host")
     (folder / "host.c").write_text(HOST, encoding="utf-8")
     library = folder / "host.so"

@@ -31,7 +31,7 @@ class override:  # noqa: N801  used like torch.no_grad
     a dense n × m one. Every dense product of the process then costs 2 to 4 µs more.
 
     The first block of a process registers the kernels, which takes 1 to 5 ms; enter it, or call `install`, before
-    other threads multiply. They stay registered, and a sparse product outside every block then costs 5 to 10 µs more
+    other threads multiply. They stay registered, and a sparse product outside every block then costs 5 to 11 µs more
     until `uninstall`.
 
     >>> with asp.torch.override():
