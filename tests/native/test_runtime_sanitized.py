@@ -30,6 +30,7 @@ NATIVE_TESTS = (
     "test_runtime_neighbours.py",
     "test_runtime_panels.py",
     "test_runtime_pool.py",
+    "test_runtime_team.py",
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
@@ -47,6 +48,7 @@ THREADED_TESTS = (
     "test_runtime_company.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
+    "test_runtime_team.py",
     "test_runtime_transposed.py",
     "test_sweeps.py",
 )

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 from autosparse._native import runtime_api
@@ -20,10 +23,10 @@ pytestmark = [
 ]
 
 
-def run(code: str) -> str:
+def run(code: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
     """What a fresh process prints."""
-    command = [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, **variables}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stdout.strip()
 
@@ -113,3 +116,200 @@ print("scipy.sparse" in sys.modules)
 """
     )
     assert run(code) == "False"
+
+
+FORKED = """
+import os, signal, sys, threading
+import torch
+{before}
+torch.set_num_threads(2)
+n = 3000
+A = torch.sparse_csr_tensor(torch.arange(n + 1) * 20, torch.arange(20 * n) // 7 % n, torch.ones(20 * n), (n, n),
+                            check_invariants=False)
+B = torch.ones(n, 16)
+torch.ones(1000, 1000).add_(1)  # starts threads of OpenMP
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    {inside}
+    for _ in range(20):
+        C = A @ B
+    os._exit(0 if [float(C[row, 5]) for row in (0, 1499, n - 1)] == [20.0] * 3 else 2)
+print(os.waitpid(child, 0)[1])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("import autosparse.torch as asp; asp.install()", ""),
+        ("import autosparse.torch as asp", "asp.install()"),
+        ("", "import autosparse.torch as asp; asp.install()"),
+    ],
+    ids=["registered before the fork", "registered in the child", "imported in the child"],
+)
+def test_a_child_multiplies_where_only_its_parent_has_used_openmp(before, inside):
+    """PyTorch's own product does not end in such a child."""
+    assert run(FORKED.format(before=before, inside=inside)) == "0"
+
+
+def test_workers_of_a_data_loader_multiply():
+    code = (
+        PRODUCTS
+        + """
+from torch.utils.data import DataLoader, Dataset
+class Rows(Dataset):
+    def __len__(self):
+        return 4
+    def __getitem__(self, at):
+        return (A @ B)[at]
+asp.install()
+products()
+torch.ones(1000, 1000).add_(1)
+rows = [row for batch in DataLoader(Rows(), batch_size=2, num_workers=2) for row in batch]
+print(all(float(row[3]) == 20 for row in rows), len(rows))
+"""
+    )
+    assert run(code) == "True 4"
+
+
+@pytest.mark.parametrize("variables", [{"OMP_NUM_THREADS": "1"}, {"OMP_THREAD_LIMIT": "1"}, {"OMP_DYNAMIC": "true"},
+                                       {"OMP_MAX_ACTIVE_LEVELS": "4"}, {"OMP_PROC_BIND": "true"}], ids=str)  # fmt: skip
+def test_settings_of_openmp_change_no_product(variables):
+    assert run(PRODUCTS + "asp.install(); products(); print('done')", variables) == "done"
+
+
+REGION = """
+import ctypes
+from autosparse.torch import team
+begun, ended = [], []
+@ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+def inside(_):
+    begun.append(1)
+    products()
+    ended.append(1)  # not where a product fails: ctypes prints the error and goes on
+parallel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint, ctypes.c_uint)(team._addresses()[0])
+asp.install()
+parallel(ctypes.cast(inside, ctypes.c_void_p), None, 2, 0)
+print(len(begun) == len(ended) > 0)
+"""
+
+
+def test_products_inside_a_parallel_region_of_openmp():
+    if team._addresses() == (0, 0):
+        pytest.skip("this PyTorch has no OpenMP library whose threads could be shared")
+    assert run(PRODUCTS + REGION) == "True"
+
+
+def test_several_threads_multiply_while_the_number_of_threads_changes():
+    code = (
+        PRODUCTS
+        + """
+import threading
+asp.install()
+failures = []
+def work():
+    try:
+        for n_threads in (1, 3, 2, 4, 2):
+            torch.set_num_threads(n_threads)
+            products()
+    except BaseException as error:
+        failures.append(error)
+workers = [threading.Thread(target=work) for _ in range(3)]
+[worker.start() for worker in workers]
+[worker.join() for worker in workers]
+print(failures)
+"""
+    )
+    assert run(code) == "[]"
+
+
+def test_autograds_threads_multiply():
+    """Reentrant backward passes run on threads of the engine."""
+    code = (
+        PRODUCTS
+        + """
+class Nested(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, X):
+        ctx.save_for_backward(X)
+        return X.sum()
+    @staticmethod
+    def backward(ctx, grad):
+        X, = ctx.saved_tensors
+        with torch.enable_grad():
+            inner = X.detach().requires_grad_()
+            (A @ inner).sum().backward()
+        return inner.grad
+with asp.override():
+    X = B.clone().requires_grad_()
+    Nested.apply(X).backward()
+print(float(X.grad.sum()))
+"""
+    )
+    assert run(code) == str(20.0 * 3000 * 16)
+
+
+def test_limits_of_threadpoolctl_hold():
+    pytest.importorskip("threadpoolctl")
+    code = (
+        PRODUCTS
+        + """
+import threadpoolctl
+asp.install()
+with threadpoolctl.threadpool_limits(1, user_api="openmp"):
+    products()
+    print(torch.get_num_threads(), end=" ")
+products()
+print("done")
+"""
+    )
+    assert run(code) == "1 done"
+
+
+def test_an_interrupt_between_products_leaves_the_pool_usable():
+    code = (
+        PRODUCTS
+        + """
+import signal
+asp.install()
+signal.setitimer(signal.ITIMER_REAL, 0.05, 0.01)
+def interrupt(*_):
+    raise KeyboardInterrupt
+signal.signal(signal.SIGALRM, interrupt)
+n_interrupts = 0
+while n_interrupts < 5:
+    try:
+        while True:
+            A @ B
+    except KeyboardInterrupt:
+        n_interrupts += 1
+signal.setitimer(signal.ITIMER_REAL, 0)
+products()
+print("done")
+"""
+    )
+    assert run(code) == "done"
+
+
+def test_threads_of_our_own_serve_after_the_last_uninstall(monkeypatch):
+    """Scipy-like products after it do not depend on PyTorch's library."""
+    calls: list[tuple[int, int]] = []
+    real = runtime_api.lib
+
+    class Lib:
+        def __getattr__(self, name):
+            return getattr(real, name)
+
+        def asp_pool_team(self, *addresses):
+            calls.append(addresses)
+            real.asp_pool_team(*addresses)
+
+    monkeypatch.setattr(team.runtime_api, "lib", Lib())
+    asp.uninstall()
+    calls.clear()
+    asp.install()
+    asp.uninstall()
+    assert calls[-1] == (0, 0)
+    assert len(calls) == 2

@@ -39,6 +39,7 @@ enum { MAX_HELPERS = 255 };
 enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
 enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
+enum { TEAMMATE_WORTH_NS = 1000 };/* ... and of which each thread of a host's team has; chosen, not measured above two */
 enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
 enum { ARRIVAL_MOST_NS = 4000000 };
 enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
@@ -256,12 +257,13 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
 
-/* Further threads of the host's team, all of them or none. */
+/* Further threads of the host's team, all of them or none. The caller waits until every thread has come and gone. */
 static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
 {
     const int is_cautious = now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
+    const int is_short = serial_ns < (double)TEAMMATE_WORTH_NS * n_threads && !IS_RECKLESS;
     pool.n_held_back += is_cautious;
-    return is_cautious ? 0 : (n_threads < MAX_HELPERS ? n_threads : MAX_HELPERS) - 1;
+    return is_cautious || is_short ? 0 : (n_threads < MAX_HELPERS ? n_threads : MAX_HELPERS) - 1;
 }
 
 /* Wait for the helpers inside the closed gate; returns the time that took. */

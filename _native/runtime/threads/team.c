@@ -6,6 +6,7 @@
 
 #if ASP_HAVE_THREADS
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 #include "team.h"
@@ -15,15 +16,25 @@ typedef int (*number_function)(void);
 
 static _Atomic uintptr_t parallel, thread_number;
 
-void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num)
+/* The pool's own handler is installed at its first job, which may come only after the fork. */
+static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
+static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_forget_team); }
+
+static void set_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num)
 {
     atomic_store(&thread_number, omp_get_thread_num);
     atomic_store(&parallel, omp_get_thread_num ? gomp_parallel : 0);
 }
 
+void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num)
+{
+    pthread_once(&fork_handler, install_fork_handler);
+    set_team(gomp_parallel, omp_get_thread_num);
+}
+
 int asp_has_team(void) { return atomic_load_explicit(&parallel, memory_order_relaxed) != 0; }
 
-void asp_forget_team(void) { asp_pool_team(0, 0); }
+void asp_forget_team(void) { set_team(0, 0); }
 
 static void run_one(void *work)
 {

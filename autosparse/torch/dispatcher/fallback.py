@@ -18,6 +18,7 @@ from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure,
 originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
+_HAS_MKL: Final[bool] = torch._C.has_mkl
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
 
 
@@ -54,8 +55,9 @@ def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     PyTorch's kernel of `mm` reaches `addmm` and `addmm.out` through the dispatcher, and so our kernels two times more.
     """
     if _is_ordinary(a, b) and b.dim() == 2 and not (b.is_conj() or b.is_neg()):
-        result = torch.empty((a.shape[0], b.shape[1]), dtype=a.dtype, device=CPU)
-        originals["addmm.out"].call_boxed(keys, _ZEROS[a.dtype], a, b, beta=0, out=result)
+        zero = _ZEROS[a.dtype]
+        result = zero.new_empty(a.shape[0], b.shape[1])
+        originals["addmm.out"].call_boxed(keys, zero, a, b, beta=0, out=result)
     else:
         result = originals["mm"].call_boxed(keys, a, b)
     return result
@@ -64,7 +66,7 @@ def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv by PyTorch outside every block of the override; its kernel of `mv` is an `addmv.out`."""
     if _is_ordinary(a, x) and x.dim() == 1 and not (x.is_conj() or x.is_neg()):
-        result = torch.empty(a.shape[0], dtype=a.dtype, device=CPU)
+        result = _ZEROS[a.dtype].new_empty(a.shape[0])
         originals["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
     else:
         result = originals["mv"].call_boxed(keys, a, x)
@@ -75,9 +77,11 @@ def addmm_outside(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex = 1, alpha: complex = 1
 ) -> torch.Tensor:
     """aten::addmm by PyTorch outside every block of the override; its kernel of `addmm` is an `addmm.out`."""
-    dense = base.layout is _STRIDED and base.dtype is a.dtype and not any(t.is_conj() or t.is_neg() for t in (base, b))
-    if dense and _is_ordinary(a, b) and b.dim() == 2 and base.shape == (a.shape[0], b.shape[1]) and base.is_cpu:
-        result = torch.empty(base.shape, dtype=a.dtype, device=CPU)
+    dense = base.layout is _STRIDED and base.dtype is a.dtype and base.is_cpu
+    if dense and _is_ordinary(a, b) and b.dim() == 2 and base.shape == (a.shape[0], b.shape[1]) and not (
+        base.is_conj() or base.is_neg() or b.is_conj() or b.is_neg()
+    ):  # fmt: skip
+        result = _ZEROS[a.dtype].new_empty(base.shape)
         originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     else:
         result = originals["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
@@ -85,18 +89,12 @@ def addmm_outside(
 
 
 def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a is a CSR matrix and b dense, of one dtype, and both fit."""
-    return (
-        a.layout is _CSR
-        and b.layout is _STRIDED
-        and a.dtype is b.dtype
-        and a.dtype in _ZEROS
-        and a.dim() == 2
-        and a.shape[1:] == b.shape[:1]
-        and a.is_cpu
-        and b.is_cpu
-        and torch._C.has_mkl
-    )
+    """Return whether a is a CSR matrix and b dense, both fit and have one dtype, and PyTorch has MKL for them."""
+    dtype = a.dtype
+    if a.layout is not _CSR or b.layout is not _STRIDED or b.dtype is not dtype or dtype not in _ZEROS:
+        return False
+    left, right = a.shape, b.shape
+    return _HAS_MKL and len(left) == 2 and len(right) > 0 and left[1] == right[0] and a.is_cpu and b.is_cpu
 
 
 OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outside, "addmm": addmm_outside}

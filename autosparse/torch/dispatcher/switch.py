@@ -30,9 +30,9 @@ class override:  # noqa: N801  used like torch.no_grad
     `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
     a dense n × m one. Every dense product of the process then costs 2 to 4 µs more.
 
-    The first block of a process registers the kernels, which takes a millisecond; enter it, or call `install`, before
-    other threads multiply. They stay registered, and a sparse product outside every block then costs 1 to 4 µs more
-    (at most 7.5 µs) until `uninstall`.
+    The first block of a process registers the kernels, which takes 1 to 5 ms; enter it, or call `install`, before
+    other threads multiply. They stay registered, and a sparse product outside every block then costs 5 to 11 µs more
+    until `uninstall`.
 
     >>> with asp.torch.override():
     ...     asp.torch.installed()
