@@ -50,9 +50,10 @@ def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any
     """
     if not isinstance(A, AutoSparseMatrix):
         return find()
-    operand: Operand = A._cell
+    matrix: Any = A
+    operand: Operand = matrix._cell
     operand.refresh()
-    facts, key = memory_of(operand).facts, (name, A.format)
+    facts, key = memory_of(operand).facts, (name, matrix.format)
     versions = operand.structure_version, operand.values_version
     kept = facts.get(key)
     if kept is None or kept[0] != versions:
