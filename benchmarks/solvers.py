@@ -101,6 +101,7 @@ def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, A
     """What a child process prints."""
     command = [sys.executable, "-W", "ignore", "-m", "solverlib.child", *map(str, given)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library's modules are compiled already
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
     if done.returncode:
         raise FailedError(f"{' '.join(command[5:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +14,7 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator
 
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.core.values import dataclass
 from autosparse.linalg.operators import Product, preconditioner_of, product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -19,9 +19,11 @@ from scipy.sparse.linalg import LinearOperator, aslinearoperator, onenormest
 
 from autosparse import config
 from autosparse._native import runtime_api
+from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import block_product_of
 from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves.conversions import remembered
 
 Block = NDArray[Any]  # (n,) or (n, k)
 TOLERANCE: Final = 2.0**-53
@@ -71,12 +73,12 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     if not _is_ours(A, B) or not (is_single or _are_real(start, stop)):
         return scipys("expm_multiply")(A, B, *times, traceA=traceA)
     with Solve("expm_multiply", A) as solve:
-        shifted = _Shifted.of(A, B, traceA, n_probes=1 if is_single else 5)
+        shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
         if is_single:
             dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
-            return _at_one_time(solve, shifted, B, dtype)
+            return _at_one_time(shifted, B, dtype, solve)
         how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
-        return _at_times(solve, shifted, B, *np.linspace(start, stop, retstep=True, **how))
+        return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
 
 
 def _are_real(start: Any, stop: Any) -> bool:
@@ -105,8 +107,21 @@ class _Shifted:
     dtype: np.dtype[Any]  # of A - mu I
 
     @classmethod
-    def of(cls, A: Any, B: Block, trace: Any, *, n_probes: int) -> _Shifted:
+    def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
         """Return A shifted by its trace over n. `n_probes`: products over 3 that estimate the trace of an operator."""
+        if trace is None and isinstance(A, AutoSparseMatrix):
+            kept = remembered(A, "expm_multiply", lambda: cls._without(A))
+            return replace(kept, A=A) if kept.A is None else kept
+        return cls._found(A, trace, n_probes=n_probes)
+
+    @classmethod
+    def _without(cls, A: Any) -> _Shifted:
+        """Return A shifted by its trace over n, None in place of A itself."""
+        made = cls._found(A, None, n_probes=0)
+        return replace(made, A=None) if made.A is A else made
+
+    @classmethod
+    def _found(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
         if trace is None and isinstance(A, LinearOperator):
             what = (
                 "Trace of LinearOperator not available, it will be estimated. Provide `traceA` to ensure performance."
@@ -152,8 +167,16 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
     if isinstance(A, LinearOperator):
         return float(onenormest(_operator(A, complex(mu), dtype)))
     diagonal = np.asarray(A.diagonal())
-    sums = np.asarray(abs(A).sum(axis=0), dtype=np.float64).reshape(-1)
+    sums = _column_sums(A)
     return float((sums - np.abs(diagonal) + np.abs(diagonal - mu)).max())
+
+
+def _column_sums(A: Any) -> NDArray[np.float64]:
+    """Return the sums of the absolute values in each column of a sparse or dense matrix."""
+    if isinstance(A, AutoSparseMatrix) and A.format == "csr":
+        operand, n = A._cell, A.nnz
+        return np.bincount(operand.indices[:n], np.abs(operand.data[:n]), A.shape[1])
+    return np.asarray(abs(A).sum(axis=0), dtype=np.float64).reshape(-1)
 
 
 def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
@@ -214,8 +237,8 @@ def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
 class _Series:
     """Taylor series of blocks of one shape and dtype. The blocks of the terms take turns."""
 
-    def __init__(self, solve: Solve, shifted: _Shifted, like: Block, dtype: np.dtype[Any]) -> None:
-        self._step = solve.step
+    def __init__(self, shifted: _Shifted, like: Block, dtype: np.dtype[Any], solve: Solve) -> None:
+        self._terms, self._step = solve.workspace(like.shape, dtype, 2), solve.step
         self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
         self.mu, self.dtype = shifted.mu, dtype
         self._product = block_product_of(shifted.A, dtype)
@@ -248,7 +271,7 @@ class _Series:
     def advance(self, F: Block, t: float, n_terms: int, n_steps: int) -> None:
         """Replace F by exp(t A) F."""
         eta = np.exp(t * self.mu / float(n_steps))
-        first, second = np.empty_like(F), np.empty_like(F)
+        first, second = self._terms
         before = infinity_norm(F)
         for _ in range(n_steps):
             source, target, free = F, first, second
@@ -267,20 +290,20 @@ def infinity_norm(F: Block) -> float:
     return float(np.linalg.norm(F, np.inf))
 
 
-def _at_one_time(solve: Solve, shifted: _Shifted, B: Block, dtype: np.dtype[Any]) -> Block:
-    series = _Series(solve, shifted, B, dtype)
+def _at_one_time(shifted: _Shifted, B: Block, dtype: np.dtype[Any], solve: Solve) -> Block:
+    series = _Series(shifted, B, dtype, solve)
     terms, steps = _terms_and_steps(_Norms(shifted, 1.0), series.k)
     F = np.array(B, dtype=dtype, order="C")
     series.advance(F, 1.0, terms, steps)
     return F
 
 
-def _at_times(solve: Solve, shifted: _Shifted, B: Block, samples: NDArray[Any], h: Any) -> Block:
+def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], h: Any) -> Block:
     """Return exp(t A) B for each of the evenly spaced samples t: algorithm 5.2 of the paper."""
     if samples.size < 2:
         raise ValueError("at least two time points are required")
     dtype = np.result_type(shifted.dtype, B.dtype, float)
-    series, q = _Series(solve, shifted, B, dtype), samples.size - 1
+    series, q = _Series(shifted, B, dtype, solve), samples.size - 1
     X = np.empty((samples.size, *B.shape), dtype)
     norms = _Norms(shifted, float(samples[q] - samples[0]))
     terms, steps = _terms_and_steps(norms, series.k)

@@ -14,6 +14,7 @@ from scipy.sparse.linalg import aslinearoperator
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.arrays.functions import matmul
+from autosparse.linalg.solves.conversions import converted
 from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 
 Vector = NDArray[Any]
@@ -36,9 +37,10 @@ def matrix_of(A: Any) -> Any:  # Any: as `product_of`
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
     """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
 
-    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`, after one conversion
-    where the dtypes differ. Operators are called as SciPy calls them, and their results are copied. Raises TypeError
-    as `aslinearoperator` does, and where a result is complex but `dtype` is not.
+    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`. Where the dtypes
+    differ, they multiply by a converted copy, which a matrix of ours keeps. Operators are called as SciPy calls them,
+    and their results are copied. Raises TypeError as `aslinearoperator` does, and where a result is complex but `dtype`
+    is not.
     """
     matrix = matrix_of(A)
     if isinstance(matrix, AutoSparseMatrix):
@@ -55,6 +57,8 @@ def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
     """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
     matrix = matrix_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
+        if isinstance(matrix, AutoSparseMatrix) and matrix.dtype == dtype:
+            return product_of(converted(matrix, dtype, is_conjugated=True).T, dtype)
         transposed = matrix.T
         return product_of(transposed.conj() if matrix.dtype.kind == "c" else transposed, dtype)
     if type(matrix) is np.ndarray and matrix.ndim == 2 and matrix.dtype == dtype:
@@ -88,7 +92,7 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
     if A.dtype != dtype:
         if np.result_type(A.dtype, dtype) != dtype and A.dtype.kind not in "biu":
             return copied(lambda x: A @ x)  # x: a vector or a block
-        A = construct.wrapped(A.astype(dtype))
+        A = converted(A, dtype)
     return lambda x, out: matmul(A, x, out=out)
 
 

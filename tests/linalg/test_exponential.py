@@ -91,7 +91,7 @@ def test_a_large_shift_is_subtracted_from_the_matrix() -> None:
     found = asp.linalg.expm_multiply(asp.csr(S), B, traceA=-30e6) * np.exp(100.0)
     wanted = scipys.expm_multiply(S, B, traceA=-30e6) * np.exp(100.0)
     np.testing.assert_array_equal(found, wanted)
-    shifted = exponential._Shifted.of(asp.csr(S), B, None, n_probes=1)
+    shifted = exponential._Shifted.of(asp.csr(S), None, n_probes=1)
     assert shifted.shift == 0
     assert abs(shifted.A.trace()) < 1
 
@@ -102,7 +102,7 @@ def test_parameters_are_scipys_where_norms_must_be_estimated() -> None:
     n = 400
     S = sps.csr_array(sps.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))) * 40
     B = block((n, 6), "d")
-    norms = exponential._Norms(exponential._Shifted.of(asp.csr(S), B, None, n_probes=1), 1.0)
+    norms = exponential._Norms(exponential._Shifted.of(asp.csr(S), None, n_probes=1), 1.0)
     terms, steps = exponential._terms_and_steps(norms, 6)
     assert norms._d
     assert terms * steps < 55 * np.ceil(160 / 9.9) * 1.5

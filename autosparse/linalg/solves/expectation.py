@@ -7,6 +7,7 @@ from typing import Final
 from autosparse.dispatch.expectations import Expected, tell
 from autosparse.dispatch.state import DispatchState
 from autosparse.linalg.solves.convergence import Left
+from autosparse.linalg.solves.conversions import operands_of
 from autosparse.operands.csr import Operand
 
 FIRST_ENTRIES: Final = 3_000_000
@@ -49,14 +50,19 @@ class ProductCounts:
 
 
 def states_of(operand: Operand) -> list[DispatchState]:
-    """Return the states of the products that `operand` has run, with their counts brought up to date."""
-    dispatcher = operand.dispatcher
-    if dispatcher is None:
-        return []
-    found = {id(state): state for key, state in list(dispatcher.hot.items()) if isinstance(key[1], bool)}
+    """Return the states of the products that `operand` and its converted copies have run, with their counts now."""
+    hot = [
+        item for one in operands_of(operand) if one.dispatcher is not None for item in list(one.dispatcher.hot.items())
+    ]
+    found = {id(state): state for key, state in hot if isinstance(key[1], bool)}
     for state in found.values():
         state.settle()
     return list(found.values())
+
+
+def has_states(operand: Operand) -> bool:
+    """Return whether a product of `operand` or of a converted copy has been thought about."""
+    return operand.dispatcher is not None or any(one.dispatcher is not None for one in operands_of(operand))
 
 
 def first_due(operand: Operand) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from types import TracebackType
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -13,10 +13,12 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.solves import tracing
 from autosparse.linalg.solves.convergence import CERTAINTY, NOTHING, Convergence, Left
-from autosparse.linalg.solves.expectation import ProductCounts, first_due
-from autosparse.linalg.solves.progress import SolveProgress
+from autosparse.linalg.solves.expectation import ProductCounts, first_due, has_states
 from autosparse.linalg.solves.workspace import Key, memory_of, new_vectors
 from autosparse.operands.csr import Operand
+
+if TYPE_CHECKING:
+    from autosparse.linalg.solves.progress import SolveProgress
 
 NEVER: Final = 1 << 62
 Result = TypeVar("Result", bound=tuple[Any, ...])
@@ -52,14 +54,14 @@ class Solve:
         self.A, self.operand = A, operand_of(A)
         self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
         self._left = (0, NOTHING)  # iterations that were done, and what was left then
-        self._progress = SolveProgress(name, quantity=quantity) if progress else None
+        self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
         self._record: tracing.Recording | None = None
         self._taken: list[tuple[Key, list[NDArray[Any]]]] = []
 
     def __enter__(self) -> Solve:
-        if self._due < LATE and self.operand is not None and self.operand.dispatcher is not None:
+        if self._due < LATE and self.operand is not None and has_states(self.operand):
             self._counts = ProductCounts(self.operand)
         if self._progress is not None:
             self._due = self._told_due = 0
@@ -138,12 +140,18 @@ class Solve:
         return Left(likely=more, certain=max(left.certain, CERTAINTY * more))
 
     def _tell(self, left: Left) -> None:
-        if self.operand is None or self.operand.dispatcher is None:
+        if self.operand is None or not has_states(self.operand):
             return
         if self._counts is None:  # the first products were over before their problem was thought of
             self._counts = ProductCounts(self.operand)
             return
         self._counts.tell(self.n_done, left)
+
+
+def _progress_of(name: str, quantity: str) -> SolveProgress:
+    from autosparse.linalg.solves.progress import SolveProgress  # few solves show progress
+
+    return SolveProgress(name, quantity=quantity)
 
 
 def operand_of(A: Any) -> Operand | None:

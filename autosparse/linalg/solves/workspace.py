@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -17,17 +18,29 @@ Key = tuple[tuple[int, ...], str]
 """Shape and dtype character of a vector."""
 
 
+class Conversion:
+    """A copy of the matrix in another dtype, and the versions of the operand that it was made from."""
+
+    __slots__ = ("matrix", "structure_version", "values_version")
+
+    def __init__(self, matrix: Any, structure_version: int, values_version: int) -> None:  # Any: a matrix of ours
+        self.matrix = matrix
+        self.structure_version, self.values_version = structure_version, values_version
+
+
 class SolverMemory:
-    """Vectors and lengths of solves of one matrix, freed with the matrix. Thread-safe.
+    """Vectors, converted copies and lengths of solves of one matrix, freed with the matrix. Thread-safe.
 
     A vector that a solve has taken belongs to this solve alone until it gives the vector back. A solve that runs while
     another one holds the kept vectors gets new ones.
     """
 
-    __slots__ = ("_free", "_kept_bytes", "_lock", "fewest")
+    __slots__ = ("_free", "_kept_bytes", "_lock", "conversions", "facts", "fewest")
 
     def __init__(self) -> None:
         self.fewest: dict[str, int] = {}  # solver -> iterations of its shortest solve
+        self.conversions: dict[tuple[str, bool], Conversion] = {}  # by dtype character, and whether conjugated
+        self.facts: dict[Hashable, tuple[tuple[int, int], Any]] = {}  # name -> versions of the operand, fact
         self._free: dict[Key, list[Vector]] = {}
         self._kept_bytes = 0
         self._lock = forking.lock()

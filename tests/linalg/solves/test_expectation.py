@@ -105,6 +105,7 @@ class OneProblem:
     def __init__(self, state: DispatchState) -> None:
         self.dispatcher = self
         self.hot = {(1, False): state}
+        self.solver_memory = None
 
 
 @pytest.mark.parametrize("name", scripts.ALL)

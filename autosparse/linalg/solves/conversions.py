@@ -1,0 +1,68 @@
+"""What solves derive from the values of a matrix, kept with it: copies in another dtype, norms.
+
+A float32 matrix with a float64 right side, an integer matrix, and the conjugate of a complex matrix each need a copy.
+The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at the
+next solve. A changed structure needs a new copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import Any, TypeVar
+
+import numpy as np
+
+from autosparse.arrays import construct
+from autosparse.arrays.family import AutoSparseMatrix
+from autosparse.linalg.solves.workspace import Conversion, memory_of
+from autosparse.operands.csr import Operand
+
+Fact = TypeVar("Fact")
+
+
+def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> Any:  # Any: matrices of ours
+    """Return A, or its conjugate, with values of `dtype`: A itself where nothing differs, else the kept copy of A."""
+    is_conjugated = is_conjugated and A.dtype.kind == "c"
+    if A.dtype == dtype and not is_conjugated:
+        return A
+    operand: Operand = A._cell
+    operand.refresh()
+    conversions, key = memory_of(operand).conversions, (dtype.char, is_conjugated)
+    kept = conversions.get(key)
+    if kept is None or kept.structure_version != operand.structure_version:
+        matrix = A.astype(dtype)
+        kept = conversions[key] = Conversion(
+            construct.wrapped(matrix.conj() if is_conjugated else matrix),
+            operand.structure_version,
+            operand.values_version,
+        )
+    elif kept.values_version != operand.values_version:
+        values = operand.data[: operand.nnz]
+        kept.matrix.data[: operand.nnz] = values.conj() if is_conjugated else values
+        kept.values_version = operand.values_version
+    return kept.matrix if kept.matrix.format == A.format else kept.matrix.T
+
+
+def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any: whatever solvers take
+    """Return `find()`; for a matrix of ours it is called once for each state of the matrix and not for each solve.
+
+    The fact must not hold the matrix itself.
+    """
+    if not isinstance(A, AutoSparseMatrix):
+        return find()
+    operand: Operand = A._cell
+    operand.refresh()
+    facts, key = memory_of(operand).facts, (name, A.format)
+    versions = operand.structure_version, operand.values_version
+    kept = facts.get(key)
+    if kept is None or kept[0] != versions:
+        kept = facts[key] = versions, find()
+    fact: Fact = kept[1]
+    return fact
+
+
+def operands_of(operand: Operand) -> list[Operand]:
+    """Return `operand` and the operands of its kept copies: those whose products a solve of the matrix may run."""
+    memory = operand.solver_memory
+    copies = [] if memory is None else list(memory.conversions.values())
+    return [operand, *(one.matrix._cell for one in copies)]
