@@ -35,8 +35,8 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
     """Compute eigenvalues and eigenvectors of a Hermitian A, or of A x = lambda B x, at one end of the spectrum.
 
     Parameters and results are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001), whose algorithm runs here over our
-    products with blocks. X is not changed. Small problems, verbose calls and dtypes that A does not keep are passed to
-    SciPy.
+    products with blocks. X is not changed. The results have the dtype of A, B and X together. Problems with fewer than
+    five rows for each column, which LAPACK solves, verbose calls, integer X and long double are passed to SciPy.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> values, _ = asp.linalg.lobpcg(A, np.random.default_rng(0).standard_normal((100, 2)), maxiter=60)
@@ -45,14 +45,18 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
     """
     histories = retLambdaHistory, retResidualNormsHistory
     if _is_ours(A, B, X, Y) and not verbosityLevel:
-        X = np.array(X, order="C")
+        given, X = X.dtype, np.array(X, dtype=_common_dtype(A, B, X), order="C")
+        tol = np.sqrt(np.finfo(given).eps) * len(X) if tol is None or tol <= 0.0 else tol
         run = _Lobpcg(X, largest=largest, tol=tol, maxiter=20 if maxiter is None else maxiter, control=restartControl)
         run.of_A = _applied(A, X.dtype)
         run.of_B, run.of_M = (None if one is None else _applied(one, X.dtype) for one in (B, M))
         with Solve("lobpcg", A) as solve:
             values, vectors = run.run(solve, Y)
         asked = zip(histories, (run.lambdas, run.residuals), strict=True)
-        found = [[np.squeeze(row) for row in rows[: run.best_at + 2]] for is_asked, rows in asked if is_asked]
+        found = [
+            [np.squeeze(row) for row in (rows if given.kind == "c" else rows.real)[: run.best_at + 2].astype(given)]
+            for is_asked, rows in asked if is_asked
+        ]  # fmt: skip
         return values, vectors, *found
     A, B = (construct.wrapped(one) if _is_compressed(one) and runtime_api.available else one for one in (A, B))
     return scipys("lobpcg")(
@@ -65,7 +69,7 @@ def _is_compressed(A: Any) -> bool:
 
 
 def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
-    """Return whether the iteration below takes a call: blocks of one dtype that the products keep."""
+    """Return whether the iteration below takes a call: blocks of a dtype that its sweeps have, and enough rows."""
     if not (runtime_api.available and type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in "fdFD" and X.shape[1]):
         return False
     n_constraints = 0
@@ -75,14 +79,20 @@ def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
         n_constraints = Y.shape[1]
     if X.shape[0] - n_constraints < _MIN_ROWS_PER_COLUMN * X.shape[1]:
         return False
-    return all(one is None or _keeps_dtype(one, X) for one in (A, B))
+    return all(one is None or _fits(one, X) for one in (A, B)) and _common_dtype(A, B, X).char in "fdFD"
 
 
-def _keeps_dtype(A: Any, X: Block) -> bool:
-    """Return whether A X has the dtype of X; of callables this is seen by their first product."""
+def _fits(A: Any, X: Block) -> bool:
+    """Return whether A has the shape for products with X; of callables this is seen by their first product."""
     if not (sps.issparse(A) or isinstance(A, np.ndarray | LinearOperator)):
         return callable(A)
-    return A.shape == (X.shape[0],) * 2 and A.dtype is not None and np.result_type(A.dtype, X.dtype) == X.dtype
+    return A.shape == (X.shape[0],) * 2 and A.dtype is not None
+
+
+def _common_dtype(A: Any, B: Any, X: Block) -> np.dtype[Any]:
+    """Return the dtype of the eigenvectors: that of the products with A and B. Callables keep the dtype of X."""
+    given = [one.dtype for one in (A, B) if one is not None and hasattr(one, "dtype")]
+    return np.result_type(X.dtype, *given)
 
 
 def _applied(A: Any, dtype: np.dtype[Any]) -> Operator:
@@ -123,7 +133,7 @@ class _Lobpcg:
     def __init__(self, X: Block, *, largest: bool, tol: Any, maxiter: int, control: int) -> None:
         self.X, self.largest, self.maxiter, self.control = X, largest, maxiter, control
         self.n, self.size = X.shape
-        self.tol = np.sqrt(np.finfo(X.dtype).eps) * self.n if tol is None or tol <= 0.0 else tol
+        self.tol = tol
         self.lambdas, self.residuals = np.zeros((2, maxiter + 3, self.size), X.dtype)
         self.best, self.best_at, self.best_norm = X, maxiter, float(np.finfo(X.dtype).max)
         self.other, self.R, self.free_P, self.free_AP = (np.empty_like(X) for _ in range(4))

@@ -76,9 +76,9 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
         shifted = _Shifted.of(A, traceA, n_probes=1 if is_single else 5)
         if is_single:
             dtype = np.result_type(shifted.dtype, B.dtype, np.exp(shifted.mu))
-            return _at_one_time(solve, shifted, B, dtype)
+            return _at_one_time(shifted, B, dtype, solve)
         how = {name: value for name, value in (("num", num), ("endpoint", endpoint)) if value is not None}
-        return _at_times(solve, shifted, B, *np.linspace(start, stop, retstep=True, **how))
+        return _at_times(shifted, B, solve, *np.linspace(start, stop, retstep=True, **how))
 
 
 def _are_real(start: Any, stop: Any) -> bool:
@@ -239,9 +239,8 @@ def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
 class _Series:
     """Taylor series of blocks of one shape and dtype. The blocks of the terms take turns."""
 
-    def __init__(self, solve: Solve, shifted: _Shifted, like: Block, dtype: np.dtype[Any]) -> None:
-        self._step = solve.step
-        self._terms = solve.workspace(like.shape, dtype, 2)
+    def __init__(self, shifted: _Shifted, like: Block, dtype: np.dtype[Any], solve: Solve) -> None:
+        self._terms, self._step = solve.workspace(like.shape, dtype, 2), solve.step
         self.n, self.k = like.shape[0], 1 if like.ndim == 1 else like.shape[1]
         self.mu, self.dtype = shifted.mu, dtype
         self._product = block_product_of(shifted.A, dtype)
@@ -293,20 +292,20 @@ def infinity_norm(F: Block) -> float:
     return float(np.linalg.norm(F, np.inf))
 
 
-def _at_one_time(solve: Solve, shifted: _Shifted, B: Block, dtype: np.dtype[Any]) -> Block:
-    series = _Series(solve, shifted, B, dtype)
+def _at_one_time(shifted: _Shifted, B: Block, dtype: np.dtype[Any], solve: Solve) -> Block:
+    series = _Series(shifted, B, dtype, solve)
     terms, steps = _terms_and_steps(_Norms(shifted, 1.0), series.k)
     F = np.array(B, dtype=dtype, order="C")
     series.advance(F, 1.0, terms, steps)
     return F
 
 
-def _at_times(solve: Solve, shifted: _Shifted, B: Block, samples: NDArray[Any], h: Any) -> Block:
+def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], h: Any) -> Block:
     """Return exp(t A) B for each of the evenly spaced samples t: algorithm 5.2 of the paper."""
     if samples.size < 2:
         raise ValueError("at least two time points are required")
     dtype = np.result_type(shifted.dtype, B.dtype, float)
-    series, q = _Series(solve, shifted, B, dtype), samples.size - 1
+    series, q = _Series(shifted, B, dtype, solve), samples.size - 1
     X = np.empty((samples.size, *B.shape), dtype)
     norms = _Norms(shifted, float(samples[q] - samples[0]))
     terms, steps = _terms_and_steps(norms, series.k)

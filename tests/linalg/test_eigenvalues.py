@@ -206,3 +206,21 @@ def test_products_of_tall_blocks(a: int, b: int, code: str) -> None:
 
 def code_unit(code: str) -> Any:
     return np.dtype(code).type(1j)
+
+
+@pytest.mark.parametrize(
+    ("of_A", "of_B", "of_X"), [("d", None, "f"), ("F", None, "d"), ("d", "D", "f"), ("i", "d", "f")]
+)
+def test_lobpcg_with_wider_matrices_has_the_dtype_of_all(of_A: str, of_B: str | None, of_X: str) -> None:
+    A = sps.diags_array(np.arange(1.0, 101.0), format="csr").astype(of_A)
+    B = None if of_B is None else sps.diags_array(np.linspace(1, 2, 100), format="csr").astype(of_B)
+    X = np.random.default_rng(0).standard_normal((100, 3)).astype(of_X)
+    how = {"maxiter": 100, "tol": 1e-3, "retLambdaHistory": True}
+    wanted = scipys.lobpcg(A, X.copy(), B, **how)
+    with asp.linalg.trace() as solves:
+        found = asp.linalg.lobpcg(asp.csr(A), X.copy(), None if B is None else asp.csr(B), **how)
+    assert len(solves) == 1, "SciPy's function ran"
+    assert [found[0].dtype, found[1].dtype, found[2][0].dtype] == [
+        wanted[0].dtype, wanted[1].dtype, wanted[2][0].dtype,
+    ]  # fmt: skip
+    np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5)

@@ -26,6 +26,12 @@ def matrices_made_ours(request: pytest.FixtureRequest) -> Iterator[None]:
     assert not theirs or reason, f"SciPy computed calls of {theirs}"
 
 
+@pytest.fixture
+def num_parallel_threads() -> int:
+    """Return 1: the number that pytest-run-parallel gives SciPy's tests where it does not run them in threads."""
+    return 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out parameters of SciPy's other solvers; mark what is slow, and what is known to differ."""
     others = [item for item in items if _is_of_another_solver(item)]

@@ -23,7 +23,7 @@ DIFFERENT: Final[Mapping[str, str]] = {
 COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     "testComplexX0": "lsmr with a complex x0 where A and b are real",
     "test_expm_multiply_dtype|test_sparse_expm_multiply_interval_dtypes": "expm_multiply in long double",
-    "test_lobpcg.py::test_dtypes|test_diagonal_data_types": "lobpcg where A or B has a wider dtype than X",
+    "test_lobpcg.py::test_dtypes|test_diagonal_data_types": "lobpcg with an integer X or long double",
     r"test_lobpcg.py::test_(MikotaPair|diagonal\[|fiedler_small_8|inplace|nonhermitian|hermitian|verbosity)": (
         "lobpcg of fewer than five rows for each column, solved by LAPACK; and of verbose calls"
     ),

@@ -105,7 +105,8 @@ def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
     """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function.
 
     `eigsh`, `eigs` and `svds` are SciPy's over an operator of ours. Calls that give them no sparse matrix, or factorise
-    it, count as "as given".
+    it, count as "as given". So do calls that no iteration of ours could compute: `lobpcg` with so few rows that SciPy
+    calls LAPACK, and long double, which has no kernels.
     """
     seen: set[str] = set()
 
@@ -115,6 +116,7 @@ def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
 
     def theirs(*args: Any, **how: Any) -> Any:
         is_given = name in ARPACK and (not sps.issparse(A) or how.get("sigma") is not None)
+        is_given = is_given or (name == "lobpcg" and _is_for_lapack(*args[1:], **how)) or _is_long_double(args)
         seen.add("ours" if isinstance(args[0], Products) else "as given" if is_given else "SciPy")
         return function(*args, **how)
 
@@ -126,6 +128,18 @@ def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
             yield
         finally:
             CALLS[name, next((one for one in RAN if one in seen), "arguments")] += 1
+
+
+def _is_for_lapack(X: Any = None, B: Any = None, M: Any = None, Y: Any = None, *_: Any, **how: Any) -> bool:
+    """Return whether `lobpcg` of these blocks is solved by LAPACK: fewer than five rows for each column."""
+    X, Y = how.get("X", X), how.get("Y", Y)
+    n_constraints = 0 if np.ndim(Y) != 2 else np.shape(Y)[1]
+    return np.ndim(X) == 2 and np.shape(X)[0] - n_constraints < 5 * np.shape(X)[1]
+
+
+def _is_long_double(args: tuple[Any, ...]) -> bool:
+    dtypes = [getattr(one, "dtype", None) for one in args[:2]]
+    return any(dtype is not None and np.dtype(dtype).char in "gG" for dtype in dtypes)
 
 
 def made_ours(A: Any) -> Any:

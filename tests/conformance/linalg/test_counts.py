@@ -16,8 +16,8 @@ from tests.conformance.linalg import differences
 
 KRYLOV = ("cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr")
 MIN_KRYLOV_SHARE = 0.95
-MIN_SHARE = 0.80
-"""Of all solvers. To be 0.95: `lobpcg` with a wider dtype of A, and `expm_multiply` in long double, are SciPy's."""
+MIN_SHARE = 0.95
+"""Of all solvers."""
 
 
 @pytest.mark.full
