@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autosparse._native.c.emit import emit
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.shipped import ISAS, specs
+from autosparse._native.kernels.shipped import HIGH_SLICE, ISAS, specs
 
 FOLDER = Path(__file__).resolve().parent.parent / "_native" / "runtime" / "shipped"
 TARGETS = {
@@ -59,6 +59,7 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
     for (dtype, index_dtype, layout), group in itertools.groupby(specs(isa), table_of):
         kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
         kind += "_numbered" if "values=numbered" in layout else ""
+        kind = f"high_{kind}" if f"i={HIGH_SLICE} " in layout else kind
         value, index = dtype.replace("float", "f"), "" if index_dtype == "int32" else "_i64"
         yield f"{isa}_{value}{index}_{kind}", list(group)
 

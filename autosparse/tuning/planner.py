@@ -12,6 +12,7 @@ from collections.abc import Callable, Generator, Hashable
 from functools import partial
 from typing import Any, Final
 
+from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
@@ -286,6 +287,7 @@ def search_for(
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
         build_all=None if live else lab.build,
+        shipped=_shipped(lab) if live else (),
         always=(*_in_place(lab, live=live), *(() if live else _always(lab))),
     )
 
@@ -304,6 +306,15 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
     ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
     others = [one for one in found if one not in ready] if is_exposed and not live else []
     return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
+
+
+def _shipped(lab: KernelLab) -> list[SuperSchedule]:
+    """Shipped kernels of vector products that the statistics do not rank."""
+    problem = lab.problem
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage:
+        return []
+    is_there = lab.supports(problem.operation, HIGH_SLICES) is None and lab.is_built(HIGH_SLICES)
+    return [HIGH_SLICES] if is_there else []
 
 
 def is_read_in_place(lab: KernelLab) -> bool:

@@ -60,6 +60,7 @@ class Search:
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # whether the learned model has not seen such processors
     always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
+    shipped: Sequence[SuperSchedule] = ()  # need no compiler, no statistics name them; tried where values are numbered
     divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
@@ -87,7 +88,7 @@ class Search:
             yield from self._ask_learned()
         if self.is_built is not None:
             hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
-            self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built)
+            self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built, beside=self.shipped)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
