@@ -50,7 +50,8 @@ def specs(isa: str) -> Iterator[KernelSpec]:
             )  # fmt: skip
             yield from (KernelSpec(names.MATMUL, slices, dtype, index_dtype, isa, gathers=one) for one in (True, False))
         for _ in numbers[1:]:
-            yield from (KernelSpec(names.MATMUL, HIGH_SLICES, dtype, index_dtype, isa, gathers=one) for one in (True, False))
+            for one in (True, False):
+                yield KernelSpec(names.MATMUL, HIGH_SLICES, dtype, index_dtype, isa, gathers=one)
         blocks = SuperSchedule(
             operation=names.MATMUL, format=Format.parse("i1:U,k1:C,i0:U,k0:U | i=3,k=3 | bits=16"),
             loop_order=("i1", "k1", "i0", "k0"),

@@ -63,7 +63,7 @@ class ProblemAccount:
         self._told_tuning_s = self._told_saved_s = 0.0
 
     def limit_s(self) -> float:
-        """Return the seconds that this process may spend on tuning paid by earlier ones, beside what it saves itself."""
+        """Return the seconds of tuning, paid by earlier processes, that this one may spend beside its own savings."""
         return RUN_SHARE * self.spent.mean_life_s
 
     def expected_saved_s(self) -> float:

@@ -151,5 +151,3 @@ def test_the_plan_names_what_earlier_processes_measured() -> None:
     assert before <= {one.schedule for one in plan.candidates if one.n_samples}
     names = [one.schedule for one in plan.candidates]
     assert len(names) == len(set(names))
-
-

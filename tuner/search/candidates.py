@@ -100,7 +100,8 @@ class Queue:
         """To the front: `n` kernels that need no compiler and are as good as the best predicted, nearly, or save GAIN.
 
         The schedule of a record stays before them, or in the place of a single one. Nothing moves where the best of
-        the others is predicted to take more than `hopeless` of the default's time. Where values are numbered, `beside` comes next.
+        the others is predicted to take more than `hopeless` of the default's time. `beside` comes next where values are
+        numbered.
         """
         held = self._schedules[:1] if n > 1 and self._start is not None else []
         waiting = self._schedules[len(held) :]

@@ -15,9 +15,10 @@ from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import believable_ratio, is_believed
 from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.earlier import Earlier
+from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.second_round import around_champion, corrected_favourites, runners_up
+from autosparse.tuner.search.second_round import corrected_favourites, runners_up
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
@@ -200,23 +201,39 @@ class Search:
         waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MOST_TRIED * n_taken)
         at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(hopeful)
         # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
-        while fresh := list(itertools.islice(waiting, max(0, n_taken - self._n_able_since(at)))):
+        while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
-        corrected = corrected_favourites(self)
+        corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
-        nearest = [one for one in around_champion(self) if not self._is_entered(one)]
+        nearest = [one for one in self._around_champion() if not self._is_entered(one)]
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
-        yield from ([one] for one in runners_up(self))
+        yield from ([one] for one in self._runners_up())
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in around_champion(self) if not self.tried(one)]
+            fresh = [one for one in self._around_champion() if not self.tried(one)]
             fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
+
+    def _corrected(self) -> list[SuperSchedule]:
+        if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
+            return []
+        return corrected_favourites(
+            self.trials, self.measured_s, default_s=self.default_s, n=self.style.n_corrected, more=self.propose.more,
+            note=self.queue.note,
+        )  # fmt: skip
+
+    def _runners_up(self) -> list[Trial]:
+        title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
+        return runners_up(self.trials, self.measured_s, self.champion, title_s, n=self.style.n_rematches)
+
+    def _around_champion(self) -> list[SuperSchedule]:
+        one = self.champion.schedule
+        return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
         """Return whether it was entered, or measured by an earlier process."""
@@ -225,19 +242,15 @@ class Search:
     def _is_entered(self, schedule: Schedule) -> bool:
         return any(trial.schedule == schedule for trial in self.trials)
 
-    def _n_able_since(self, at: int) -> int:
-        return sum(one.failed is None for one in self.trials[at:])
-
     def _n_measured_earlier(self, schedules: Sequence[Schedule]) -> int:
         """Return how many of these need no race; none while the best one of them has not won here as well."""
-        if self.start is not None and (self.champion is self.default or not self._is_entered(self.start)):
-            return 0
-        return self.earlier.n_measured(schedules, self.style.rule)
+        has_won = self.start is None or (self.champion is not self.default and self._is_entered(self.start))
+        return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
 
     def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
         """Yield those of the first `n_wanted` that no earlier process has measured."""
-        n_left = max(0, n_wanted - self._n_measured_earlier(schedules))
-        return iter([one for one in schedules if not self.tried(one)][:n_left])
+        fresh = [one for one in schedules if not self.tried(one)]
+        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.

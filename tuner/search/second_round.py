@@ -3,45 +3,42 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
-from autosparse.tuner.search.neighbours import neighbours
+from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.search.residual_model import next_best
+from autosparse.tuner.search.trial import Trial
 
 from autosparse.core.schedule import SuperSchedule
-
-if TYPE_CHECKING:
-    from autosparse.tuner.search.search import Search
-    from autosparse.tuner.search.trial import Trial
 
 CLOSE: Final = 1.05
 """Maximum time of a candidate, as a multiple of the champion's, for which the race with it is repeated."""
 
 
-def corrected_favourites(search: Search) -> list[SuperSchedule]:
-    """The learned model's favourites after what was measured has shown where it errs."""
-    if search.propose is None or not search.queue.n_proposed or not search.default_s or not search.style.n_corrected:
-        return []
+def corrected_favourites(
+    trials: Iterable[Trial], times_s: Mapping[int, float], *, default_s: float, n: int,
+    more: Callable[[list[SuperSchedule]], Sequence[Proposal]], note: Callable[[Sequence[Proposal]], None],
+) -> list[SuperSchedule]:  # fmt: skip
+    """Return `n` favourites of the learned model after what was measured has shown where it errs.
+
+    `more` asks the model, `note` keeps its predictions of schedules that were not measured.
+    """
     ratios = {
-        one.schedule: search.measured_s[id(one)] / search.default_s
-        for one in search.trials
-        if id(one) in search.measured_s and isinstance(one.schedule, SuperSchedule)
+        one.schedule: times_s[id(one)] / default_s
+        for one in trials
+        if id(one) in times_s and isinstance(one.schedule, SuperSchedule)
     }
-    unfit = {one.schedule.format for one in search.trials if one.schedule is not None and one.failed}
-    named = [one for one in search.propose.more(list(ratios)) if one.schedule.format not in unfit]
-    search.queue.note([one for one in named if one.schedule not in ratios])
-    return next_best(named, ratios, search.style.n_corrected)
+    unfit = {one.schedule.format for one in trials if one.schedule is not None and one.failed}
+    named = [one for one in more(list(ratios)) if one.schedule.format not in unfit]
+    note([one for one in named if one.schedule not in ratios])
+    return next_best(named, ratios, n)
 
 
-def runners_up(search: Search) -> list[Trial]:
-    """Those that lost to the champion by little: each meets it again, for of many races some are unlucky."""
-    title_s = search.measured_s.get(id(search.champion), search.default_s or 0.0)
-    others = [one for one in search.trials if one is not search.champion and one.failed is None]
-    near = [one for one in others if search.measured_s.get(id(one), math.inf) <= CLOSE * title_s]
-    return sorted(near, key=lambda one: search.measured_s[id(one)])[: search.style.n_rematches]
-
-
-def around_champion(search: Search) -> list[SuperSchedule]:
-    """Return the schedules that differ from the champion's in one place."""
-    one = search.champion.schedule
-    return list(neighbours(search.problem, one, search.supports)) if isinstance(one, SuperSchedule) else []
+def runners_up(
+    trials: Iterable[Trial], times_s: Mapping[int, float], champion: Trial, title_s: float, *, n: int
+) -> list[Trial]:
+    """Return candidates that lost to the champion by little: each meets it once more, since a race may be unlucky."""
+    others = [one for one in trials if one is not champion and one.failed is None]
+    near = [one for one in others if times_s.get(id(one), math.inf) <= CLOSE * title_s]
+    return sorted(near, key=lambda one: times_s[id(one)])[:n]

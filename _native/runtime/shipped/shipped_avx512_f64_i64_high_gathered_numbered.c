@@ -13,7 +13,7 @@
 
 /* autosparse kernel
  * i1:U,k1:D,i0:U | i=32 | values=numbered | bits=16; loops i1 k1 i0, parallel i1
- * float64, indices int32, avx512; unroll 1, prefetch 0
+ * float64, indices int64, avx512; unroll 1, prefetch 0
  *
  * C[i] += A[i,k] * B[k]    # A: i1:U,k1:D,i0:U
  * parallel for i1 in 0..ceil(n_i / 32):
@@ -113,7 +113,7 @@ static inline void scatter_f64x8_0(double *C, const int32_t *row, f64x8 v, int64
 }
 /* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
  * numbers of entries and iterations. */
-static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
+static int64_t asp_boundary(const int64_t *pos, int64_t n, int64_t chunk, int64_t part, int64_t n_parts)
 {
     if (part >= n_parts)
         return n;
@@ -135,7 +135,7 @@ static int64_t asp_boundary(const int32_t *pos, int64_t n, int64_t chunk, int64_
 typedef struct {
     const asp_call *call;
     int64_t n, n_parts;
-    const int32_t *weights;
+    const int64_t *weights;
     int bad;
 } task_context_0;
 static void task_0(void *context, int64_t part, int64_t end_part)
@@ -147,7 +147,7 @@ static void task_0(void *context, int64_t part, int64_t end_part)
     f64x8 check_8 = {0};
     const asp_operand *A = call->A;
     const int64_t n_i = A->size[0];
-    const int32_t *restrict k1_pos = A->pos[1];
+    const int64_t *restrict k1_pos = A->pos[1];
     const uint16_t *restrict k1_crd = A->crd[1];
     const int64_t *restrict slice_begin = A->pos[3];
     const int64_t *restrict slice_what = A->crd[3];
@@ -226,7 +226,7 @@ static int asp_kernel_0(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_
     int bad = 0;
     const int64_t n_i = A->size[0];
     const int64_t n_k = A->size[1];
-    const int32_t *restrict k1_pos = A->pos[1];
+    const int64_t *restrict k1_pos = A->pos[1];
     double *restrict C_ = (double *)call->C;
     const int64_t n_i1 = (n_i + 31) / 32;
     if (n_i == 0 || n_k == 0) {
@@ -246,155 +246,9 @@ static int asp_kernel_0(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_
     }
     return bad;
 }
-static inline __m256d four_16_1(const double *B, const uint16_t *at)
-{
-    uint64_t four;
-    __builtin_memcpy(&four, at, 8);
-    const uint64_t a = four & 0xffff, b = four >> 16 & 0xffff, c = four >> 32 & 0xffff, d = four >> 48;
-    const __m128d low_two = _mm_loadh_pd(_mm_load_sd(B + a), B + b);
-    return _mm256_insertf128_pd(_mm256_castpd128_pd256(low_two), _mm_loadh_pd(_mm_load_sd(B + c), B + d), 1);
-}
-static inline __m256d four_32_1(const double *B, const int32_t *at)
-{
-    uint64_t low, high;
-    __builtin_memcpy(&low, at, 8);
-    __builtin_memcpy(&high, at + 2, 8);
-    const uint64_t a = low & 0xffffffff, b = low >> 32, c = high & 0xffffffff, d = high >> 32;
-    const __m128d low_two = _mm_loadh_pd(_mm_load_sd(B + a), B + b);
-    return _mm256_insertf128_pd(_mm256_castpd128_pd256(low_two), _mm_loadh_pd(_mm_load_sd(B + c), B + d), 1);
-}
-static inline f64x8 gather_16_f64x8_1(const double *B, const uint16_t *at)
-{
-    return (f64x8)_mm512_insertf64x4(_mm512_castpd256_pd512(four_16_1(B, at)), four_16_1(B, at + 4), 1);
-}
-static inline f64x8 gather_32_f64x8_1(const double *B, const int32_t *at)
-{
-    return (f64x8)_mm512_insertf64x4(_mm512_castpd256_pd512(four_32_1(B, at)), four_32_1(B, at + 4), 1);
-}
-static inline void scatter_f64x8_1(double *C, const int32_t *row, f64x8 v, int64_t n)
-{
-    for (int lane = 0; lane < 8; lane++)
-        if (row[lane] < n)
-            C[row[lane]] = v[lane];
-}
-typedef struct {
-    const asp_call *call;
-    int64_t n, n_parts;
-    const int32_t *weights;
-    int bad;
-} task_context_1;
-static void task_1(void *context, int64_t part, int64_t end_part)
-{
-    task_context_1 *x = context;
-    const asp_call *call = x->call;
-    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
-    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
-    f64x8 check_8 = {0};
-    const asp_operand *A = call->A;
-    const int64_t n_i = A->size[0];
-    const int32_t *restrict k1_pos = A->pos[1];
-    const uint16_t *restrict k1_crd = A->crd[1];
-    const int64_t *restrict slice_begin = A->pos[3];
-    const int64_t *restrict slice_what = A->crd[3];
-    const double *restrict slice_table = A->crd[6];
-    const uint8_t *restrict vals = A->vals;
-    const double *restrict B_ = (const double *)call->B;
-    double *restrict C_ = (double *)call->C;
-    for (int64_t i1 = begin; i1 < end; i1++) {
-        const int64_t n_slots = k1_pos[i1 + 1] - k1_pos[i1];
-        const uint8_t *v = vals + k1_pos[i1] * 32;
-        const int64_t what = slice_what[i1];
-        f64x8 sum0_0 = {0};
-        f64x8 sum0_8 = {0};
-        f64x8 sum0_16 = {0};
-        f64x8 sum0_24 = {0};
-        if ((what & 3) == 2) {
-            const double *x = B_;
-            const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f64x8(slice_table, v + s * 32) * load_f64x8(x + at[s]);
-                sum0_8 += look_up_f64x8(slice_table, v + s * 32 + 8) * load_f64x8(x + at[s] + 8);
-                sum0_16 += look_up_f64x8(slice_table, v + s * 32 + 16) * load_f64x8(x + at[s] + 16);
-                sum0_24 += look_up_f64x8(slice_table, v + s * 32 + 24) * load_f64x8(x + at[s] + 24);
-            }
-        }
-        else if ((what & 3) == 0) {
-            const double *x = B_;
-            const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f64x8(slice_table, v + s * 32) * gather_32_f64x8_1(x, at + s * 32);
-                sum0_8 += look_up_f64x8(slice_table, v + s * 32 + 8) * gather_32_f64x8_1(x, at + s * 32 + 8);
-                sum0_16 += look_up_f64x8(slice_table, v + s * 32 + 16) * gather_32_f64x8_1(x, at + s * 32 + 16);
-                sum0_24 += look_up_f64x8(slice_table, v + s * 32 + 24) * gather_32_f64x8_1(x, at + s * 32 + 24);
-            }
-        }
-        else {
-            const double *x = B_ + (what >> 3);
-            const uint16_t *at = (const uint16_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f64x8(slice_table, v + s * 32) * gather_16_f64x8_1(x, at + s * 32);
-                sum0_8 += look_up_f64x8(slice_table, v + s * 32 + 8) * gather_16_f64x8_1(x, at + s * 32 + 8);
-                sum0_16 += look_up_f64x8(slice_table, v + s * 32 + 16) * gather_16_f64x8_1(x, at + s * 32 + 16);
-                sum0_24 += look_up_f64x8(slice_table, v + s * 32 + 24) * gather_16_f64x8_1(x, at + s * 32 + 24);
-            }
-        }
-        check_8 += sum0_0 * 0;
-        check_8 += sum0_8 * 0;
-        check_8 += sum0_16 * 0;
-        check_8 += sum0_24 * 0;
-        if (n_i - (i1 * 32 + 0) >= 8)
-            store_f64x8(C_ + i1 * 32 + 0, sum0_0);
-        else
-            store_part_f64x8(C_ + i1 * 32 + 0, sum0_0, n_i - (i1 * 32 + 0));
-        if (n_i - (i1 * 32 + 8) >= 8)
-            store_f64x8(C_ + i1 * 32 + 8, sum0_8);
-        else
-            store_part_f64x8(C_ + i1 * 32 + 8, sum0_8, n_i - (i1 * 32 + 8));
-        if (n_i - (i1 * 32 + 16) >= 8)
-            store_f64x8(C_ + i1 * 32 + 16, sum0_16);
-        else
-            store_part_f64x8(C_ + i1 * 32 + 16, sum0_16, n_i - (i1 * 32 + 16));
-        if (n_i - (i1 * 32 + 24) >= 8)
-            store_f64x8(C_ + i1 * 32 + 24, sum0_24);
-        else
-            store_part_f64x8(C_ + i1 * 32 + 24, sum0_24, n_i - (i1 * 32 + 24));
-    }
-    if (sum_f64x8(check_8) != 0) /* nan: a result was not finite */
-        x->bad = 1;
-}
-static int asp_kernel_1(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
-{
-    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
-    int bad = 0;
-    const int64_t n_i = A->size[0];
-    const int64_t n_k = A->size[1];
-    const int32_t *restrict k1_pos = A->pos[1];
-    double *restrict C_ = (double *)call->C;
-    const int64_t n_i1 = (n_i + 31) / 32;
-    if (n_i == 0 || n_k == 0) {
-        for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
-        return 0;
-    }
-    {
-        task_context_1 x = {.call = call, .n = n_i1, .weights = k1_pos};
-        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
-        if (!A->parallel || n_threads <= 1)
-            task_1(&x, 0, x.n_parts);
-        else {
-            const double serial_ns = (double)A->n_positions[2] * (0.2 + 0.04 * (double)n_j);
-            A->parallel(task_1, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
-        }
-        bad |= x.bad;
-    }
-    return bad;
-}
 
-const asp_shipped asp_shipped_avx512_f64_high_slices_numbered[] = {
-    {"205e099d6ef0aa773a512373bbbf8cc4", (void (*)(void))asp_kernel_0},
-    {"30cbbabd998b2f609179bba02f710fcf", (void (*)(void))asp_kernel_1},
+const asp_shipped asp_shipped_avx512_f64_i64_high_gathered_numbered[] = {
+    {"2044e2a5fde3ef504a3bb52c19043133", (void (*)(void))asp_kernel_0},
     {NULL, NULL},
 };
 

@@ -104,20 +104,36 @@ static inline f32x16 look_up_f32x16(const float *table, const uint8_t *at)
 {
     return (f32x16)_mm512_permutexvar_ps(_mm512_cvtepu8_epi32(*(const __m128i_u *)at), _mm512_loadu_ps(table));
 }
+static inline __m128 four_16_0(const float *B, const uint16_t *at)
+{
+    uint64_t four;
+    __builtin_memcpy(&four, at, 8);
+    const uint64_t a = four & 0xffff, b = four >> 16 & 0xffff, c = four >> 32 & 0xffff, d = four >> 48;
+    const __m128 low_two = _mm_insert_ps(_mm_load_ss(B + a), _mm_load_ss(B + b), 0x10);
+    return _mm_insert_ps(_mm_insert_ps(low_two, _mm_load_ss(B + c), 0x20), _mm_load_ss(B + d), 0x30);
+}
+static inline __m128 four_32_0(const float *B, const int32_t *at)
+{
+    uint64_t low, high;
+    __builtin_memcpy(&low, at, 8);
+    __builtin_memcpy(&high, at + 2, 8);
+    const uint64_t a = low & 0xffffffff, b = low >> 32, c = high & 0xffffffff, d = high >> 32;
+    const __m128 low_two = _mm_insert_ps(_mm_load_ss(B + a), _mm_load_ss(B + b), 0x10);
+    return _mm_insert_ps(_mm_insert_ps(low_two, _mm_load_ss(B + c), 0x20), _mm_load_ss(B + d), 0x30);
+}
 static inline f32x16 gather_16_f32x16_0(const float *B, const uint16_t *at)
 {
-    const __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)at));
-    return (f32x16)_mm512_i32gather_ps(wide, B, 4);
+    return (f32x16)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_insertf128_ps(_mm256_castps128_ps256(four_16_0(B, at)), four_16_0(B, at + 4), 1)), _mm256_insertf128_ps(_mm256_castps128_ps256(four_16_0(B, at + 8)), four_16_0(B, at + 12), 1), 1);
 }
 static inline f32x16 gather_32_f32x16_0(const float *B, const int32_t *at)
 {
-    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);
+    return (f32x16)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_insertf128_ps(_mm256_castps128_ps256(four_32_0(B, at)), four_32_0(B, at + 4), 1)), _mm256_insertf128_ps(_mm256_castps128_ps256(four_32_0(B, at + 8)), four_32_0(B, at + 12), 1), 1);
 }
 static inline void scatter_f32x16_0(float *C, const int32_t *row, f32x16 v, int64_t n)
 {
-    const __m512i rows = _mm512_loadu_si512(row);
-    const __mmask16 m = _mm512_cmplt_epi32_mask(rows, _mm512_set1_epi32((int)n));
-    _mm512_mask_i32scatter_ps(C, m, rows, (__m512)v, 4);
+    for (int lane = 0; lane < 16; lane++)
+        if (row[lane] < n)
+            C[row[lane]] = v[lane];
 }
 /* First of n iterations at which the share `part` of n_parts begins: chunk iterations each, or equal
  * numbers of entries and iterations. */
@@ -236,137 +252,9 @@ static int asp_kernel_0(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_
     }
     return bad;
 }
-static inline __m128 four_16_1(const float *B, const uint16_t *at)
-{
-    uint64_t four;
-    __builtin_memcpy(&four, at, 8);
-    const uint64_t a = four & 0xffff, b = four >> 16 & 0xffff, c = four >> 32 & 0xffff, d = four >> 48;
-    const __m128 low_two = _mm_insert_ps(_mm_load_ss(B + a), _mm_load_ss(B + b), 0x10);
-    return _mm_insert_ps(_mm_insert_ps(low_two, _mm_load_ss(B + c), 0x20), _mm_load_ss(B + d), 0x30);
-}
-static inline __m128 four_32_1(const float *B, const int32_t *at)
-{
-    uint64_t low, high;
-    __builtin_memcpy(&low, at, 8);
-    __builtin_memcpy(&high, at + 2, 8);
-    const uint64_t a = low & 0xffffffff, b = low >> 32, c = high & 0xffffffff, d = high >> 32;
-    const __m128 low_two = _mm_insert_ps(_mm_load_ss(B + a), _mm_load_ss(B + b), 0x10);
-    return _mm_insert_ps(_mm_insert_ps(low_two, _mm_load_ss(B + c), 0x20), _mm_load_ss(B + d), 0x30);
-}
-static inline f32x16 gather_16_f32x16_1(const float *B, const uint16_t *at)
-{
-    return (f32x16)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_insertf128_ps(_mm256_castps128_ps256(four_16_1(B, at)), four_16_1(B, at + 4), 1)), _mm256_insertf128_ps(_mm256_castps128_ps256(four_16_1(B, at + 8)), four_16_1(B, at + 12), 1), 1);
-}
-static inline f32x16 gather_32_f32x16_1(const float *B, const int32_t *at)
-{
-    return (f32x16)_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_insertf128_ps(_mm256_castps128_ps256(four_32_1(B, at)), four_32_1(B, at + 4), 1)), _mm256_insertf128_ps(_mm256_castps128_ps256(four_32_1(B, at + 8)), four_32_1(B, at + 12), 1), 1);
-}
-static inline void scatter_f32x16_1(float *C, const int32_t *row, f32x16 v, int64_t n)
-{
-    for (int lane = 0; lane < 16; lane++)
-        if (row[lane] < n)
-            C[row[lane]] = v[lane];
-}
-typedef struct {
-    const asp_call *call;
-    int64_t n, n_parts;
-    const int32_t *weights;
-    int bad;
-} task_context_1;
-static void task_1(void *context, int64_t part, int64_t end_part)
-{
-    task_context_1 *x = context;
-    const asp_call *call = x->call;
-    const int64_t begin = asp_boundary(x->weights, x->n, call->chunk, part, x->n_parts);
-    const int64_t end = asp_boundary(x->weights, x->n, call->chunk, end_part, x->n_parts);
-    f32x16 check_16 = {0};
-    const asp_operand *A = call->A;
-    const int64_t n_i = A->size[0];
-    const int32_t *restrict k1_pos = A->pos[1];
-    const uint16_t *restrict k1_crd = A->crd[1];
-    const int64_t *restrict slice_begin = A->pos[3];
-    const int64_t *restrict slice_what = A->crd[3];
-    const float *restrict slice_table = A->crd[6];
-    const uint8_t *restrict vals = A->vals;
-    const float *restrict B_ = (const float *)call->B;
-    float *restrict C_ = (float *)call->C;
-    for (int64_t i1 = begin; i1 < end; i1++) {
-        const int64_t n_slots = k1_pos[i1 + 1] - k1_pos[i1];
-        const uint8_t *v = vals + k1_pos[i1] * 32;
-        const int64_t what = slice_what[i1];
-        f32x16 sum0_0 = {0};
-        f32x16 sum0_16 = {0};
-        if ((what & 3) == 2) {
-            const float *x = B_;
-            const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f32x16(slice_table, v + s * 32) * load_f32x16(x + at[s]);
-                sum0_16 += look_up_f32x16(slice_table, v + s * 32 + 16) * load_f32x16(x + at[s] + 16);
-            }
-        }
-        else if ((what & 3) == 0) {
-            const float *x = B_;
-            const int32_t *at = (const int32_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f32x16(slice_table, v + s * 32) * gather_32_f32x16_1(x, at + s * 32);
-                sum0_16 += look_up_f32x16(slice_table, v + s * 32 + 16) * gather_32_f32x16_1(x, at + s * 32 + 16);
-            }
-        }
-        else {
-            const float *x = B_ + (what >> 3);
-            const uint16_t *at = (const uint16_t *)(k1_crd + slice_begin[i1]);
-            int64_t s = 0;
-            for (; s + 1 <= n_slots; s += 1) {
-                sum0_0 += look_up_f32x16(slice_table, v + s * 32) * gather_16_f32x16_1(x, at + s * 32);
-                sum0_16 += look_up_f32x16(slice_table, v + s * 32 + 16) * gather_16_f32x16_1(x, at + s * 32 + 16);
-            }
-        }
-        check_16 += sum0_0 * 0;
-        check_16 += sum0_16 * 0;
-        if (n_i - (i1 * 32 + 0) >= 16)
-            store_f32x16(C_ + i1 * 32 + 0, sum0_0);
-        else
-            store_part_f32x16(C_ + i1 * 32 + 0, sum0_0, n_i - (i1 * 32 + 0));
-        if (n_i - (i1 * 32 + 16) >= 16)
-            store_f32x16(C_ + i1 * 32 + 16, sum0_16);
-        else
-            store_part_f32x16(C_ + i1 * 32 + 16, sum0_16, n_i - (i1 * 32 + 16));
-    }
-    if (sum_f32x16(check_16) != 0) /* nan: a result was not finite */
-        x->bad = 1;
-}
-static int asp_kernel_1(const asp_operand *A, uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t chunk)
-{
-    const asp_call arguments = {A, B, C, ldB, ldC, n_j, n_threads, chunk}, *call = &arguments;
-    int bad = 0;
-    const int64_t n_i = A->size[0];
-    const int64_t n_k = A->size[1];
-    const int32_t *restrict k1_pos = A->pos[1];
-    float *restrict C_ = (float *)call->C;
-    const int64_t n_i1 = (n_i + 31) / 32;
-    if (n_i == 0 || n_k == 0) {
-        for (int64_t at = 0; at < n_i; at++) C_[at] = 0;
-        return 0;
-    }
-    {
-        task_context_1 x = {.call = call, .n = n_i1, .weights = k1_pos};
-        x.n_parts = chunk > 0 ? (x.n + chunk - 1) / chunk : n_threads > 1 ? 16 * n_threads : 1;
-        if (!A->parallel || n_threads <= 1)
-            task_1(&x, 0, x.n_parts);
-        else {
-            const double serial_ns = (double)A->n_positions[2] * (0.2 + 0.04 * (double)n_j);
-            A->parallel(task_1, &x, x.n_parts, 1, 1 + x.n_parts / (4 * n_threads), (int)n_threads, serial_ns);
-        }
-        bad |= x.bad;
-    }
-    return bad;
-}
 
-const asp_shipped asp_shipped_avx512_f32_high_slices_numbered[] = {
-    {"0bf9b4630c91e472ba523dbf7e1fa0e8", (void (*)(void))asp_kernel_0},
-    {"40cc312f605404a159fd513e7b1f7919", (void (*)(void))asp_kernel_1},
+const asp_shipped asp_shipped_avx512_f32_high_loaded_numbered[] = {
+    {"40cc312f605404a159fd513e7b1f7919", (void (*)(void))asp_kernel_0},
     {NULL, NULL},
 };
 
