@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
+from autosparse.core.formats import NUMBERED
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -311,7 +312,7 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
 def _shipped(lab: KernelLab) -> list[SuperSchedule]:
     """Shipped kernels of vector products that the statistics do not rank."""
     problem = lab.problem
-    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage:
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != NUMBERED:
         return []
     is_there = lab.supports(problem.operation, HIGH_SLICES) is None and lab.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []
