@@ -17,7 +17,7 @@ from pathlib import Path
 
 from autosparse._native.c.emit import emit
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.shipped import ISAS, specs
+from autosparse._native.kernels.shipped import HIGH_SLICE, ISAS, specs
 
 FOLDER = Path(__file__).resolve().parent.parent / "_native" / "runtime" / "shipped"
 TARGETS = {
@@ -53,12 +53,15 @@ TAIL = """
 def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
     """What a file holds, by the name of its table without `asp_shipped_`."""
 
-    def table_of(spec: KernelSpec) -> tuple[str, str, str]:
-        return spec.dtype, spec.index_dtype, str(spec.schedule.format)
+    def table_of(spec: KernelSpec) -> tuple[str, str, str, bool]:
+        layout = str(spec.schedule.format)
+        return spec.dtype, spec.index_dtype, layout, spec.gathers and f"i={HIGH_SLICE} " in layout
 
-    for (dtype, index_dtype, layout), group in itertools.groupby(specs(isa), table_of):
+    for (dtype, index_dtype, layout, gathers), group in itertools.groupby(specs(isa), table_of):
         kind = "sorted" if "sigma" in layout else "slices" if ":D" in layout else "blocks"
         kind += "_numbered" if "values=numbered" in layout else ""
+        if f"i={HIGH_SLICE} " in layout:
+            kind = f"high_{'gathered' if gathers else 'loaded'}_numbered"
         value, index = dtype.replace("float", "f"), "" if index_dtype == "int32" else "_i64"
         yield f"{isa}_{value}{index}_{kind}", list(group)
 

@@ -25,6 +25,7 @@ class Candidate:
     packed_bytes: int = 0
     failed: str | None = None  # why it could not be built, packed or run
     predicted_ratio: float | None = None  # predicted time over the default kernel's
+    n_samples: int = 0  # products that `measured_s` was measured on, in this process and earlier ones
 
     def __repr__(self) -> str:
         return f"Candidate({_facts(self, why=self.failed or '')})"

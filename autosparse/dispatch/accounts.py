@@ -44,24 +44,31 @@ class ProblemAccount:
     """The account of one problem: what earlier processes spent, and what of this one's is not written yet."""
 
     __slots__ = (
-        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_settled", "key", "plan", "recall_s",
-        "root", "spent",
+        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_settled", "key",
+        "next_step_s", "plan", "recall_s", "root", "spent",
     )  # fmt: skip
 
     def __init__(
-        self, folder: Path, root: Path, key: bytes, *, spent: Spent | None = None, plan: PlanNote | None = None
-    ) -> None:
+        self, folder: Path, root: Path, key: bytes, *, spent: Spent | None = None, plan: PlanNote | None = None,
+        next_step_s: float = 0.0,
+    ) -> None:  # fmt: skip
         self.folder, self.root, self.key = folder, root, key
         self.spent: Spent = spent or _NOTHING
         self.plan = plan
+        self.next_step_s = next_step_s  # price of the step that the unfinished search of earlier processes waits for
+        self.is_served = False  # by the plan that earlier processes left
         self.recall_s = 0.0  # spent in this process on letting a remembered plan serve
         self.is_settled = False  # a plan of the effort that is asked for serves, or says that none is faster
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
 
     def limit_s(self) -> float:
-        """Seconds that this process may spend on tuning paid by earlier ones, beside what it saves itself."""
+        """Return the seconds of tuning, paid by earlier processes, that this one may spend beside its own savings."""
         return RUN_SHARE * self.spent.mean_life_s
+
+    def expected_saved_s(self) -> float:
+        """Return the seconds that the plan of earlier processes, if it serves, saves a process in the mean."""
+        return self.spent.mean_saved_s if self.is_served else 0.0
 
     def earned_s(self, overhead: float) -> float:
         """Seconds of tuning that earlier processes have earned and not spent."""
@@ -92,10 +99,9 @@ class ProblemAccount:
 
     def _spent_and_saved_s(self, state: Spender) -> tuple[float, float]:
         """Seconds that this process spent on tuning, and those that tuned kernels saved."""
-        if state.live_tuner is not None:
-            tuning_s, saved_s = state.live_tuner.spent_and_saved_s()
-        else:
-            plan, tuning_s = self.plan, 0.0
+        tuning_s, saved_s = state.live_tuner.spent_and_saved_s() if state.live_tuner is not None else (0.0, 0.0)
+        if not saved_s:  # a tuner that has measured nothing: the remembered plan serves
+            plan = self.plan
             is_measured = plan is not None and plan.measured_s and plan.default_s
             ratio = plan.default_s / plan.measured_s if plan is not None and is_measured else 1.0
             saved_s = state.tuned_ns * 1e-9 * max(0.0, ratio - 1.0)

@@ -83,7 +83,7 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
     found = ledger.read(place[1], key)
     if found is None:
         return ProblemAccount(*place, key)
-    return ProblemAccount(*place, key, spent=found.spent, plan=found.plan)
+    return ProblemAccount(*place, key, spent=found.spent, plan=found.plan, next_step_s=found.next_step_s)
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
@@ -123,7 +123,10 @@ def _tuning_look_ns(state: DispatchState) -> float:
         return own_ns
     # On credit, as every step up to a first candidate that needs no compiler.
     share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
-    is_due = account.earned_s(share) >= FIRST_SEARCH_S and account.limit_s() - account.recall_s >= SETUP_S
+    limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
+    # Where the next step of an unfinished search cannot be bought, a process does not load what the step needs.
+    next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0
+    is_due = account.earned_s(share) >= max(FIRST_SEARCH_S, next_s) and limit_s >= max(SETUP_S, next_s)
     return 0.0 if is_due else own_ns
 
 

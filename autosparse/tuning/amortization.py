@@ -155,9 +155,13 @@ def is_earned(
     """Whether earlier processes have paid for a step of `price_s`, and this one may spend that much of it.
 
     They have where one process that had run all their products would buy the step. This one may where it stays within
-    a share of their lifetime, beside what tuned products have saved it. `terms` are those of `weigh`.
+    a share of their lifetime, beside what tuned products have saved it, or will have saved it where the plan of earlier
+    processes serves as long as it did there: it takes no longer than untuned. `terms` are those of `weigh`.
     """
-    if earlier is None or account.tuning_s + earlier.recall_s + price_s > earlier.limit_s() + account.saved_s:
+    if earlier is None:
+        return False
+    limit_s = earlier.limit_s() + max(account.saved_s, earlier.expected_saved_s())
+    if account.tuning_s + earlier.recall_s + price_s > limit_s:
         return False
     spent = earlier.spent
     whole = Account(

@@ -18,7 +18,8 @@ from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.search.race import LAST_ROUNDS, LAST_TIE, LastRace, Race, RaceRule, last_race
-from autosparse.tuner.search.search import CLOSE, Search
+from autosparse.tuner.search.search import Search
+from autosparse.tuner.search.second_round import CLOSE
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.trials.kernel_trial import KernelTrial

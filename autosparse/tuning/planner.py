@@ -12,7 +12,9 @@ from collections.abc import Callable, Generator, Hashable
 from functools import partial
 from typing import Any, Final
 
+from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
+from autosparse.core.formats import NUMBERED
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -23,6 +25,7 @@ from autosparse.operands.holding import expected_look_s
 from autosparse.ops import OPS
 from autosparse.tuner import Progress, Search, tune
 from autosparse.tuner.analytic.models import statistics_model
+from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.loop import StepLoop, WithinBudget
 from autosparse.tuner.search.race import timed_s
 from autosparse.tuner.search.style import BLOCKING, live_style
@@ -260,8 +263,15 @@ def _space_of(problem: Problem) -> Hashable:
     return problem.operation, problem.mode, pattern.shape, pattern.index_dtype, problem.dtype, problem.n_dense_cols
 
 
-def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = None) -> Search:
-    """The search of this problem, `live` when nobody asked for it; it tries the schedule `start` first."""
+def search_for(
+    lab: KernelLab, *, effort: Effort, live: bool, start: object = None, unfinished: Plan | None = None
+) -> Search:
+    """The search of this problem, `live` when nobody asked for it; it tries the schedule `start` first.
+
+    It goes on where the search ended that left the plan `unfinished`.
+    """
+    style, earlier = live_style(lab.problem) if live else BLOCKING, Earlier.of(unfinished)
+    start = earlier.best(style.rule) or start
     return Search(
         problem=lab.problem,
         effort=effort,
@@ -269,14 +279,16 @@ def search_for(lab: KernelLab, *, effort: Effort, live: bool, start: object = No
         model=lambda: statistics_model(lab.problem),
         supports=lab.supports,
         prices=lab.experience.prices,
-        style=live_style(lab.problem) if live else BLOCKING,
+        style=style,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
         doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
         is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
         first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
+        earlier=earlier,
         build_all=None if live else lab.build,
+        shipped=_shipped(lab) if live else (),
         always=(*_in_place(lab, live=live), *(() if live else _always(lab))),
     )
 
@@ -295,6 +307,15 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
     ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
     others = [one for one in found if one not in ready] if is_exposed and not live else []
     return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
+
+
+def _shipped(lab: KernelLab) -> list[SuperSchedule]:
+    """Shipped kernels of vector products that the statistics do not rank."""
+    problem = lab.problem
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != NUMBERED:
+        return []
+    is_there = lab.supports(problem.operation, HIGH_SLICES) is None and lab.is_built(HIGH_SLICES)
+    return [HIGH_SLICES] if is_there else []
 
 
 def is_read_in_place(lab: KernelLab) -> bool:

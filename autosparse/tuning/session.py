@@ -16,7 +16,7 @@ from autosparse.log import event
 from autosparse.tuner import Search
 from autosparse.tuner.search.loop import StepLoop
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.trial import Steps, Work
+from autosparse.tuner.search.trial import Sample, Steps, Work
 from autosparse.tuning.confirmation import fastest_in_place, given_up, planned, watch
 from autosparse.tuning.memory import notes
 from autosparse.tuning.memory.plan_lookup import expected_gain, is_allowed, recall, remember_measured, supported
@@ -56,6 +56,7 @@ class TuningSession:
     in_place: KernelTrial | None = None  # serves where a champion with a packed copy does not pay; None: the default
     recalled: KernelTrial | None = None  # has served since before the session, until that has a champion or is over
     gain: float = 0.1
+    next_price_s: float = 0.0  # of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
     is_settled: bool = False  # there is a plan: watching it is all that is left to do
@@ -176,12 +177,14 @@ class TuningSession:
         if not has_space(lab.problem):
             space_s = lab.experience.prices.price_s("space")
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
-        self.search = search = search_for(lab, effort=self.effort, live=True, start=known.schedule if known else None)
+        start = known.schedule if known else None
+        self.search = search = search_for(lab, effort=self.effort, live=True, start=start, unfinished=known)
         loop = StepLoop(search.steps())
         memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
                 self._follow(lab, search)
+                self.next_price_s = step.price_s if isinstance(step, (Work, Sample)) else 0.0
                 loop.answer((yield step))
         except GeneratorExit:
             self.keep_unfinished()
@@ -216,6 +219,7 @@ class TuningSession:
         found = remember_measured(lab, search, self._known, tune_s=self.tuning_s)
         if found is not None and found.schedule is not None:
             notes.note(lab, found)
+        notes.note_next_step(lab, self.next_price_s)
 
     def _watch(self) -> Steps:
         """Compare the champion with the default kernel now and then, and give it up when it is no faster."""

@@ -24,6 +24,7 @@ from autosparse.cache.accounts.rows import (
     folded,
     plan_row,
     rows_of,
+    search_row,
     spent_row,
     with_key,
 )
@@ -119,6 +120,8 @@ def _whole(key: bytes, account: Account, date: float) -> Iterator[bytes]:
     yield spent_row(key, account.spent, process=0, now=date)
     if account.plan is not None:
         yield plan_row(key, account.plan, process=0, now=date)
+    if account.next_step_s:
+        yield search_row(key, account.next_step_s, process=0, now=date)
 
 
 def now() -> float:

@@ -21,7 +21,8 @@ ROW: Final = struct.Struct("<HHI16sQd56s")
 """Version, kind, CRC-32 of the rest of the row, key, token of the process, date, and 56 bytes by kind."""
 _SPENT: Final = struct.Struct("<QIIddddQ")
 _PLAN: Final = struct.Struct("<16s16sddQ")
-_SPENT_KIND, _PLAN_KIND, _FORGET_KIND = 1, 2, 3
+_SEARCH: Final = struct.Struct("<d48s")
+_SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND = 1, 2, 3, 4
 _MOST: Final = 1e15
 """Upper bound on counts, seconds and dates: their sums are exact enough, and finite."""
 NEEDS_SORTED: Final = 1
@@ -58,6 +59,11 @@ class Spent:
         return self.product_s / self.n_processes if self.n_processes else 0.0
 
     @property
+    def mean_saved_s(self) -> float:
+        """Seconds that tuned products saved a process, in the mean; 0 while nothing is known."""
+        return self.saved_s / self.n_processes if self.n_processes else 0.0
+
+    @property
     def mean_life_s(self) -> float:
         """Seconds that a process lived, in the mean; 0 while nothing is known."""
         return self.life_s / self.n_processes if self.n_processes else 0.0
@@ -85,6 +91,7 @@ class Account:
 
     spent: Spent = Spent()  # frozen
     plan: PlanNote | None = None
+    next_step_s: float = 0.0  # price of the step that an unfinished search could not buy; 0: none is known
 
 
 def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
@@ -102,6 +109,11 @@ def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> 
         return _row(_FORGET_KIND, key, b"", process=process, now=now)
     payload = _PLAN.pack(note.plan, note.stamp, note.default_s, note.measured_s, note.flags)
     return _row(_PLAN_KIND, key, payload, process=process, now=now)
+
+
+def search_row(key: bytes, next_step_s: float, *, process: int, now: float) -> bytes:
+    """Return the row that says what the next step of the unfinished search of `key` costs."""
+    return _row(_SEARCH_KIND, key, _SEARCH.pack(next_step_s, b""), process=process, now=now)
 
 
 def _row(kind: int, key: bytes, payload: bytes, *, process: int, now: float) -> bytes:
@@ -147,13 +159,18 @@ def _changed(account: Account, kind: int, payload: bytes) -> Account | None:
         if not all(map(_is_amount, values)):
             return None
         names = ("n_calls", "n_objects", "n_processes", "product_s", "tuning_s", "saved_s", "life_s")
-        return Account(spent=account.spent + Spent(**dict(zip(names, values, strict=True))), plan=account.plan)
+        spent = account.spent + Spent(**dict(zip(names, values, strict=True)))
+        return Account(spent=spent, plan=account.plan, next_step_s=account.next_step_s)
     if kind == _PLAN_KIND:
         plan, stamp, default_s, measured_s, flags = _PLAN.unpack(payload)
         if not (_is_amount(default_s) and _is_amount(measured_s)):
             return None
         note = PlanNote(plan=plan, stamp=stamp, default_s=default_s, measured_s=measured_s, flags=flags)
         return Account(spent=account.spent, plan=note)
+    if kind == _SEARCH_KIND:
+        next_step_s, _reserved = _SEARCH.unpack(payload)
+        is_amount = _is_amount(next_step_s)
+        return Account(spent=account.spent, plan=account.plan, next_step_s=next_step_s) if is_amount else None
     return Account(spent=account.spent) if kind == _FORGET_KIND else None
 
 

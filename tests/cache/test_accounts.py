@@ -47,6 +47,39 @@ def test_an_account_is_the_sum_of_its_rows(parts):
     assert account.plan == NOTE
 
 
+def search_row(key: bytes = KEY, next_step_s: float = 0.25, *, now: float = 1.0) -> bytes:
+    return rows.search_row(key, next_step_s, process=7, now=now)
+
+
+def test_the_last_price_of_an_unfinished_search_counts_and_goes_with_its_plan():
+    found = rows.folded([search_row(), spent_row(), search_row(KEY, 0.5), spent_row()])[KEY][1]
+    assert found.next_step_s == 0.5
+    assert found.spent.n_processes == 2
+    assert rows.folded([search_row(), plan_row()])[KEY][1].next_step_s == 0.0
+    assert rows.folded([plan_row(), search_row()])[KEY][1].plan == NOTE
+
+
+@given(at=st.integers(min_value=0, max_value=ROW.size - 1), bit=st.integers(min_value=0, max_value=7))
+def test_a_price_with_a_wrong_bit_is_left_out(at, bit):
+    content = bytearray(search_row())
+    content[at] ^= 1 << bit
+    assert rows.folded([bytes(content)]).get(KEY, (0.0, Account()))[1].next_step_s == 0.0
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
+def test_a_price_that_cannot_be_is_left_out(value):
+    assert rows.folded([search_row(), search_row(KEY, value)])[KEY][1].next_step_s == 0.25
+
+
+def test_folding_keeps_the_price_of_an_unfinished_search(tmp_path):
+    ledger.append(tmp_path, [search_row(), plan_row(OTHER)])
+    for at in range(40):
+        assert ledger.append(tmp_path, [spent_row(OTHER, now=float(at))], max_bytes=16 * ROW.size)
+    account = ledger.read(trust.root_of(tmp_path), KEY)
+    assert account is not None
+    assert account.next_step_s == 0.25
+
+
 def test_the_last_note_counts_and_a_plan_is_forgotten():
     newer = PlanNote(plan=b"q" * 16, stamp=b"s" * 16)
     assert rows.folded([plan_row(), plan_row(KEY, newer)])[KEY][1].plan == newer

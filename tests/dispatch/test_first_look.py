@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +20,7 @@ from autosparse.cache.store import Store
 import autosparse as asp
 from autosparse import cache
 from autosparse.core.formats import Format
-from autosparse.core.plan import Plan
+from autosparse.core.plan import Candidate, Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import accounts, first_look, state
 from autosparse.dispatch.state import DispatchState, state_for
@@ -251,10 +252,56 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
     trial = lab(BLOCKS)
     tuner.session.search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})  # type: ignore[assignment]
+    tuner.session.next_price_s = 0.35
     tuner.session.keep_unfinished()
+    assert account_of(own_cache, A).next_step_s == 0.35
     assert Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash()) is not None
     assert account_of(own_cache, A).plan.measured_s == 1e-4
     tuner.session.search = None
+
+
+def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort: str = "estimate") -> Plan:
+    best = min(times_s, key=times_s.__getitem__)
+    found = tuple(Candidate(schedule=one, measured_s=time_s, n_samples=9) for one, time_s in times_s.items())
+    return Plan(
+        schedule=best, why="a test", effort=effort, default_s=default_s, measured_s=times_s[best], candidates=found
+    )
+
+
+def kept(own_cache: Path, lab: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
+    """What the record says after a process has left the plan of its unfinished search."""
+    monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
+    trial = lab(BLOCKS)
+    search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})
+    plan_lookup.remember_measured(lab, search, None, tune_s=0.1)  # type: ignore[arg-type]
+    record = Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash())
+    assert record is not None
+    return cache.plan_from_record(record)
+
+
+def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_cache, monkeypatch):
+    A = asp.csr(matrix(), copy=True)
+    lab, other = lab_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
+    kept(own_cache, lab, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    found = kept(own_cache, lab, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
+    times = {one.schedule: one.measured_s for one in found.candidates}
+    assert times == {other: pytest.approx(3e-4), BLOCKS: pytest.approx(2e-4)}  # anchored to one default time
+    assert found.schedule == other
+
+
+def test_an_unfinished_search_replaces_no_plan_of_more_effort(own_cache, monkeypatch):
+    A = asp.csr(matrix(), copy=True)
+    remembered(A, effort="full")
+    found = kept(own_cache, lab_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    assert found.effort == "full"
+
+
+def test_without_a_cache_an_unfinished_search_leaves_nothing(own_cache):
+    with asp.options(cache=False):
+        A = asp.csr(matrix(), copy=True)
+        lab = lab_of(A._cell, state_of(A))
+        notes.note_next_step(lab, 0.35)
+    assert not [one for one in own_cache.rglob("*") if one.is_file()]
 
 
 # -- accounts --------------------------------------------------------------------------------------------------------
@@ -284,6 +331,23 @@ def opened(A: Any, **spent: Any) -> DispatchState:
 def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeypatch):
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
     assert first_look._tuning_look_ns(opened(asp.csr(matrix(), copy=True), **spent)) == (0.0 if is_paid else 1e9)
+
+
+@pytest.mark.parametrize(
+    ("next_step_s", "is_served", "is_paid"),
+    [
+        (0.0, True, True),
+        (0.1, True, True),  # 140 ms: a tenth of the life, and what the plan saves a process
+        (0.1, False, False),  # nothing saves this process what it would spend
+        (0.35, True, False),  # nothing is loaded for a step that no process can buy
+    ],
+)
+def test_an_unfinished_search_goes_on_where_its_next_step_can_be_bought(next_step_s, is_served, is_paid, monkeypatch):
+    monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
+    found = opened(asp.csr(matrix(), copy=True), n_processes=10, product_s=3.0, saved_s=1.5, life_s=5.0)
+    assert found.account is not None
+    found.account.next_step_s, found.account.is_served = next_step_s, is_served
+    assert first_look._tuning_look_ns(found) == (0.0 if is_paid else 1e9)
 
 
 @pytest.mark.parametrize(

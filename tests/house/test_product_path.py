@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from tests.house.sources import library
 
 ROOTS = ("autosparse.tuning", "autosparse.dispatch")
-MOST_LINES = 5_350
+MOST_LINES = 5_510
 """Lines of the modules of `tuner` that those import, at whatever depth and however late."""
 
 

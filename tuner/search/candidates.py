@@ -13,7 +13,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.core.composite import Schedule
-from autosparse.core.formats import Format
+from autosparse.core.formats import NUMBERED, Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
@@ -93,15 +93,23 @@ class Queue:
         self._ratios[id(freed)] = self._ratios[id(schedule)]
         return freed
 
-    def prefer_built(self, is_built: Callable[[Schedule], bool], *, hopeless: float, n: int = 1) -> None:
+    def prefer_built(
+        self, is_built: Callable[[Schedule], bool], *, hopeless: float, n: int = 1,
+        beside: Sequence[SuperSchedule] = (),
+    ) -> None:  # fmt: skip
         """To the front: `n` kernels that need no compiler and are as good as the best predicted, nearly, or save GAIN.
 
-        Unless the first one comes from a record, or is predicted to take more than `hopeless` of the default's time.
+        The schedule of a record stays before them, or in the place of a single one. Nothing moves where the best of
+        the others is predicted to take more than `hopeless` of the default's time. `beside` comes next where values are
+        numbered.
         """
-        best = self.ratio_of(next(iter(self._schedules), None)) or 1.0
-        if not self._schedules or self._schedules[0] is self._start or best > hopeless:
+        held = self._schedules[:1] if n > 1 and self._start is not None else []
+        waiting = self._schedules[len(held) :]
+        best = self.ratio_of(next(iter(waiting), None)) or 1.0
+        if not waiting or waiting[0] is self._start or best > hopeless:
             return
         limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
-        near = [one for one in self._schedules if (self.ratio_of(one) or 1.0) <= limit][:MOST_ASKED]
+        near = [one for one in waiting if (self.ratio_of(one) or 1.0) <= limit][:MOST_ASKED]
         ready = list(itertools.islice(filter(is_built, near), n))
-        self._schedules = [*ready, *(one for one in self._schedules if one not in ready)]
+        ready += [one for one in beside if one not in ready and any(it.format.values == NUMBERED for it in ready)]
+        self._schedules = [*held, *ready, *(one for one in waiting if one not in ready)]

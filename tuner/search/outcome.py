@@ -22,11 +22,33 @@ def candidates_of(search: Search) -> tuple[Candidate, ...]:
     found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
     n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
     untried = itertools.islice((one for one in search.queue if not search.tried(one)), n_left)
+    found += _measured_earlier(search)
     found += [
         Candidate(schedule=one, predicted_s=_predicted_s(search, one), predicted_ratio=search.predicted_ratio(one))
         for one in untried
     ]
     return tuple(sorted(found, key=_by_time))
+
+
+def _measured_earlier(search: Search) -> list[Candidate]:
+    """Return the candidates that earlier processes measured and this one did not."""
+    default_s, entered = search.default_s or 0.0, {one.schedule for one in search.trials}
+    return [
+        Candidate(schedule=schedule, measured_s=found.value * default_s, n_samples=found.n_samples)
+        for schedule, found in search.earlier.ratios.items()
+        if default_s and schedule not in entered
+    ]
+
+
+def _measured(search: Search, trial: Trial) -> tuple[float | None, int]:
+    """Return the time of a candidate, and the number of samples, with those of earlier processes."""
+    measured_s, n_samples = search.measured_s.get(id(trial)), search.n_samples.get(id(trial), 0)
+    earlier = search.earlier.ratios.get(trial.schedule) if trial.schedule is not None else None
+    if earlier is None or not search.default_s:
+        return measured_s, n_samples
+    if measured_s is not None:
+        earlier = earlier.merged(measured_s / search.default_s, n_samples)
+    return earlier.value * search.default_s, earlier.n_samples
 
 
 def _predicted_s(search: Search, schedule: Schedule | None) -> float | None:
@@ -35,10 +57,12 @@ def _predicted_s(search: Search, schedule: Schedule | None) -> float | None:
 
 
 def _candidate(search: Search, trial: Trial) -> Candidate:
+    measured_s, n_samples = _measured(search, trial)
     return Candidate(
         schedule=trial.schedule,
         predicted_s=_predicted_s(search, trial.schedule),
-        measured_s=search.default_s if trial is search.default else search.measured_s.get(id(trial)),
+        measured_s=search.default_s if trial is search.default else measured_s,
+        n_samples=n_samples,
         build_s=trial.build_s,
         pack_s=trial.pack_s,
         packed_bytes=trial.packed_bytes,
@@ -50,7 +74,7 @@ def _candidate(search: Search, trial: Trial) -> Candidate:
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """What is known now, finished or not."""
     best = _candidate(search, search.champion)
-    n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s)
+    n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s) + len(_measured_earlier(search))
     return Plan(
         schedule=best.schedule,
         why=_why(search, best, n_raced),

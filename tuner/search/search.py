@@ -8,17 +8,17 @@ The search itself knows no clock.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import believable_ratio, is_believed
 from autosparse.tuner.search.candidates import Queue
+from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
-from autosparse.tuner.search.residual_model import next_best
+from autosparse.tuner.search.second_round import corrected_favourites, runners_up
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Divider, Sample, Steps, Trial, TrialFactory, Work, name_of
 from autosparse.tuner.space import spaces
@@ -38,8 +38,6 @@ MOST_TRIED: Final = 2
 """Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
 MOST_REFUSED: Final = 4
 """Formats that may turn out not to hold the operand before an estimate keeps the default kernel."""
-CLOSE: Final = 1.05
-"""Times the champion's time: who is not slower may have been unlucky."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
 
@@ -56,12 +54,14 @@ class Search:
     prices: Prices
     style: SearchStyle = BLOCKING
     start: SuperSchedule | None = None  # from a weaker record: tried first
+    earlier: Earlier = field(default_factory=Earlier)  # measured by searches that did not end; `start` was the best
     propose: Proposer | None = None  # the learned tier, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
     is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # whether the learned model has not seen such processors
     always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
+    shipped: Sequence[SuperSchedule] = ()  # need no compiler, no statistics name them; tried where values are numbered
     divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
@@ -69,6 +69,7 @@ class Search:
     in_place: Trial | None = field(init=False, default=None)  # reads the user's arrays, where the champion does not
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
+    n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> products that were timed
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
     doubted: str | None = field(init=False, default=None)  # why an estimate kept the default kernel
@@ -88,10 +89,12 @@ class Search:
             yield from self._ask_learned()
         if self.is_built is not None:
             hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
-            self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built)
+            self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built, beside=self.shipped)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
+            if self.start is not None and self.earlier.ratios:
+                yield from self._run_alone(self.start)
             yield from self._run_composites()  # first, within their share: what follows takes whatever a budget leaves
             for one in self.always:
                 yield from self._run_alone(one)
@@ -150,9 +153,9 @@ class Search:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
         title = self.measured_s.get(id(self.champion), self.default_s or 0.0) / (self.default_s or 1.0)
-        named = [one for one in self.queue if self.queue.is_proposed(one) and not self.tried(one)]
+        named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(one)]
         better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
-        for heat in self._groups(iter(better[: self.style.n_late])):
+        for heat in self._groups(self._fresh(better, self.style.n_late)):
             yield from self._run_heat(heat)
 
     def predicted_ratio(self, schedule: Schedule | None) -> float | None:
@@ -196,15 +199,15 @@ class Search:
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
         waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MOST_TRIED * n_taken)
-        at = len(self.trials)
+        at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(hopeful)
         # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
-        while fresh := list(itertools.islice(waiting, n_taken - sum(one.failed is None for one in self.trials[at:]))):
+        while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
-        nearest = [one for one in self._around_champion() if not self.tried(one)]
-        yield from self._groups(iter(nearest[: self.style.n_neighbours - len(corrected)]))
+        nearest = [one for one in self._around_champion() if not self._is_entered(one)]
+        yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
         yield from ([one] for one in self._runners_up())
         if self.effort is not Effort.FULL:
             return
@@ -217,33 +220,37 @@ class Search:
             yield from self._groups(iter(fresh))
 
     def _corrected(self) -> list[SuperSchedule]:
-        """The learned model's favourites after what was measured has shown where it errs."""
         if self.propose is None or not self.queue.n_proposed or not self.default_s or not self.style.n_corrected:
             return []
-        ratios = {
-            one.schedule: self.measured_s[id(one)] / self.default_s
-            for one in self.trials
-            if id(one) in self.measured_s and isinstance(one.schedule, SuperSchedule)
-        }
-        unfit = {one.schedule.format for one in self.trials if one.schedule is not None and one.failed}
-        named = [one for one in self.propose.more(list(ratios)) if one.schedule.format not in unfit]
-        self.queue.note([one for one in named if one.schedule not in ratios])
-        return next_best(named, ratios, self.style.n_corrected)
+        return corrected_favourites(
+            self.trials, self.measured_s, default_s=self.default_s, n=self.style.n_corrected, more=self.propose.more,
+            note=self.queue.note,
+        )  # fmt: skip
 
     def _runners_up(self) -> list[Trial]:
-        """Those that lost to the champion by little: each meets it again, for of many races some are unlucky."""
         title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
-        others = [one for one in self.trials if one is not self.champion and one.failed is None]
-        near = [one for one in others if self.measured_s.get(id(one), math.inf) <= CLOSE * title_s]
-        return sorted(near, key=lambda one: self.measured_s[id(one)])[: self.style.n_rematches]
+        return runners_up(self.trials, self.measured_s, self.champion, title_s, n=self.style.n_rematches)
 
     def _around_champion(self) -> list[SuperSchedule]:
         one = self.champion.schedule
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
-        """Whether it was entered."""
+        """Return whether it was entered, or measured by an earlier process."""
+        return self._is_entered(schedule) or bool(self._n_measured_earlier([schedule]))
+
+    def _is_entered(self, schedule: Schedule) -> bool:
         return any(trial.schedule == schedule for trial in self.trials)
+
+    def _n_measured_earlier(self, schedules: Sequence[Schedule]) -> int:
+        """Return how many of these need no race; none while the best one of them has not won here as well."""
+        has_won = self.start is None or (self.champion is not self.default and self._is_entered(self.start))
+        return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
+
+    def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
+        """Yield those of the first `n_wanted` that no earlier process has measured."""
+        fresh = [one for one in schedules if not self.tried(one)]
+        return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.
@@ -375,6 +382,7 @@ class Search:
             if at and race.samples_s[at]:
                 # Ratios survive drift between heats, absolute times do not: anchor them to one default time.
                 self.measured_s[id(trial)] = race.ratio(at) * self.default_s
+                self.n_samples[id(trial)] = self.n_samples.get(id(trial), 0) + len(race.samples_s[at])
         at = race.winner()
         if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
             at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky

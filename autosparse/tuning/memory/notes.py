@@ -9,7 +9,7 @@ from pathlib import Path
 from autosparse import _native
 from autosparse._native.kernels import identity
 from autosparse.cache.accounts import ledger
-from autosparse.cache.accounts.rows import ASKED, NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
+from autosparse.cache.accounts.rows import ASKED, NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row, search_row
 from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import accounts
@@ -39,6 +39,13 @@ def note(lab: KernelLab, plan: Plan, *, is_asked: bool = False) -> None:
         flags=_flags(lab, plan, is_asked=is_asked),
     )  # fmt: skip
     _write(lab, place[0], place[1], made)
+
+
+def note_next_step(lab: KernelLab, price_s: float) -> None:
+    """Say in the account of the lab's problem what the next step of its unfinished search costs."""
+    place = accounts.place_of(lab.options)
+    if lab.account_key and place is not None and not lab.is_stale:
+        ledger.append(place[0], [search_row(lab.account_key, price_s, process=ledger.token(), now=time.time())])
 
 
 def _write(lab: KernelLab, folder: Path, root: Path, made: PlanNote) -> None:

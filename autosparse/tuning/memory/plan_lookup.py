@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from typing import Final
+from typing import Any, Final
 
 from autosparse import cache
 from autosparse._native.kernels import identity
@@ -19,6 +19,7 @@ from autosparse.log import event
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.ops import OPS
 from autosparse.tuner import Search
+from autosparse.tuner.search.earlier import MAX_EARLIER
 from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
@@ -149,9 +150,49 @@ def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tun
     if raced and has_met_known and not lab.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
-        remember(lab, found, at_once=True)
-        return found
+        return _kept(lab, found)
     return None
+
+
+def _kept(lab: KernelLab, found: Plan) -> Plan | None:
+    """Keep the plan of an unfinished search, with what others have measured meanwhile; None where a better plan is.
+
+    Under the record's lock: of two processes that end at once neither loses what the other has measured.
+    """
+    key, kept = key_of(lab), list[Plan]()
+
+    def change(record: dict[str, Any] | None) -> dict[str, Any]:
+        old = _plan_from(record)
+        if record is not None and old is not None and Effort(old.effort).rank > Effort(found.effort).rank:
+            return record
+        kept.append(with_candidates_of(old, found))
+        return cache.plan_to_record(kept[0], key)
+
+    lab.store.update("plan", key.stable_hash(), change)
+    return kept[0] if kept else None
+
+
+def _plan_from(record: dict[str, Any] | None) -> Plan | None:
+    try:
+        return None if record is None else cache.plan_from_record(record)
+    except RecordError:
+        return None
+
+
+def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
+    """Return `found` with the candidates of `old` that only that one has measured, their times anchored to its own."""
+    if old is None or not old.default_s or not found.default_s:
+        return found
+    measured = {one.schedule for one in found.candidates if one.measured_s}
+    ratio = found.default_s / old.default_s
+    more = [
+        dataclasses.replace(one, measured_s=one.measured_s * ratio)
+        for one in old.candidates
+        if one.measured_s and one.n_samples and one.schedule not in measured
+    ][:MAX_EARLIER]
+    named = {one.schedule for one in more}
+    rest = [one for one in found.candidates if one.schedule not in named]
+    return dataclasses.replace(found, candidates=(*rest, *more))
 
 
 def key_of(lab: KernelLab) -> cache.PlanKey:

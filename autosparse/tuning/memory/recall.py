@@ -121,6 +121,7 @@ def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) ->
         return
     if trial is not None:
         state.serving = state.recalled = trial
+        account.is_served = True
         event("plan", "remembered", schedule=trial.schedule.to_json() if trial.schedule else "default")
 
 

@@ -1,0 +1,29 @@
+"""Shipped kernels that no statistics rank are tried by live tuning where values are numbered, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sps
+from autosparse._native.kernels.shipped import HIGH_SLICES
+
+import autosparse as asp
+from autosparse.config import Effort
+from autosparse.core.formats import NUMBERED
+from autosparse.tuning import planner
+from autosparse.tuning.setup import lab_of
+from tests.tuning.forcing import state_of
+
+
+@pytest.mark.parametrize("n_values", [2, 100_000])
+def test_high_slices_are_tried_where_values_are_numbered(n_values):
+    rng = np.random.default_rng(0)
+    m = sps.diags_array(np.ones((5, 20_000)), offsets=(-100, -1, 0, 1, 100), shape=(20_000, 20_000), format="csr")
+    m.data[:] = rng.integers(1, 1 + n_values, m.nnz)
+    A = asp.csr(m)
+    A._cell.refresh()
+    lab = lab_of(A._cell, state_of(A))
+    search = planner.search_for(lab, effort=Effort.MEASURE, live=True)
+    is_tried = lab.problem.storage == NUMBERED and lab.is_built(HIGH_SLICES)
+    assert (HIGH_SLICES in search.shipped) == is_tried
+    assert n_values == 2 or not search.shipped

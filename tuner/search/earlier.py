@@ -1,0 +1,69 @@
+"""Measurements of earlier processes: candidates that a search which goes on need not measure again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from autosparse.tuner.search.race import RaceRule
+
+from autosparse.core.composite import Schedule
+from autosparse.core.plan import Plan
+from autosparse.core.values import dataclass, field
+
+MAX_EARLIER: Final = 64
+"""Candidates of a record that are carried into the next search: those with most samples. A live search measures 14."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Time of a candidate over that of the default kernel, as the mean of so many samples."""
+
+    value: float
+    n_samples: int
+
+    def merged(self, value: float, n_samples: int) -> Ratio:
+        """Return the mean of these samples and more of them."""
+        n_all = self.n_samples + n_samples
+        return Ratio((self.value * self.n_samples + value * n_samples) / n_all, n_all) if n_all else self
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """Ratios of candidates that earlier processes measured, by schedule."""
+
+    ratios: Mapping[Schedule, Ratio] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plan: Plan | None) -> Earlier:
+        """Return what the plan of an unfinished search says about its candidates."""
+        if plan is None or not plan.default_s:
+            return cls()
+        found = {
+            one.schedule: Ratio(one.measured_s / plan.default_s, one.n_samples)
+            for one in plan.candidates
+            if one.schedule is not None and one.measured_s and one.n_samples
+        }
+        kept = sorted(found.items(), key=lambda item: -item[1].n_samples)[:MAX_EARLIER]
+        return cls(dict(kept))
+
+    def best(self, rule: RaceRule) -> Schedule | None:
+        """Return the fastest candidate that had its rounds and beat the default kernel; None where there is none.
+
+        It need not be the plan that was left: a race that ends with its process crowns nobody.
+        """
+        able = {one: found.value for one, found in self.ratios.items() if found.n_samples >= rule.min_rounds}
+        best = min(able, key=able.__getitem__, default=None)
+        return best if best is not None and able[best] <= 1.0 - rule.margin else None
+
+    def is_measured(self, schedule: Schedule, rule: RaceRule) -> bool:
+        """Return whether a race by `rule` would add nothing: it had its rounds, or was far behind the best one."""
+        found = self.ratios.get(schedule)
+        if found is None:
+            return False
+        best = min(one.value for one in self.ratios.values())
+        return found.n_samples >= rule.min_rounds or found.value > rule.cut * best
+
+    def n_measured(self, schedules: Iterable[Schedule], rule: RaceRule) -> int:
+        """Return how many of `schedules` need no race."""
+        return sum(self.is_measured(one, rule) for one in schedules) if self.ratios else 0
