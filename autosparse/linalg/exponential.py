@@ -173,9 +173,11 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
 
 def _column_sums(A: Any) -> NDArray[np.float64]:
     """Return the sums of the absolute values in each column of a sparse or dense matrix."""
-    if isinstance(A, AutoSparseMatrix) and A.format == "csr":
+    is_ours = isinstance(A, AutoSparseMatrix)
+    if is_ours and A.format == "csr":
         operand, n = A._cell, A.nnz
-        return np.bincount(operand.indices[:n], np.abs(operand.data[:n]), A.shape[1])
+        sums = np.bincount(operand.indices[:n], np.abs(operand.data[:n]), A.shape[1])
+        return sums.astype(np.float64, copy=False)  # NumPy's types say integers
     return np.asarray(abs(A).sum(axis=0), dtype=np.float64).reshape(-1)
 
 
