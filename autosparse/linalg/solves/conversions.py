@@ -25,6 +25,7 @@ def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> A
     is_conjugated = is_conjugated and A.dtype.kind == "c"
     if A.dtype == dtype and not is_conjugated:
         return A
+    matrix: Any = A  # its classes get SciPy's attributes when they are made
     operand: Operand = A._cell
     operand.refresh()
     conversions, key = memory_of(operand).conversions, (dtype.char, is_conjugated)
@@ -50,7 +51,7 @@ def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any
     """
     if not isinstance(A, AutoSparseMatrix):
         return find()
-    matrix: Any = A
+    matrix: Any = A  # its classes get SciPy's attributes when they are made
     operand: Operand = matrix._cell
     operand.refresh()
     facts, key = memory_of(operand).facts, (name, matrix.format)
