@@ -55,8 +55,10 @@ def run(*arguments: str, **extra: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def answers() -> dict[str, str | None]:
-    lines = run("-m", "tests.triton.surfaces", TRITON_INTERPRET="1").splitlines()
+def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
+    """Errors by law. The cache is the process's own: plans of another worker's process would be remembered here."""
+    cache = str(tmp_path_factory.mktemp("cache"))
+    lines = run("-m", "tests.triton.surfaces", TRITON_INTERPRET="1", AUTOSPARSE_CACHE_DIR=cache).splitlines()
     return {line["id"]: line["error"] for line in map(json.loads, lines)}
 
 
