@@ -28,6 +28,7 @@ from autosparse.linalg.arguments import (
 from autosparse.linalg.columns import takes_columns
 from autosparse.linalg.operators import Product
 from autosparse.linalg.solves import Solve
+from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
 
 CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
@@ -180,10 +181,12 @@ class Basis:
         self._norm2 = np.empty(1)
         self._kept = w, *(_doubles(array) for array in (self._dots, self._c, self._norm2))
 
+    @timed_method
     def scale(self, k: int, factor: float) -> None:
         """Multiply v_k by `factor`."""
         self._combine(0, self._rows[k], self._rows[k], factor)
 
+    @timed_method
     def orthogonalise(self, k: int) -> tuple[list[Scalar], float, float]:
         """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
         (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
@@ -200,6 +203,7 @@ class Basis:
         left = self._combine(k + 1, self._w, rows[k + 1], 1.0)
         return h.tolist(), root(dots.item(pair * (k + 1)), self.dtype), root(left, self.dtype)
 
+    @timed_method
     def add_to(self, x: Vector, y: list[Scalar]) -> None:
         """Compute x += sum_i y_i v_i."""
         self._c[: len(y)] = y

@@ -33,7 +33,10 @@ COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
 }
 """Part of a test's identifier -> why SciPy computes some of its calls."""
 
-SLOW: Final = r"[\[-]dense[\]-]|test_arpack|test_svds|poisson2d|test_dtypes|test_lobpcg.*test_tolerance|interval|test_diagonal_data_types"
+SLOW: Final = (
+    r"[\[-]dense[\]-]|test_arpack|test_svds|poisson2d|test_dtypes|test_lobpcg.*test_tolerance|interval"
+    r"|test_diagonal_data_types"
+)
 """Tests that run in `make test-full` only."""
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,6 +34,22 @@ def test_parts_sum_to_the_time_of_the_solve() -> None:
     assert 0 < found.total_s <= took_s
     assert found.products_s > 0
     assert found.n_products >= found.n_iterations > 0
+
+
+@pytest.mark.parametrize("name", ["cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr"])
+def test_operations_on_vectors_are_timed_in_every_iteration(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    A, b = system()
+    parts: list[str] = []
+    timed = tracing.Recording.timed
+
+    def counting(self: tracing.Recording, part: str, *arguments: Any) -> Any:
+        parts.append(part)
+        return timed(self, part, *arguments)
+
+    monkeypatch.setattr(tracing.Recording, "timed", counting)
+    with asp.linalg.trace() as solves:
+        getattr(asp.linalg, name)(A, b)
+    assert parts.count(tracing.VECTORS) >= solves[0].n_iterations > 0
 
 
 def test_the_true_residual_is_that_of_the_solution() -> None:
