@@ -1,4 +1,4 @@
-"""What tuning gains for the three ways of holding a matrix: its own copy beside a live original, `copy=True`, shared.
+"""Measure the gain of tuning for three ways of holding a matrix: a copy beside a live original, `copy=True`, shared.
 
     python benchmarks/ownership.py --json ownership.jsonl --seconds 80
     python benchmarks/ownership.py --json ownership.jsonl --report ownership.md

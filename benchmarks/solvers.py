@@ -98,7 +98,7 @@ def cases(args: argparse.Namespace) -> Iterator[Case]:
 
 
 def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, Any]:
-    """What a child process prints."""
+    """Run a child process and return the JSON object that it prints."""
     command = [sys.executable, "-W", "ignore", "-m", "solverlib.child", *map(str, given)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
     variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library's modules are compiled already
@@ -110,7 +110,7 @@ def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, A
 
 
 def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """Times of every contender over rounds; None where the matrix is not of the kind that the solver takes."""
+    """Return the times of every contender over rounds, or None for a matrix of a kind that the solver does not take."""
     taking = [contenders.REFERENCE]
     taking += [one for one in args.contenders if contenders.takes_part(one, case.solver, case.dtype)]
     samples = {one: Samples(libraries=(contenders.REFERENCE, one)) for one in taking[1:]}
@@ -159,7 +159,7 @@ def _check(case: Case, found: Mapping[str, Mapping[str, Any]], given: Path, most
 
 
 def _converged(residual: float, dtype: str) -> bool:
-    """Whether a true residual is what a solver that has converged leaves: a little more than the recurrence's."""
+    """Return whether a true residual is that of a converged solve: at most twice the tolerance."""
     return residual <= 2.0 * RTOL[dtype]
 
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-MOST_ROWS: Final = FEW_AT_FIRST
+MAX_ROWS: Final = FEW_AT_FIRST
 """Rows of the result up to which a product may be one of few."""
 LARGE_COPY: Final = 1 << 12
 """Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
@@ -117,7 +117,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     if B.dtype.char not in NATIVE:
         return None
     options, n, shape = get_options(), operand.n_minor if transposed else operand.n_major, B.shape
-    if n > MOST_ROWS or not 0 < len(shape) < 3 or options.runs is not None:
+    if n > MAX_ROWS or not 0 < len(shape) < 3 or options.runs is not None:
         return None
     runtime_api.hold(options.isa, options.wait)
     out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)

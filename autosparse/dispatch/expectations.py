@@ -33,7 +33,7 @@ class Expected:
 
 
 class Expecting(Protocol):
-    """What an expectation is told to: a state of dispatch."""
+    """Protocol of a dispatch state that receives the number of expected products."""
 
     n_calls: int
     product_ns: int

@@ -151,7 +151,7 @@ class Tuning(Protocol):
 
     @property
     def waits_for_pay(self) -> bool:
-        """Whether the next step is a piece of work that products have not paid for yet."""
+        """Return whether the next step costs more than the budget that products have earned so far."""
 
     def lend(self, state: Any) -> None:  # Any: a DispatchState
         """Let the plan serve products of `state` too, where its options allow that plan."""

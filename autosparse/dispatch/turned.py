@@ -55,7 +55,7 @@ class TurnedRows:
 
 
 class Turning:
-    """What products Mᵀ @ B of one operand have spent, and the rows of Mᵀ once that has paid for them."""
+    """Account of the time of products Mᵀ @ B of one operand, and the rows of Mᵀ once that time exceeds their price."""
 
     __slots__ = ("_n_drops", "_spent_ns", "_times", "is_serving", "made")
 

@@ -182,7 +182,7 @@ class Preconditioning:
 
     @property
     def is_product(self) -> bool:
-        """Whether M v comes from `apply`, after v is complete."""
+        """Return whether M v comes from `apply`, which needs the whole v."""
         return self._product is not None
 
     def steps(self, v: Vector, z: Vector) -> tuple[Step, ...]:

@@ -76,7 +76,7 @@ REFERENCE: Final = "SciPy"
 
 
 def takes_part(contender: str, solver: str, dtype: str) -> bool:
-    """Whether the contender solves this; the prototype is conjugate gradients in float64."""
+    """Return whether the contender solves this; the prototype is conjugate gradients in float64."""
     return contender != "prototype" or (solver == "cg" and dtype == "float64")
 
 

@@ -1,4 +1,4 @@
-"""What sweeps mean, in NumPy: the oracle of `test_sweeps`."""
+"""Reference implementation of sweeps in NumPy: the oracle of `test_sweeps`."""
 
 from __future__ import annotations
 

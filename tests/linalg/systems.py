@@ -255,7 +255,7 @@ SYSTEMS: Final = {system.name: system for system in (*GENERATED, *REAL, *FURTHER
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a solve returned."""
+    """Results of one solve."""
 
     iterations: int
     info: int  # `istop` of lsqr and lsmr

@@ -99,7 +99,7 @@ def test_a_small_system_is_solved_as_by_scipy(solver: str) -> None:
 
 
 def is_consistent(A: Any, b: Any) -> bool:
-    """Whether rows of A that are zero belong to zeros of b."""
+    """Return whether rows of A that are zero belong to zeros of b."""
     return bool((b[np.diff(A.indptr) == 0] == 0).all())
 
 

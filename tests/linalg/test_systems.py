@@ -79,7 +79,7 @@ def test_as_many_iterations_as_scipy(name: str, solver: str, is_preconditioned: 
 
 
 def agrees(mine: Outcome, theirs: list[Outcome], system: System) -> bool:
-    """Whether a solve is like SciPy's, or within their range: iterations, `info`, and the residual.
+    """Return whether a solve is like SciPy's, or within their range: iterations, `info`, and the residual.
 
     One more draw from the distribution of eleven numbers is outside of their range in one of six cases. So the range is
     widened by half its width on both sides.
@@ -97,7 +97,7 @@ def agrees(mine: Outcome, theirs: list[Outcome], system: System) -> bool:
 
 @pytest.mark.full
 def test_iterations_are_no_more_outside_the_range_of_scipys_than_chance_lets_them_be() -> None:
-    """Of n numbers drawn like eleven others, n / 6 are outside of the range of these on average."""
+    """Count solves outside SciPy's range: n / 6 of n equal draws lie outside the range of eleven others."""
     outside = []
     for system in GENERATED:
         _, A, b, ours = made(system.name)

@@ -10,7 +10,7 @@
 
 enum {
     CHUNK = 1024,     /* reals of a chunk: four vectors of doubles fit into a first-level cache beside the rows */
-    MOST_RIGHT = 4,   /* right-hand vectors of dot products: w and u, each turned as well where they are complex */
+    MAX_RIGHT = 4,   /* right-hand vectors of dot products: w and u, each turned as well where they are complex */
     LOCAL_SUMS = 512, /* partial sums that are kept on the stack */
     ALONE = 2,        /* chunks below which no other thread is asked */
 };

@@ -16,10 +16,10 @@ ASP_INLINE NAME(wide) NAME(widened)(const R *p)
 }
 
 /* sums[g * n_right + s] = dot product of row g, m reals from v + g * ldv on, with right[s]. */
-ASP_INLINE void NAME(dots_of)(const R *v, int64_t ldv, const int n_rows, double right[MOST_RIGHT][CHUNK],
+ASP_INLINE void NAME(dots_of)(const R *v, int64_t ldv, const int n_rows, double right[MAX_RIGHT][CHUNK],
                               const int n_right, int64_t m, double *sums)
 {
-    NAME(wide) acc[4][MOST_RIGHT] = {{{0}}};
+    NAME(wide) acc[4][MAX_RIGHT] = {{{0}}};
     int64_t i = 0;
     for (; i + LANES <= m; i += LANES) {
         ASP_UNROLL
@@ -42,7 +42,7 @@ ASP_INLINE void NAME(dots_of)(const R *v, int64_t ldv, const int n_rows, double 
 }
 
 /* The rows [0, n_rows) of a chunk, `group` at a time and then one by one. */
-ASP_INLINE void NAME(dots_of_rows)(const R *v, int64_t ldv, int64_t n_rows, double right[MOST_RIGHT][CHUNK],
+ASP_INLINE void NAME(dots_of_rows)(const R *v, int64_t ldv, int64_t n_rows, double right[MAX_RIGHT][CHUNK],
                                    const int n_right, int64_t m, double *sums)
 {
     const int group = n_right == 4 ? 2 : 4;
@@ -66,7 +66,7 @@ static void NAME(basis_dots)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
     const int turns = job->is_complex;
-    double right[MOST_RIGHT][CHUNK];
+    double right[MAX_RIGHT][CHUNK];
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t at = chunk * CHUNK, m = asp_min(CHUNK, job->n - at);
         const R *v = (const R *)job->V + at, *w = (const R *)job->w + at;
@@ -124,7 +124,7 @@ static void NAME(basis_update)(const void *args, int64_t begin, int64_t end)
     const int step = 1 + job->is_complex;
     const R scale = (R)job->scale;
     R sum[CHUNK], turned[CHUNK];
-    double right[MOST_RIGHT][CHUNK]; /* the first is used */
+    double right[MAX_RIGHT][CHUNK]; /* the first is used */
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t at = chunk * CHUNK, m = asp_min(CHUNK, job->n - at);
         const R *v = (const R *)job->V + at, *w = (const R *)job->w + at;

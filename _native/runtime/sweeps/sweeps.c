@@ -6,7 +6,7 @@
 #include "sweeps_api.h"
 
 enum { CHUNK_BYTES = 8192 };   /* of one vector: the vectors of a chunk stay in the first cache between the steps */
-enum { MOST_LANES = 16 };      /* reals of the widest vectors */
+enum { MAX_LANES = 16 };      /* reals of the widest vectors */
 enum { PERIOD_REALS = 64 };    /* least reals of the rows that share coefficients of columns */
 enum { STACK_BYTES = 16384 };
 enum { CACHED_BYTES = 1 << 20 };                        /* what lies in a core's own cache */
@@ -31,8 +31,8 @@ static int64_t row_reals(int dtype, int64_t n_columns) { return asp_max(n_column
 /* Reals of whole rows that fill whole vectors, and at least PERIOD_REALS. */
 static int64_t period_of(int64_t width)
 {
-    int64_t rows = MOST_LANES;
-    while (rows % 2 == 0 && rows / 2 * width % MOST_LANES == 0) rows /= 2;
+    int64_t rows = MAX_LANES;
+    while (rows % 2 == 0 && rows / 2 * width % MAX_LANES == 0) rows /= 2;
     const int64_t least = rows * width;
     return least * ((PERIOD_REALS + least - 1) / least);
 }
@@ -229,10 +229,10 @@ static void block_chunk(const block *it, int64_t chunk)
             dot(it->V + j * it->row_bytes + at, w, n, it->partials + 2 * (chunk * it->k + j));
         return;
     }
-    for (int64_t first = 0; first < it->k; first += ASP_MOST_TERMS - 1) {
-        const int count = (int)asp_min(ASP_MOST_TERMS - 1, it->k - first);
-        const void *terms[ASP_MOST_TERMS] = {w};
-        double c[2 * ASP_MOST_TERMS] = {1, 0};
+    for (int64_t first = 0; first < it->k; first += ASP_MAX_TERMS - 1) {
+        const int count = (int)asp_min(ASP_MAX_TERMS - 1, it->k - first);
+        const void *terms[ASP_MAX_TERMS] = {w};
+        double c[2 * ASP_MAX_TERMS] = {1, 0};
         for (int t = 0; t < count; t++) {
             terms[1 + t] = it->V + (first + t) * it->row_bytes + at;
             c[2 + 2 * t] = -it->h[2 * (first + t)];

@@ -67,8 +67,8 @@ ASP_INLINE void NAME(combine_of)(R *out, const R *const *terms, const V *c, cons
     int64_t i = 0;
     for (; i + VL <= n; i += VL) *(V *)(out + i) = NAME(combined)(terms, c, turning, n_terms, i);
     if (i == n) return;
-    R ends[ASP_MOST_TERMS][NAME(VL)];
-    const R *tails[ASP_MOST_TERMS];
+    R ends[ASP_MAX_TERMS][NAME(VL)];
+    const R *tails[ASP_MAX_TERMS];
     NAME(pad)(ends, tails, terms, n_terms, i, n - i);
     const V last = NAME(combined)(tails, c, turning, n_terms, 0);
     for (int lane = 0; lane < n - i; lane++) out[i + lane] = last[lane];
@@ -85,14 +85,14 @@ ASP_INLINE void NAME(combine_of)(R *out, const R *const *terms, const V *c, cons
 
 static void NAME(combine)(void *out, const void *const *terms, const double *c, int n_terms, int64_t n)
 {
-    V re[ASP_MOST_TERMS];
+    V re[ASP_MAX_TERMS];
     for (int t = 0; t < n_terms; t++) re[t] = NAME(all)((R)c[2 * t]);
     EACH_COUNT(NAME(combine_of)(out, (const R *const *)terms, re, NULL, N, n))
 }
 
 static void NAME(combine_complex)(void *out, const void *const *terms, const double *c, int n_terms, int64_t n)
 {
-    V re[ASP_MOST_TERMS], turning[ASP_MOST_TERMS];
+    V re[ASP_MAX_TERMS], turning[ASP_MAX_TERMS];
     for (int t = 0; t < n_terms; t++) {
         re[t] = NAME(all)((R)c[2 * t]);
         turning[t] = NAME(turning)((R)c[2 * t + 1]);
@@ -181,13 +181,13 @@ static void NAME(dot_complex)(const void *u, const void *v, int64_t n, double *s
 ASP_INLINE void NAME(combine_rows)(R *out, const R *const *terms, const R *re, const R *im, int64_t period,
                                    const int n_terms, int64_t n)
 {
-    const R *from[ASP_MOST_TERMS], *tails[ASP_MOST_TERMS];
-    R ends[ASP_MOST_TERMS][NAME(VL)];
+    const R *from[ASP_MAX_TERMS], *tails[ASP_MAX_TERMS];
+    R ends[ASP_MAX_TERMS][NAME(VL)];
     for (int64_t i = 0; i < n; i += period) {
         const int64_t stop = asp_min(period, n - i);
         for (int t = 0; t < n_terms; t++) from[t] = terms[t] + i;
         for (int64_t at = 0; at < stop; at += VL) {
-            V c[ASP_MOST_TERMS], turning[ASP_MOST_TERMS];
+            V c[ASP_MAX_TERMS], turning[ASP_MAX_TERMS];
             for (int t = 0; t < n_terms; t++) {
                 c[t] = LOAD(re + t * period + at);
                 if (im) turning[t] = LOAD(im + t * period + at);

@@ -1,4 +1,4 @@
-"""What the recurrences for several right sides share: products with blocks, and columns that leave in groups."""
+"""Parts that the recurrences for several right sides share: products with blocks, and columns that leave in groups."""
 
 from __future__ import annotations
 

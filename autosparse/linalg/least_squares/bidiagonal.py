@@ -1,4 +1,4 @@
-"""What `lsqr` and `lsmr` share: arguments, bidiagonalisation, rules to stop, printed tables."""
+"""Parts that `lsqr` and `lsmr` share: arguments, bidiagonalisation, rules to stop, printed tables."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def criterion(*tests: tuple[float, float]) -> float:
 
 
 class Log:
-    """What `show` prints."""
+    """Printer of the table of iterations that `show=True` asks for."""
 
     __slots__ = ("_separator", "shows")
 

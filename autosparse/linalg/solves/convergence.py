@@ -1,4 +1,4 @@
-"""How many iterations a solve has left, from the residuals so far. Pure arithmetic: no clock, no matrix.
+"""Estimate of the iterations that a solve has left, from the residuals so far. Pure arithmetic: no clock, no matrix.
 
 The logarithm of the residual falls at a rate that changes slowly in most solves. The rate over the second half of the
 iterations is extrapolated to the target. Four cases need more care:

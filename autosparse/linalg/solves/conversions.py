@@ -1,4 +1,4 @@
-"""What solves derive from the values of a matrix, kept with it: copies in another dtype, norms.
+"""Data that solves derive from the values of a matrix, kept with the matrix: copies in another dtype, norms.
 
 A float32 matrix with a float64 right side, an integer matrix, and the conjugate of a complex matrix each need a copy.
 The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at the

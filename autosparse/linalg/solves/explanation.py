@@ -17,7 +17,7 @@ from autosparse.explain.units import seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveExplanation:
-    """Times and results of one solve; ``print`` shows them. `parts` sum to `total_s`.
+    """Explanation of one solve: times and results; ``print`` shows them. `parts` sum to `total_s`.
 
     `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or
     ended by an exception. With several right sides `true_residual` and `info` are arrays of one element for each.

@@ -1,4 +1,4 @@
-"""Where the time of solves went: `trace()` collects an explanation of every solve that runs inside it.
+"""Record where the time of solves went: `trace()` collects an explanation of every solve that runs inside it.
 
 Nothing is measured outside `trace`: products and preconditioners are called as they are. Inside, each call is timed.
 The context belongs to one thread (and to the task, in asyncio).
@@ -63,7 +63,7 @@ def trace() -> Iterator[list[SolveExplanation]]:
 
 
 class Recording:
-    """Times of one solve while it runs."""
+    """Record of the times of one solve while it runs."""
 
     __slots__ = (
         "_answer", "_begun_ns", "_is_inside", "_solved", "_spent_before_s", "_trace", "info", "n_products", "parts_ns",

@@ -1,4 +1,4 @@
-"""What solvers keep of a matrix from solve to solve: the vectors they work in, and how long solves were."""
+"""Data that solvers keep with a matrix from solve to solve: work vectors, and the lengths of solves."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a test of SciPy's files fails with our solvers, or where SciPy computes its calls: patterns with reasons."""
+"""Patterns, with reasons, of SciPy's tests that fail with our solvers or whose calls SciPy computes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What computed the calls of SciPy's tests, in a process that runs all of them."""
+"""Share of the calls of SciPy's tests that our solvers computed, in a process that runs all of them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conformance.linalg import differences
 KRYLOV = ("cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr")
 MIN_KRYLOV_SHARE = 0.95
 MIN_SHARE = 0.95
-"""Of all solvers."""
+"""Minimum share of calls of all solvers that our code must compute."""
 
 
 @pytest.mark.full

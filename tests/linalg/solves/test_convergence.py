@@ -15,7 +15,7 @@ LENGTHS = (20, 100, 400, 3000)
 
 
 def lefts(residuals: list[float], *, limit: float = math.inf) -> dict[int, Left]:
-    """What is left by the iterations at which a solve looks."""
+    """Return the estimates of the iterations left, by the iterations at which a solve estimates."""
     convergence, found, due = Convergence(target=scripts.TARGET, limit=limit), {}, 1
     for n, best, now in scripts.reports(residuals):
         if n >= due:
@@ -27,7 +27,7 @@ def lefts(residuals: list[float], *, limit: float = math.inf) -> dict[int, Left]
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("script", ["steady", "superlinear", "jumping"])
 def test_certain_iterations_run(script: str, length: int) -> None:
-    """What is certain exceeds what runs by a tenth of the whole at most, jumps included."""
+    """Iterations that count as certain exceed those that run by at most a tenth of the whole, jumps included."""
     for n, left in lefts(scripts.ALL[script](length)).items():
         assert left.certain <= (length - n) + 0.1 * length
 
