@@ -12,7 +12,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.linalg import sweeps
-from autosparse.linalg.sweeps import BlockDots, BlockUpdate, ColumnSweep, Combine, Dot, Scale, Step, Sweep
+from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale, Step, Sweep
 from tests.linalg import sweep_reference
 from tests.native.hooks import on_several_threads
 
@@ -96,31 +96,13 @@ def test_columns_are_sweeps_of_each(code: str, k: int) -> None:
                 close(dot, other, code, scale=10 * n + 1)
 
 
-@pytest.mark.parametrize("code", DTYPES)
-@pytest.mark.parametrize("k", [0, 1, 3, 4, 5, 9])
-def test_blocks_are_dots_and_updates_of_rows(code: str, k: int) -> None:
-    for n in lengths(code):
-        V, w = random((9, n), code, 0), random(n, code, 1)
-        h = BlockDots(V, w)(k)
-        assert h.dtype == ("D" if code in "FD" else "d")
-        close(h, [np.vdot(row, w) for row in V[:k]], code, scale=n + 1)
-        h = random(k, code.replace("f", "d").replace("F", "D"), 2)
-        wanted = w - (V[:k] * h[:, None].astype(code)).sum(axis=0, dtype=code)
-        square = BlockUpdate(w, V)(h)
-        close(w, wanted, code, scale=k + 1)
-        close(square, np.linalg.norm(w.astype("D")) ** 2, code, scale=n + 1)
-
-
 def everything(code: str, n: int) -> list[bytes]:
     """The bits of all vectors and dots after each kind of sweep."""
     vectors = [random(n, code, seed) for seed in range(4)]
     dots = Sweep(steps_on(vectors, random(n, code.lower(), 9)))(*coefficients(code))
     squares = [random((n // 6, 6), code, seed) for seed in range(4)]
     found = ColumnSweep(steps_on(squares, random(n // 6, code, 9)))(*coefficients(code))
-    V, w = random((7, n), code, 5), random(n, code, 6)
-    h = BlockDots(V, w)(6)
-    square = BlockUpdate(w, V)(h)
-    every = [*vectors, np.array(dots), *squares, *found, h, w, np.array(square)]
+    every = [*vectors, np.array(dots), *squares, *found]
     return [array.tobytes() for array in every]
 
 
@@ -177,8 +159,6 @@ def test_without_the_builtin_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: ColumnSweep([Dot(np.zeros((3, 0)), np.zeros((3, 0)))]), ValueError),
         (lambda: Sweep([Dot(np.zeros(3), np.zeros(3))])(1.0), TypeError),
         (lambda: Sweep([Combine(x := np.zeros(3), (x,))])(1j), TypeError),
-        (lambda: BlockDots(np.zeros((2, 3)), np.zeros(3))(3), ValueError),
-        (lambda: BlockUpdate(np.zeros(4), np.zeros((2, 3))), ValueError),
     ],
 )
 def test_what_does_not_fit_is_refused(wrong: Any, error: type[Exception]) -> None:

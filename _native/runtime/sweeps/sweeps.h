@@ -4,7 +4,7 @@
 
 #include "common.h"
 
-enum { ASP_MAX_TERMS = 5 }; /* ASP_SWEEP_TERMS, or four rows of a block and the vector */
+enum { ASP_MAX_TERMS = 4 }; /* as ASP_SWEEP_TERMS */
 
 /* Operations on n reals of one chunk. `c` are pairs (real, imaginary); counts of complex vectors are of reals, too. */
 typedef struct {

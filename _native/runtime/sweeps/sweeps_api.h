@@ -25,11 +25,3 @@ int64_t asp_sweep_chunks(int dtype, int64_t n, int64_t n_columns);
 double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors);
 /* Execute the steps. ASP_OK, ASP_NO_MEMORY. Bits are the same for any number of threads and any instruction set. */
 int asp_sweep_run(const asp_sweep *sweep);
-/* h[j] = sum of conj(V[j]) w for k rows of n elements, `ld` elements apart: pairs. `partials`: room for
- * asp_sweep_chunks(dtype, n, 0) * k pairs. */
-int asp_block_dots(int dtype, int64_t n, int64_t k, const void *V, int64_t ld, const void *w, double *partials, double *h,
-                   int n_threads, double serial_ns);
-/* w -= sum of h[j] V[j], rows in order; square: the pair of the sum of conj(w) w afterwards. `partials`: room for
- * asp_sweep_chunks(dtype, n, 0) pairs. */
-int asp_block_update(int dtype, int64_t n, int64_t k, const void *V, int64_t ld, void *w, const double *h,
-                     double *partials, double *square, int n_threads, double serial_ns);

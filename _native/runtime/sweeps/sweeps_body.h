@@ -79,8 +79,7 @@ ASP_INLINE void NAME(combine_of)(R *out, const R *const *terms, const V *c, cons
     case 1: { enum { N = 1 }; call; break; }                                          \
     case 2: { enum { N = 2 }; call; break; }                                          \
     case 3: { enum { N = 3 }; call; break; }                                          \
-    case 4: { enum { N = 4 }; call; break; }                                          \
-    default: { enum { N = 5 }; call; break; }                                         \
+    default: { enum { N = 4 }; call; break; }                                         \
     }
 
 static void NAME(combine)(void *out, const void *const *terms, const double *c, int n_terms, int64_t n)
