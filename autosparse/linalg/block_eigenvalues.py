@@ -18,7 +18,7 @@ from autosparse.linalg.arguments import scipys
 from autosparse.linalg.columns.recurrence import block_product_of
 from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot
-from autosparse.linalg.tall import Block, combine, gram
+from autosparse.linalg.tall import Block, combine, gram, grams
 
 Operator = Callable[[Block], Block]
 _MIN_ROWS_PER_COLUMN: Final = 5
@@ -267,16 +267,29 @@ class _Lobpcg:
 
     def _grams(self, blocks: list[tuple[Block, Block, Block]]) -> tuple[NDArray[Any], NDArray[Any]]:
         """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; far from convergence known parts are not computed."""
-        of_A: list[list[Any]] = [[None] * len(blocks) for _ in blocks]
-        of_B: list[list[Any]] = [[None] * len(blocks) for _ in blocks]
-        for i, (U, _, _) in enumerate(blocks):
-            for j, (V, AV, BV) in enumerate(blocks[i:], start=i):
-                is_known = not self.is_explicit and (i == j or (i, j) == (0, 1))
-                G = np.diag(self.values).astype(U.dtype) if is_known and j == 0 else gram(U, AV)
-                H = np.eye(U.shape[1], V.shape[1], dtype=U.dtype) * (i == j) if is_known else gram(U, BV)
-                of_A[j][i], of_B[j][i] = G.T.conj(), H.T.conj()
-                of_A[i][j], of_B[i][j] = (G + G.T.conj()) / 2 if i == j and self.is_explicit else G, H
-        return np.block(of_A), np.block(of_B)
+        count = len(blocks)
+        at = [(i, j) for i in range(count) for j in range(i, count)]
+        known = {(i, j) for i, j in at if not self.is_explicit and (i == j or (i, j) == (0, 1))}
+        # X^H A X is diagonal and stays known. All other products with A are computed, and the unknown ones with B.
+        with_A = [pair for pair in at if pair not in known or pair[1]]
+        with_B = [pair for pair in at if pair not in known]
+        found = grams(
+            [(blocks[i][0], blocks[j][1]) for i, j in with_A] + [(blocks[i][0], blocks[j][2]) for i, j in with_B]
+        )
+        of_A, of_B = dict(zip(with_A, found, strict=False)), dict(zip(with_B, found[len(with_A) :], strict=True))
+        dtype = self.X.dtype
+        for i, j in known:
+            of_B[i, j] = np.eye(blocks[i][0].shape[1], blocks[j][0].shape[1], dtype=dtype) * (i == j)
+        of_A.setdefault((0, 0), np.diag(self.values).astype(dtype))
+        return tuple(self._hermitian(one, count) for one in (of_A, of_B))  # type: ignore[return-value]
+
+    def _hermitian(self, blocks: dict[tuple[int, int], NDArray[Any]], count: int) -> NDArray[Any]:
+        """Return the Hermitian matrix whose upper triangle of blocks is given."""
+        if self.is_explicit:
+            blocks |= {(i, i): (blocks[i, i] + blocks[i, i].T.conj()) / 2 for i in range(count)}
+        return np.block([
+            [blocks[i, j] if i <= j else blocks[j, i].T.conj() for j in range(count)] for i in range(count)
+        ])  # fmt: skip
 
     def _combine(self, blocks: list[tuple[Block, Block, Block]], vectors: NDArray[Any]) -> None:
         """Replace X by the Ritz vectors, P by their part outside of X, and the products with A and B likewise."""

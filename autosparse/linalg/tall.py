@@ -14,6 +14,7 @@ from autosparse._native import runtime_api
 Block = NDArray[Any]  # (n, k), C order; float32, float64, complex64 or complex128
 _CODES: Final = {"f": 0, "d": 1}
 _MAX_COLUMNS: Final = 256
+_MAX_PAIRS: Final = 16
 
 
 def _threads() -> int:
@@ -22,15 +23,32 @@ def _threads() -> int:
 
 def gram(U: Block, V: Block) -> NDArray[Any]:
     """Return U^H V (a, b), summed in float64 and complex128, in the dtype of U."""
-    code = _CODES.get(U.dtype.char)
-    if code is None or not (U.shape[1] and V.shape[1]):
-        return U.T.conj() @ V  # type: ignore[no-any-return]
-    G = np.empty((U.shape[1], V.shape[1]))
-    doubles = runtime_api.ffi.cast("double *", runtime_api.address_of(G))
-    U, V = np.ascontiguousarray(U), np.ascontiguousarray(V)
-    pointers = runtime_api.pointer(U), runtime_api.pointer(V)
-    runtime_api.raise_for(runtime_api.lib.asp_tall_gram(code, len(U), *G.shape, *pointers, doubles, _threads()))
-    return G.astype(U.dtype, copy=False)
+    return grams([(U, V)])[0]
+
+
+def grams(pairs: Sequence[tuple[Block, Block]]) -> list[NDArray[Any]]:
+    """Return U^H V for each pair (U, V) of blocks of one dtype and length, in one pass over the rows."""
+    first = pairs[0][0]
+    code = _CODES.get(first.dtype.char)
+    widths = [(U.shape[1], V.shape[1]) for U, V in pairs]
+    if code is None or len(pairs) > _MAX_PAIRS or not all(a > 0 and 0 < b <= _MAX_COLUMNS for a, b in widths):
+        return [U.T.conj() @ V for U, V in pairs]
+    ffi = runtime_api.ffi
+    kept = [np.ascontiguousarray(block) for pair in pairs for block in pair]
+    pointers = [runtime_api.pointer(block) for block in kept]
+    sizes = [a * b for a, b in widths]
+    found = np.empty(sum(sizes))
+    runtime_api.raise_for(
+        runtime_api.lib.asp_tall_grams(
+            code, len(first), len(pairs),
+            ffi.new("void *[]", pointers[::2]), ffi.new("int64_t[]", [a for a, _ in widths]),
+            ffi.new("void *[]", pointers[1::2]), ffi.new("int64_t[]", [b for _, b in widths]),
+            ffi.cast("double *", runtime_api.address_of(found)), _threads(),
+        )
+    )  # fmt: skip
+    found = found.astype(first.dtype, copy=False)
+    parts = np.split(found, np.cumsum(sizes)[:-1]) if len(sizes) > 1 else [found]
+    return [part.reshape(shape) for part, shape in zip(parts, widths, strict=True)]
 
 
 def combine(out: Block, *terms: tuple[Block, NDArray[Any] | None]) -> Block:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import inspect
+import mmap
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +15,7 @@ import pytest
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
 from autosparse._native import runtime_api
+from numpy.typing import NDArray
 
 import autosparse as asp
 from autosparse.linalg import block_eigenvalues, eigenvalues, tall
@@ -202,6 +207,39 @@ def test_products_of_tall_blocks(a: int, b: int, code: str) -> None:
         np.testing.assert_allclose(out, U @ F + V, atol=atol)
         own, K = V.copy(), rng.standard_normal((b, b)).astype(code)
         np.testing.assert_allclose(tall.combine(own, (U, F), (own, K)), U @ F + V @ K, atol=atol)
+
+
+@needs_runtime
+@pytest.mark.parametrize("code", "fd")
+@pytest.mark.parametrize("k", [1, 2, 3, 5, 6, 10, 12, 13, 20])
+@pytest.mark.parametrize("n", [1, 2, 9, 513])
+def test_nothing_is_read_beyond_a_tall_block(n: int, k: int, code: str) -> None:
+    """Vectors that are wider than what is left of a row read into the next one; behind the last row they must not."""
+    rng = np.random.default_rng(k)
+    with at_the_end_of_memory(rng.standard_normal((n, k)).astype(code)) as V:
+        pairs = tall.grams([(V, V), (V[:, :1], V)])
+        for G, U in zip(pairs, (V, V[:, :1]), strict=True):
+            np.testing.assert_allclose(G, U.T @ V, rtol=1e-3, atol=1e-3)
+        F = rng.standard_normal((k, k)).astype(code)
+        np.testing.assert_allclose(tall.combine(np.empty_like(V), (V, F), (V, None)), V @ F + V, rtol=1e-3, atol=1e-3)
+        tall.combine(V, (V, F))
+
+
+@contextlib.contextmanager
+def at_the_end_of_memory(V: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Give a copy of V that ends where a page begins that can neither be read nor written."""
+    page = mmap.PAGESIZE
+    size = -(-V.nbytes // page) * page
+    libc = ctypes.CDLL(None, use_errno=True)
+    whole = np.frombuffer(mmap.mmap(-1, size + page), np.uint8)
+    last = ctypes.c_void_p(whole.ctypes.data + size)
+    assert libc.mprotect(last, page, 0) == 0
+    copy = whole[size - V.nbytes : size].view(V.dtype).reshape(V.shape)
+    copy[...] = V
+    try:
+        yield copy
+    finally:
+        assert libc.mprotect(last, page, mmap.PROT_READ | mmap.PROT_WRITE) == 0
 
 
 def code_unit(code: str) -> Any:
