@@ -1,1 +1,3 @@
-"""Values that every part shares: patterns, formats, schedules, problems, plans and target machines."""
+"""Value types that all parts of the package share: patterns, formats, schedules, problems, plans and target
+machines.
+"""

@@ -1,6 +1,6 @@
-"""The operations: one file each, one row in `OPS`. Everything in which they differ is said there.
+"""Operations: one module each, with one row in `OPS` that describes how the operation differs from others.
 
-Rows are loaded when one is asked for: that takes 3 ms, and products do not begin with it (`names` is what they need).
+Rows are loaded on demand, which takes 3 ms. Products need only `names`.
 """
 
 from __future__ import annotations
