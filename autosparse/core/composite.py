@@ -103,7 +103,7 @@ class ColumnList:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Selection of the entries in aligned `r` x `c` blocks with entries in at least the fraction `fill` of their cells."""
+    """Selection of entries in aligned `r` x `c` blocks of which at least the fraction `fill` is filled."""
 
     r: int
     c: int
@@ -119,7 +119,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Diagonals:
-    """Selection of the entries on diagonals with entries in at least the fraction `fill` of their cells."""
+    """Selection of entries on diagonals of which at least the fraction `fill` is filled."""
 
     fill: float
 
