@@ -1,8 +1,7 @@
-"""Settings of autosparse: name, environment variable, domain and default of each.
+"""Settings of autosparse: name, environment variable, domain and default. No other module reads the environment.
 
 A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: `options(...)` in force in this context,
-then `set_options(...)`, then the environment variable, then the default. Nothing is read at import. No other module
-reads the environment.
+then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
 """
 
 # No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
@@ -240,9 +239,7 @@ _current: ContextVar[InForce | None] = ContextVar("autosparse_options", default=
 
 
 def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
-    """Return the checked value of setting `name`; OptionError names the setting, its domain and the source of the
-    value.
-    """
+    """Return the checked value of setting `name`; OptionError names setting, domain and `source` of a bad value."""
     if name not in SETTINGS:
         raise OptionError.unknown(name, SETTINGS)
     if value is None and name in _NONE_ALLOWED:
@@ -256,9 +253,7 @@ def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
 
 
 def _base_options() -> InForce:
-    """Return the options of defaults, environment and set_options(). They are parsed once, again after
-    `reload_options`.
-    """
+    """Return the options of defaults, environment and set_options(), parsed once until `reload_options`."""
     global _from_environment
     if _from_environment is None:
         given = {
@@ -272,8 +267,7 @@ def _base_options() -> InForce:
 
 
 _NO_SETTINGS: Final = frozenset({"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED"})
-"""Environment variables (without the prefix AUTOSPARSE_) that tests, builds and benchmarks read; they are no settings.
-"""
+"""Variables that tests, builds and benchmarks read."""
 _noticed: set[str] = set()
 
 
@@ -294,10 +288,7 @@ def _notice_unknown_variables() -> None:
 
 
 def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
-    """Call `listener` with the options in force whenever an `options` block begins or ends, or set_options() is called.
-
-    Fast calls compare only the decisive options; a listener receives changes of all others.
-    """
+    """Call `listener` with the options in force when options change: fast calls compare the decisive ones only."""
     _listeners.append(listener)
     return listener
 
@@ -336,9 +327,7 @@ def set_options(**given: "Unpack[OptionValues]") -> None:
 
 
 def reload_options() -> None:
-    """Discard values of `set_options` and read the environment again at the next call (for tests, or a changed
-    os.environ).
-    """
+    """Discard values of `set_options` and read the environment again at the next call, for tests."""
     global _from_environment
     _overrides.clear()
     _from_environment = None
@@ -398,8 +387,6 @@ def child_environment(**extra: str) -> dict[str, str]:
 
 
 def measuring_environment(cache_dir: str) -> dict[str, str]:
-    """Return the environment of a measuring child process: a cache of its own, and no OMP_NUM_THREADS (Dask sets it to
-    1).
-    """
+    """Return the environment of a measuring child: a cache of its own, and no OMP_NUM_THREADS (Dask sets it to 1)."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

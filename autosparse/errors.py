@@ -391,4 +391,4 @@ TUNING_FAILURES: Final = (
     AutosparseError, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError,
     MemoryError, OSError, RuntimeError, StopIteration, SyntaxError, TypeError, ValueError, Warning,
 )  # fmt: skip
-"""Exceptions that tuning may raise without failing the user's product: all but exits and interrupts."""
+"""What tuning may die of without taking the user's product with it: everything but exits and interrupts."""

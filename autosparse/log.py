@@ -37,7 +37,7 @@ EVENTS: Final[Mapping[str, int]] = {
 
 
 def event(tag: str, message: str = "", **facts: object) -> None:
-    """Log one record `tag: message key=value ...`. While the level is disabled this costs a lookup and a comparison."""
+    """One record `tag: message key=value ...`; costs a dictionary lookup and a comparison when nobody listens."""
     level = EVENTS[tag]
     if LOGGER.isEnabledFor(level):
         text = " ".join([message, *(f"{name}={value}" for name, value in facts.items())]).strip()

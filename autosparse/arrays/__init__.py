@@ -1,6 +1,4 @@
-"""SciPy's surface for autosparse: array and matrix classes, constructors, `matmul`. `_HOMES` imports its modules
-singly.
-"""
+"""SciPy's surface for autosparse: array and matrix classes, constructors and `matmul`, imported on demand."""
 
 from autosparse import _without_garbage
 

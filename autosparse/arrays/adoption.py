@@ -84,8 +84,6 @@ def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
 
 
 def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
-    """Return the first `nnz` entries: a view, or a copy where they fill less than half of the memory (as SciPy's
-    `prune`).
-    """
+    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
     part = array[:nnz]
     return part.copy() if part.base is not None and nnz < part.base.size // 2 else part

@@ -85,7 +85,7 @@ def csr(
     ----------
     obj
         SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense array
-        or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
+        or list. Or ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
         ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
         are checked to be within the shape.
     copy
@@ -158,9 +158,7 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None,
 
 
 def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
-    """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None where SciPy should
-    check them.
-    """
+    """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None for other arguments."""
     made: Any = object.__new__(_CLASSES[fmt, True])
     if not made._adopt(*adoption.arrays_of(made, obj, shape, dtype), copy):
         return None
@@ -202,9 +200,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 
 def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
-    """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them (or
-    None).
-    """
+    """Return the argument for SciPy's constructor, the caller's arrays in it, and the tensor that holds them."""
     if foreign.is_file(obj):
         return foreign.from_file(obj), ownership.Given(None), None
     if tensors.is_tensor(obj):
@@ -226,9 +222,7 @@ def _cure(message: str) -> str:
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, cure: str) -> None:
-    """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can hold a result of this shape and
-    dtype.
-    """
+    """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can hold a result of this kind."""
     if not isinstance(out, np.ndarray):
         raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
     if out.shape != shape:

@@ -157,9 +157,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
 
     @classmethod
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
-        """Return a matrix over new arrays (indptr, indices, data) in the orientation of `_cell`, which no other
-        object holds.
-        """
+        """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
         if not adoption.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)

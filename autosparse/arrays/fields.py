@@ -49,9 +49,7 @@ def _doc(field: int) -> str:
 
 
 def hasten(owner: type, probe: Callable[[], Any]) -> None:
-    """Replace the properties of `owner` by the runtime's descriptors where they are available; `probe` makes an
-    instance.
-    """
+    """Replace the properties of `owner` by the runtime's descriptors where available; `probe` makes an instance."""
     make = python_objects.maker("asp_field_maker")
     of_object = python_objects.slot_offsets(probe, ("_cell",))
     slots = ("_arrays", "rows", "fresh", "_handed_out", *TOUCHES)

@@ -93,9 +93,7 @@ class Header(NamedTuple):
         return self.n_rows * (self.n_rows + (-1 if self.symmetry == "skew-symmetric" else 1)) // 2
 
     def check(self, n_bytes: int) -> None:
-        """Raise ValueError for more entries than `n_bytes` can hold, which SciPy would allocate, and for impossible
-        shapes.
-        """
+        """Raise ValueError for impossible shapes, and for more entries than `n_bytes` can hold: SciPy allocates all."""
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
         if self.n_stored * LEAST_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
@@ -103,9 +101,7 @@ class Header(NamedTuple):
 
 
 def _source_of(path: Path) -> tuple[Source, int]:
-    """Return the source to read and its bytes. Text is given a final line end, which SciPy's reader would search
-    for.
-    """
+    """Return the source to read and its bytes; text gets a final line end, which SciPy's reader searches for."""
     if not path.name.lower().endswith(".mtx"):
         content = path.read_bytes()
         if not texts.is_compressed(content):
@@ -198,9 +194,7 @@ def _promised_bytes(member: Any) -> int:  # Any: a binary stream
 
 
 def _within_bounds(found: Any) -> Any:  # Any: a sparse object of SciPy's
-    """Return `found`; raise ValueError when an index points outside of it, because SciPy's conversions would follow
-    it.
-    """
+    """Return `found`; raise ValueError when an index points outside of it, which SciPy's conversions would follow."""
     if found.format in ("csr", "csc", "bsr"):
         height, width = found.blocksize if found.format == "bsr" else (1, 1)
         n_rows, n_cols = found.shape if found.ndim == 2 else (1, *found.shape)

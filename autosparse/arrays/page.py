@@ -29,9 +29,7 @@ def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
 
 
 def _picture(A: Any, n_rows: int, n_cols: int) -> str:
-    """Return an SVG whose cells' opacity grows with the logarithm of their entry counts; "" for a matrix without
-    entries.
-    """
+    """Return an SVG whose cells' opacity grows with the logarithm of their counts; "" for a matrix without entries."""
     if not A.nnz:
         return ""
     step = max(n_rows, n_cols) / N_CELLS
@@ -50,9 +48,7 @@ def _picture(A: Any, n_rows: int, n_cols: int) -> str:
 
 
 def _counts(A: Any, height: int, width: int) -> Any:
-    """Return the entries of a sample of the compressed rows in each cell of the picture, as an array (height,
-    width).
-    """
+    """Return the entries in each cell of the picture, (height, width), counted in a sample of the compressed rows."""
     indptr, indices = (A._cell.peek(field) for field in range(2))
     n_major, n_minor = len(indptr) - 1, A._cell.n_minor
     step = max(1, -(-A.nnz // MOST_ENTRIES))

@@ -28,9 +28,7 @@ attributes: Final = _find_attributes()
 
 
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
-    """Set the attributes that constructors set besides arrays, one by one, so that the object needs no dict for
-    them.
-    """
+    """Set the attributes that constructors set besides arrays, one by one, so that the object needs no dict."""
     made._shape = shape
     for name, value in _FRESH_ITEMS:
         setattr(made, name, value)
@@ -45,9 +43,7 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
 
 
 def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
-    """Return the object that SciPy's class `kind` makes of `arg1`, also while `asp.install` redirects calls of that
-    class.
-    """
+    """Return the object that SciPy's class `kind` makes of `arg1`, even while `asp.install` redirects its calls."""
     made: Any = object.__new__(kind)
     kind.__init__(made, arg1, shape=shape)
     return made

@@ -110,17 +110,13 @@ class Products:
         return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 
     def _as_native(self, other: Any) -> AnyArray | None:
-        """Return `other` in A's dtype if that is also the dtype of the product and has kernels; None leaves it to
-        SciPy.
-        """
+        """Return `other` in A's dtype if the product has that dtype and it has kernels; None leaves it to SciPy."""
         cell = self._cell
         dtype = (cell.rows or cell.validate()).dtype
         return None if dtype is None or not isinstance(other, ndarray) else _converted(np.asarray(other), dtype)
 
     def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
-        """Return A @ B for an ndarray (k,) or (k, n) of another dtype: by the executor where B converts to A's
-        dtype.
-        """
+        """Return A @ B for an ndarray (k,) or (k, n) of another dtype, by the executor if B converts to A's dtype."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
             return self._product_of_scipy(other)

@@ -69,9 +69,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
 
 
 def _dense(name: str, array: Any) -> AnyArray:
-    """Return `array` as an ndarray of two dimensions; raise InputTypeError, DtypeError or ShapeError for other
-    operands.
-    """
+    """Return `array` as a two-dimensional ndarray; raise InputTypeError, DtypeError or ShapeError otherwise."""
     if sps.issparse(array):
         cure = f"pass {name}.toarray(), or multiply sparse operands with @"
         raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), cure=cure)
@@ -101,9 +99,7 @@ def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
 
 
 def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: AnyArray | None) -> AnyArray:
-    """Return the values of S in the order of the stored entries, in `out` where they can be written as they are
-    computed.
-    """
+    """Return the values of S in the order of the stored entries, written to `out` directly where that is possible."""
     rows = cell.rows or cell.validate()
     # A product X @ Y of integers or booleans must not be computed in floating point, even if A is floating point.
     is_inexact = X.dtype is dtype or np.result_type(X, Y).kind in "fc"

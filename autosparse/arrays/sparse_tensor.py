@@ -107,9 +107,7 @@ class AutoSparseTensor:
         dtype: DTypeLike | None = None,
         progress: bool | Progress = False,
     ) -> Plan:
-        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` is the number of factor
-        columns.
-        """
+        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` is the factors' width."""
         return executor.tune(
             self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,

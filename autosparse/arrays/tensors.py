@@ -1,6 +1,4 @@
-"""Conversion of torch tensors to sparse matrices. torch is used where the caller has imported it, and never
-imported.
-"""
+"""Conversion of torch tensors to sparse matrices. This module uses torch where the caller has imported it."""
 
 from __future__ import annotations
 
@@ -91,9 +89,7 @@ def describe(tensor: Tensor) -> str:
 
 
 def from_tensor(tensor: Tensor) -> Any:
-    """Return a SciPy array (or ndarray) over the tensor's own memory. Raises InputError for tensors that are no CPU
-    matrix.
-    """
+    """Return a SciPy array or ndarray over the tensor's own memory; raise InputError if the tensor is no CPU matrix."""
     if tensor.device.type != "cpu":
         raise InputError.refused("the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()")
     convert = LAYOUTS.get(str(tensor.layout))
@@ -111,9 +107,7 @@ def from_tensor(tensor: Tensor) -> Any:
 
 
 def keeps_gradients(obj: object, wanted: bool | None) -> bool:
-    """Return whether `obj` is a CPU tensor that becomes a torch matrix: if `wanted`, or if it requires gradients
-    (None).
-    """
+    """Return whether `obj` is a CPU tensor and `wanted` is True, or None and the tensor requires gradients."""
     if not is_tensor(obj) or is_on_gpu(obj):
         return False
     return bool(getattr(obj, "requires_grad", False) if wanted is None else wanted)

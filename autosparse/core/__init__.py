@@ -1,3 +1,1 @@
-"""Value types that all parts of the package share: patterns, formats, schedules, problems, plans and target
-machines.
-"""
+"""Value types that the whole package shares: patterns, formats, schedules, problems, plans and target machines."""

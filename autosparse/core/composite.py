@@ -23,9 +23,7 @@ MOST_PARTS: Final = 4
 MAX_BLOCK: Final = 64
 MAX_WINDOW: Final = 1 << 16
 COMPOSITE_VERSION: Final = 1
-"""Version of the text form; raise it when the meaning of a rule or field changes. Plans of other versions are not
-reused.
-"""
+"""Version of the text form; raise it when a rule or field changes its meaning. Plans of other versions are ignored."""
 MAX_COUNT: Final = 1 << 62
 
 
@@ -46,9 +44,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Ascending numbers stored as runs (first and last), because a line of text may name more numbers than memory
-    holds.
-    """
+    """Ascending numbers stored as runs (first and last): a line of text may name more numbers than memory holds."""
 
     runs: tuple[tuple[int, int], ...]
 

@@ -49,9 +49,7 @@ class IndexExpression:
 
     @property
     def is_plain_product(self) -> bool:
-        """Return whether one sparse and one dense operand give a dense output; kernels take these two operands by
-        name.
-        """
+        """Return whether one sparse and one dense operand give a dense output, whose kernels take both by name."""
         return len(self.dense) == 1 and not (self.sampled or self.more_sparse or self.sparse_output)
 
     @property

@@ -157,9 +157,7 @@ class Format:
         return tuple(level.coordinate for level in self.levels)
 
     def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Return the extent of each coordinate for the index extents `sizes`: number of blocks (outer), split size
-        (inner).
-        """
+        """Return each coordinate's extent, given the index extents `sizes`: blocks (outer) or split size (inner)."""
         return {
             name: -(-sizes[name[:-1]] // self.split(name[:-1])) if name.endswith("1") else self.split(name[:-1])
             for name in self.order
@@ -178,9 +176,7 @@ class Format:
 
     @property
     def is_csr(self) -> bool:
-        """Return whether the user's own CSR arrays are already in this format, so that values are read without
-        packing.
-        """
+        """Return whether the user's CSR arrays are already in this format, so that values are read without packing."""
         return self.levels == CSR_LEVELS and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
 
     @property

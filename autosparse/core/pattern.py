@@ -49,9 +49,7 @@ class Pattern:
 
     @property
     def nnz(self) -> int:
-        """Number of stored entries with duplicates and explicit zeros: ``indptr[-1]``, not the capacity of
-        `indices`.
-        """
+        """Number of stored entries, duplicates and explicit zeros included: ``indptr[-1]``, not `indices.size`."""
         return int(self.indptr[-1])
 
     @computed_once
@@ -60,17 +58,13 @@ class Pattern:
         return str(self.indptr.dtype.name)
 
     def csr_bytes(self, value_bytes: int) -> int:
-        """Return the bytes of this pattern as CSR with values of `value_bytes` each, the unit of the limit on extra
-        memory.
-        """
+        """Return the bytes of this pattern as CSR with values of `value_bytes` each, the unit of memory limits."""
         item = self.indptr.dtype.itemsize
         return (self.n_rows + 1) * item + self.nnz * (item + value_bytes)
 
     @computed_once
     def sparsity_hash(self) -> str:
-        """Hash of shape, index width, indptr and indices: 32 hex digits, computed by the C runtime. Values are not
-        included.
-        """
+        """Hash of shape, index width, indptr and indices, without values: 32 hex digits, by the C runtime."""
         from autosparse._native import runtime_api
 
         indices = self.indices[: self.nnz]
@@ -138,16 +132,12 @@ class TensorPattern:
         return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
 
     def coo_bytes(self, value_bytes: int) -> int:
-        """Return the bytes of the coordinates with values of `value_bytes` each, the unit of the limit on extra
-        memory.
-        """
+        """Return the bytes of the coordinates with values of `value_bytes` each, the unit of memory limits."""
         return self.nnz * (self.ndim * self.coords.itemsize + value_bytes)
 
     @computed_once
     def sparsity_hash(self) -> str:
-        """Hash of shape, index width and coordinates: 32 hex digits, computed by the C runtime. Values are not
-        included.
-        """
+        """Hash of shape, index width and coordinates, without values: 32 hex digits, by the C runtime."""
         from autosparse._native import runtime_api
 
         return runtime_api.tensor_hash(self.shape, self.coords)

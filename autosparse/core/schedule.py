@@ -1,6 +1,4 @@
-"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with further parameters
-added.
-"""
+"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with additional parameters."""
 
 from __future__ import annotations
 
@@ -28,13 +26,9 @@ MAX_CHUNK: Final = 1 << 20
 MAX_THREADS: Final = 1 << 16
 MAX_UNROLL: Final = 64
 MAX_PREFETCH: Final = 1 << 12
-"""Upper bound of prefetch distances, far above any search space. Schedules may come from files, and kernels trust
-them.
-"""
+"""Upper bound of prefetch distances, far above any search space: schedules from files reach kernels unchecked."""
 SCHEDULE_VERSION: Final = 1
-"""Version of the text form; raise it when the meaning of a field changes. Other versions' kernels and plans are not
-reused.
-"""
+"""Version of the text form; raise it when a field changes its meaning. Kernels and plans of others are not reused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,9 +58,7 @@ class SuperSchedule:
             raise ScheduleError.illegal(self.to_json(), reason)
 
     def reason_illegal(self) -> str | None:
-        """Return the reason why the fields form no schedule, or None. A backend's `supports` says whether it can
-        lower it.
-        """
+        """Return why the fields form no schedule, or None. A backend's `supports` says whether it can lower it."""
         if self.implementation not in IMPLEMENTATIONS:
             return f"implementation must be one of {IMPLEMENTATIONS}, not {self.implementation!r}"
         if self.partition not in PARTITIONS:
@@ -89,9 +81,7 @@ class SuperSchedule:
 
     @property
     def is_precompiled(self) -> bool:
-        """Return whether the runtime's own loops compute the schedule: no code is generated, and they tile dense
-        columns.
-        """
+        """Return whether the runtime's precompiled loops compute the schedule; they tile dense columns themselves."""
         return self.implementation == RUNTIME
 
     def dense_split(self, index: str) -> int:
@@ -99,9 +89,7 @@ class SuperSchedule:
         return dict(self.dense_splits).get(index, 0)
 
     def as_compiled(self) -> SuperSchedule:
-        """Return the schedule with run-time arguments at their defaults. Schedules with equal results share a
-        kernel.
-        """
+        """Return the schedule with run-time arguments at their defaults; schedules with equal results share code."""
         run_time: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(self) if one.name in RUN_TIME}
         return dataclasses.replace(self, format=self.format.as_compiled(), **run_time)
 
@@ -137,9 +125,7 @@ class SuperSchedule:
 
 
 def _with_implementation(values: dict[str, Any]) -> dict[str, Any]:
-    """Convert fields of an older text, where the tile RUNTIME_TILE stood for the runtime's loops, to
-    `implementation`.
-    """
+    """Convert fields of an older text, where the tile RUNTIME_TILE meant the runtime's loops, to `implementation`."""
     if "implementation" in values or ("j", RUNTIME_TILE) not in values["dense_splits"]:
         return values
     loops = tuple(name for name in values["loop_order"] if name not in ("j1", "j0"))
@@ -151,9 +137,7 @@ _WORDS: Final = ("operation", "parallel", "partition", "implementation")
 
 
 def _check_types(values: dict[str, Any]) -> None:
-    """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are no numbers of
-    threads.
-    """
+    """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are no thread counts."""
     splits = values["dense_splits"]
     whole = [*(values[name] for name in _INTEGERS if name in values), *(size for _, size in splits)]
     words = [*(values[name] for name in _WORDS if name in values), *(name for name, _ in splits), *values["loop_order"]]

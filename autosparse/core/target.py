@@ -77,9 +77,7 @@ class Target:
 
 
 def processor_of(facts: Mapping[str, Any]) -> str:
-    """Return the kind of processor from a target's fields: maker and a core's caches, which virtual machines report,
-    too.
-    """
+    """Return the kind of processor from a target's fields: maker and a core's caches, which VMs report, too."""
     cpu = str(facts.get("cpu", ""))
     maker = next((one for one in ("AMD", "Intel") if one in cpu), cpu)
     return f"{maker}, {int(facts.get('l1_bytes', 0)) >> 10} KiB, {int(facts.get('l2_bytes', 0)) >> 10} KiB"

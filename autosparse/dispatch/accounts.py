@@ -44,9 +44,7 @@ class Spender(Protocol):
 
 
 class ProblemAccount:
-    """Account of one problem: spending of earlier processes, and the spending of this process that is not written
-    yet.
-    """
+    """Account of one problem: spending of earlier processes, and this process's spending that is not written yet."""
 
     __slots__ = (
         "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_settled", "key",

@@ -69,9 +69,7 @@ class SampledCall:
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Run the default kernel (see `protocols.Call`). Sums have one order for any number of threads, whatever
-        `flags` is.
-        """
+        """Run the default kernel (see `protocols.Call`); sums have one order for any `n_threads` and `flags`."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -89,9 +87,7 @@ class SampledCall:
 
 @dataclass(slots=True)
 class TensorCall:
-    """Call of MTTKRP: M from an unfolded tensor and factors (extent, n_vecs) by rows, in the order of its other
-    modes.
-    """
+    """Call of MTTKRP: M from an unfolded tensor and factors (extent, n_vecs) by rows, in the order of other modes."""
 
     unfolding: Unfolding
     factors: list[int]

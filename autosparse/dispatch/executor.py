@@ -91,9 +91,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
 
 
 def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> None:
-    """Compute C = M @ B or Mᵀ @ B by the default kernel; `at`: address and row step of B, of C, and number of
-    columns.
-    """
+    """Compute C = M @ B or Mᵀ @ B by the default kernel; `at`: address and row step of B, then of C, and columns."""
     B, ldb, C, ldc, n_vecs = at
     code = (_lib.asp_csr_t_mm if state.transposed else _lib.asp_csr_mm)(
         rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
@@ -302,7 +300,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         if live_tuner.is_stale:
             operand.dispatcher = None
     except StructureError:
-        raise  # the next product would raise it, too
+        raise  # as the next product would
     except TUNING_FAILURES as err:
         state.give_up(err)
 
@@ -322,9 +320,7 @@ def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
 
 
 def tune(operand: AnyOperand, **hints: Any) -> Plan:
-    """Find the kernel to run now and let the next products use it; `hints` are the arguments of
-    `tuning.explicit.tune`.
-    """
+    """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
     try:
         from autosparse.tuning import explicit
 

@@ -38,9 +38,7 @@ MOST_ASIDE: Final = 8
 ASIDE_WAIT: Final = 8
 """Number of products without sampling calls after one that did not serve."""
 LOOKS_ASIDE: Final = 16
-"""Number of guard checks by fast calls after which a product goes through Python, where the plan's service counts
-them.
-"""
+"""Number of guard checks by fast calls after which Python runs a product, so that the plan's service counts them."""
 WAIT: Final = 2
 """Number of products before the next fast path, after one that has served; doubled after one that has not."""
 
@@ -120,9 +118,7 @@ class FastPath:
         self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
-        """Compute a product and return its nanoseconds without Python's overhead; None where the fast path did not
-        serve.
-        """
+        """Compute a product and return its nanoseconds without Python's; None where the fast path did not serve."""
         record = self._record
         record.n_calls = record.product_ns = 0
         return int(record.product_ns) if self.run(*product) else None

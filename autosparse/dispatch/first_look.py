@@ -133,7 +133,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 
 def write() -> None:
-    """Add this process's spending to the file of accounts, at exit. Failures are ignored."""
+    """Add to the file what this process has spent: at exit. What fails is left out."""
     with contextlib.suppress(*TUNING_FAILURES):
         for state, account in _open_accounts():
             account.collect(state)

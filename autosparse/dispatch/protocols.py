@@ -29,9 +29,7 @@ class Bound(Protocol):
 
     @property
     def passes_python(self) -> bool:
-        """Return whether fast calls support the kernel: `enter` writes the arguments of `run` into a fast path's
-        record.
-        """
+        """Return whether fast calls support the kernel, so that `enter` can fill in a fast path's record."""
 
     @property
     def enter(self) -> Callable[[Any], None]:
@@ -39,9 +37,7 @@ class Bound(Protocol):
 
     @property
     def run(self) -> Callable[..., bool]:
-        """Function that computes a call's result; it returns False for an untrusted result
-        (`_native.kernels.kernel`).
-        """
+        """Function that computes a call's result; False means an untrusted result (`_native.kernels.kernel`)."""
 
 
 class Call(Protocol):
@@ -93,9 +89,7 @@ class Serving(Protocol):
 
     @property
     def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
-        """Service that says whether the packed copy pays; None: the kernel reads the user's arrays, or is a
-        candidate.
-        """
+        """Service that says whether the packed copy pays; None for candidates and kernels without a packed copy."""
 
     @property
     def lab(self) -> Problems:

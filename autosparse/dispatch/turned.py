@@ -43,9 +43,7 @@ class TurnedRows:
         self.n_bytes = sum(array.nbytes for array in self._arrays)
 
     def are_of(self, operand: Operand) -> bool:
-        """Return whether the rows are current: no array of the operand was exported since, and no other code can
-        reach one.
-        """
+        """Return whether the rows are current: no array was exported since, and no other object can reach one."""
         return self._rows is operand.rows and self._n_touched == operand.n_touched and operand.is_alone
 
     def multiply(self, at: tuple[Any, ...], threads: int) -> int:

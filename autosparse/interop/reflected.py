@@ -10,9 +10,7 @@ from typing import Any, ClassVar
 
 
 class Reflected:
-    """Mixin for ``m + A``, ``m - A``, ``m * A`` and ``m @ A`` of a plain `m` of A's format; results are of A's
-    class.
-    """
+    """Mixin for ``m + A``, ``m - A``, ``m * A`` and ``m @ A`` of a plain `m` of A's format; results have A's class."""
 
     __slots__ = ()
 
@@ -20,9 +18,7 @@ class Reflected:
     _twin: ClassVar[Any]
 
     def _joined(self, other: Any) -> Any:
-        """Return `other`, of SciPy's class under this one, as an autosparse matrix over the same arrays; None for
-        others.
-        """
+        """Return `other`, of class `_plain_class`, as an autosparse matrix over the same arrays; None for others."""
         if type(other) is not self._plain_class:
             return None
         kind = self._twin._twin

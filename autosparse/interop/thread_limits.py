@@ -16,9 +16,7 @@ from autosparse._version import __version__
 
 
 class RuntimeController(threadpoolctl.LibController):  # type: ignore[misc]  # threadpoolctl has no types
-    """Controller of the runtime's thread limit in the whole process. The option `threads`, where set, takes
-    precedence.
-    """
+    """Controller of the runtime's thread limit in the whole process. The option `threads` takes precedence."""
 
     user_api: Final = "openmp"
     internal_api: Final = "autosparse"

@@ -28,9 +28,7 @@ _OWNDATA: Final = 0x4
 
 
 def same_memory(new: Any, old: Any) -> bool:
-    """Return whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such
-    views).
-    """
+    """Return whether `new` is another array object over exactly `old`'s memory (SciPy's prune() makes such views)."""
     return (
         type(new) is np.ndarray
         and type(old) is np.ndarray

@@ -31,7 +31,7 @@ NOT_FEW_NS: Final = 1_000_000
 FEW: Final = 1 << 14
 """Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
 FEW_AT_FIRST: Final = 2 * FEW
-"""The maximum of FEW for a matrix's first products, which are often its last: a state costs more than threads save."""
+"""Maximum like FEW for a matrix's first products, which are often its last: a state costs more than threads save."""
 FIRST: Final = 2
 """Number of first products for which FEW_AT_FIRST applies."""
 
@@ -72,9 +72,7 @@ class Operand(WatchedArrays):
 
     @classmethod
     def over(cls, n_major: int, n_minor: int, arrays: list[Any], *, is_valid: bool) -> Operand:
-        """Return an operand over [indptr, indices, data]: checked and held by no other object (`is_valid`), or
-        unread.
-        """
+        """Return an operand over [indptr, indices, data]; `is_valid`: checked, and held by no other object."""
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
@@ -83,9 +81,7 @@ class Operand(WatchedArrays):
         return made
 
     def fork(self) -> Operand:
-        """Return an operand over the same arrays for one of two objects that separate; the other keeps the dispatch
-        state.
-        """
+        """Return an operand over the same arrays for one of two separating objects; the other keeps dispatch states."""
         twin = Operand()
         twin._arrays = list(self._arrays)
         twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
@@ -93,9 +89,7 @@ class Operand(WatchedArrays):
         return twin
 
     def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
-        """Set the shape. References to the arrays that exist already, such as those of the source object, are
-        accepted.
-        """
+        """Set the shape. References to the arrays that exist already, as by the source object, are accepted."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
@@ -153,9 +147,7 @@ class Operand(WatchedArrays):
     # -- the C side
 
     def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
-        """Compute out = M @ B (or Mᵀ @ B) at once if the product is small, with the checks of `validate`; else
-        return False.
-        """
+        """Compute out = M @ B (or Mᵀ @ B) at once for small products, checked as by `validate`; else return False."""
         most = FEW if self.n_few >= FIRST else FEW_AT_FIRST
         took_ns = python_objects.few(
             self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most

@@ -58,9 +58,7 @@ def reference_total(arrays: tuple[AnyArray, ...]) -> int:
 
 
 def _measure_counts() -> _Counts | None:
-    """Measure counts of a fresh array, a fresh view, and both with an alias; return None when an alias does not
-    show.
-    """
+    """Return reference counts of a fresh array and view, measured with and without an alias; None if these agree."""
     owner: list[AnyArray] = [np.empty(2)]
     anchors: tuple[AnyArray, ...] = (owner[0],)
     alone = reference_total(anchors)
@@ -85,9 +83,7 @@ def _base_of(view: AnyArray) -> AnyArray:
 
 @functools.lru_cache(maxsize=1)
 def calibrated_counts() -> _Counts | None:
-    """Return the counts that mean "no other reference" on this interpreter; None where reference counts are
-    unreliable.
-    """
+    """Return the counts that mean "no other reference" on this interpreter; None where counts are unreliable."""
     if _getrefcount is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     seen = {_measure_counts() for _ in range(20)}  # repeated: adaptive interpreters change after a few runs
@@ -177,9 +173,7 @@ CHUNK_BYTES: Final = 1 << 16
 
 
 class Print:
-    """Hashes of the chunks of an array's bytes. Bytes and positions count; only prints of one process are
-    comparable.
-    """
+    """Hashes of the chunks of an array's bytes, in order; only prints of the same process are comparable."""
 
     __slots__ = ("dtype", "hashes", "n_bytes")
 
@@ -219,9 +213,7 @@ def _slow_hashes(array: AnyArray) -> NDArray[np.uint64]:
 
 
 def count_references(arrays: list[Any], *, own: int) -> int:
-    """Return the number of references to the members of a list and to their bases, less `own`, to compare two
-    moments.
-    """
+    """Return the number of references to the members of a list and to their bases, less `own`."""
     if _getrefcount is None:
         return 0
     total: int = sum(map(_getrefcount, arrays)) - own

@@ -22,9 +22,7 @@ _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
 class NativeRows:
-    """Addresses, extents and dtype codes of an operand for C kernels. `dtype` None: no kernel supports it, SciPy
-    computes.
-    """
+    """Addresses, extents and dtype codes of an operand for C kernels. `dtype` None: no kernel, SciPy computes."""
 
     __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
 
@@ -103,9 +101,7 @@ def _is_row(array: Any) -> bool:
 
 
 def check_bounds(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tuple[int, int], *, checked: bool) -> None:
-    """Raise StructureError where a kernel would follow plain arrays out of bounds; indices are read unless
-    `checked`.
-    """
+    """Raise StructureError where a kernel would follow plain arrays out of bounds; `checked` skips the indices."""
     if indptr.size != shape[0] + 1:  # checked even where the structure is known: the shape may be new
         raise StructureError.indptr_size(indptr.size, wanted=shape[0] + 1)
     if indptr[-1] > min(indices.size, data.size):

@@ -135,9 +135,7 @@ class Given:
 
 
 def _parts(obj: Any) -> Iterable[Any]:
-    """Return the arrays of a sparse object. Lists of lists and dictionaries of keys have none that conversions
-    share.
-    """
+    """Return the arrays of a sparse object that conversions may share: none for the formats lil and dok."""
     names = {"coo": ("coords", "data"), "dia": ("data", "offsets")}.get(obj.format, ("data", "indices", "indptr"))
     if obj.format in ("lil", "dok"):
         return ()

@@ -129,9 +129,7 @@ class PackedCopyCache:
             return packed_copy
 
     def forget_threads(self) -> None:
-        """Reset the reading products in a forked child: the forking thread was in none, and other threads do not
-        exist.
-        """
+        """Reset the counts of reading products in a forked child, where no other thread exists."""
         for packed_copy in self._copies.values():
             packed_copy.n_running = 0
 

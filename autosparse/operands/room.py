@@ -24,9 +24,7 @@ def require(needed_bytes: int) -> None:
 
 
 def available_bytes() -> int | None:
-    """Return the least that system, control groups and address space have left, in bytes; None where it is not
-    known.
-    """
+    """Return the bytes that system, control groups and address space have left, the least of them; None if unknown."""
     known = [one for one in (_of_system(), _of_groups(), _of_address_space()) if one is not None]
     return max(0, min(known)) if known else None
 
@@ -47,9 +45,7 @@ def _of_system() -> int | None:
 
 
 def _of_groups() -> int | None:
-    """Return the bytes that the control groups of this process (version 2, or memory of version 1) and their parents
-    allow.
-    """
+    """Return the bytes that this process's control groups (version 2 or 1) and their parents still allow."""
     left: list[int] = []
     for line in _lines(Path("/proc/self/cgroup")):
         _, controllers, path = line.split(":", 2)
@@ -61,9 +57,7 @@ def _of_groups() -> int | None:
 
 
 def _left_in(root: Path, path: str, limit: str, usage: str) -> list[int]:
-    """Return limit less usage of each group from `path` up to `root`; file pages do not count, as they can be
-    dropped.
-    """
+    """Return limit less usage of each group from `path` up to `root`; file pages count as free."""
     group = root / path.lstrip("/")
     left = []
     for folder in (group, *group.parents):

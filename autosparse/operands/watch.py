@@ -41,9 +41,7 @@ def layout_of(operand_type: Callable[[], Any]) -> Mapping[str, int] | None:
 
 @functools.lru_cache(maxsize=1)
 def _references_beside() -> int | None:
-    """Return the references that `mutation_guard.reference_total` counts beyond an object's own; None where that
-    varies.
-    """
+    """Return how many references `mutation_guard.reference_total` counts beyond C's per object; None if that varies."""
     if mutation_guard.calibrated_counts() is None:
         return None
     seen = set()

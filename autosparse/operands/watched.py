@@ -196,9 +196,7 @@ class WatchedArrays:
 
     @property
     def is_untouched(self) -> bool:
-        """Return whether `refresh` would find without hashing that nothing can have been written since the last
-        look.
-        """
+        """Return whether `refresh` would find, without hashing, that nothing was written since the last look."""
         return (
             self._touch_data is self._clean_data
             and self._touch_indices is self._clean_indices

@@ -36,9 +36,7 @@ class DeviceProduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """Texts by which `explain` describes the operation: `{A}` is the sparse operand, `{width}` the dense operands'
-    columns.
-    """
+    """Texts by which `explain` describes the operation: `{A}` is the sparse operand, `{width}` the dense columns."""
 
     title: str
     dense: str  # names of the dense operands
@@ -104,15 +102,11 @@ class Operation:
         return self.expressions[0].reason_not_lowered
 
     def prior_gain(self, n_dense_cols: int) -> float:
-        """Return the fraction of the default time, in [0, 1), that measuring candidates is expected to save for this
-        width.
-        """
+        """Return the fraction of the default time, in [0, 1), that measuring candidates should save for this width."""
         return of_width(self.gain_prior, n_dense_cols) or 0.0
 
     def prior_estimate_gain(self, n_dense_cols: int) -> float:
-        """Return the fraction of the default time that a model's prediction alone is expected to save for this
-        width.
-        """
+        """Return the fraction of the default time that a model's prediction alone should save for this width."""
         return of_width(self.estimate_prior, n_dense_cols) or 0.0
 
 

@@ -1,6 +1,4 @@
-"""Einsum, R[...] += T0[...] * T1[...] * ...: each call brings its subscripts, so the row has no expression of its
-own.
-"""
+"""Einsum, R[...] += T0[...] * T1[...] * ...: subscripts come with each call, so the row has no expression."""
 
 from __future__ import annotations
 

@@ -27,9 +27,7 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
 
 
 def shared_since(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
-    """Return whether the default kernel uses a second thread for this product, which it did not when models were
-    trained.
-    """
+    """Return whether the default kernel uses a second thread here, but did not when models were trained."""
     return n_dense_cols == 1 and 6_000 <= 0.45 * nnz + 0.6 * n_rows < 18_000  # its serial nanoseconds, as in matmul.c
 
 
