@@ -21,8 +21,8 @@ from autosparse import forking as forking  # first: later forks wait for imports
 from autosparse._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first, pyright the last: so ours come
-    # first and last.
+    # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first and pyright the last, so this
+    # package's names come first and last.
     from autosparse._names import *  # noqa: F403
     from scipy.sparse import *  # isort: skip  # noqa: F403
     from autosparse._names import *  # isort: skip  # noqa: F403
@@ -78,7 +78,7 @@ def _without_garbage(module: str) -> Any:
             gc.enable()
 
 
-def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
+def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     if name in _HOME_OF:
         value = getattr(_without_garbage(_HOME_OF[name]), name)
     elif name in _SUBMODULES:

@@ -202,7 +202,7 @@ class InputError(AutosparseError, ValueError):
 
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputError:
-        """Build the error from SciPy's (or our) first line, a description of the input, and what to do."""
+        """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
         return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
 
 
@@ -211,7 +211,7 @@ class InputTypeError(AutosparseError, TypeError):
 
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputTypeError:
-        """Build the error from SciPy's (or our) first line, a description of the input, and what to do."""
+        """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
         return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
 
 

@@ -17,7 +17,7 @@ class FallbackWarning(RuntimeWarning):
 
     @staticmethod
     def no_runtime(fault: str, *, cure: str) -> str:
-        """Return the message for an installation without the C runtime, whose loading failed with `fault`."""
+        """Return the message for an installation without the C runtime; `fault` is the reason."""
         return f"SciPy computes every product: {fault}.\n  Results are right, but no faster.\n  Cure: {cure}."
 
     @staticmethod

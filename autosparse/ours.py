@@ -22,7 +22,7 @@ import autosparse
 from autosparse.arrays import construct
 
 
-def __getattr__(name: str) -> Any:  # Any: whatever scipy.sparse or autosparse keep under this name
+def __getattr__(name: str) -> Any:  # Any: an attribute of scipy.sparse or autosparse
     if name == "__all__":
         return list(autosparse.__all__)
     value = getattr(autosparse, name)

@@ -20,7 +20,7 @@ _VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 _NOTHING: Final = None, None, None, None
 
-Arrays = tuple[Any, Any, Any, Any]  # Any: whatever the user gave
+Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
 """Tuple of shape, indptr, indices and data."""
 
 

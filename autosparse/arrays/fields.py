@@ -24,7 +24,7 @@ Put = Callable[[Any, Any], None]
 
 
 def _functions(field: int) -> tuple[Fetch, Put]:
-    def fetch(self: Any) -> Any:  # Any: whatever array-like the user put there
+    def fetch(self: Any) -> Any:  # Any: any array-like that the user assigned
         return self._cell.fetch(field)
 
     def put(self: Any, value: Any) -> None:

@@ -63,7 +63,7 @@ def _plain_rows(A: Any) -> Rows | None:
 
 
 def _multiplied(made: Any, operands: tuple[Rows, Rows], shape: tuple[int, int], *, n_cols: int) -> Any:
-    """Return the product in the class of `made` (an object or a class); None if empty, as dtypes then vary by SciPy."""
+    """Return the product in the class of `made` (object or class); None if empty: dtypes then depend on SciPy."""
     rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
     return made._of_rows(shape, rows) if rows.indices.size else None
 

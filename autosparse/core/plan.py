@@ -50,7 +50,7 @@ class Plan:
     predicted_ratio: float | None = None  # predicted time divided by the default kernel's
     in_place: Schedule | None = None  # fastest kernel that reads the user's arrays, where `schedule` packs a copy
     in_place_s: float | None = None  # measured time of one product by `in_place`
-    served_by: str | None = None  # library that computes what has no kernel here; None: a kernel
+    served_by: str | None = None  # library that serves where autosparse has no kernel, else None
 
     def __repr__(self) -> str:
         """Return a one-line summary without candidates; ``print(A.explain(B))`` explains the plan in words."""

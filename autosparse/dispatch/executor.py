@@ -306,7 +306,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 
 def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Read what earlier processes know of the problem; return whether tuning need not be considered yet."""
+    """Read the account of earlier processes of the problem; return whether tuning need not be considered yet."""
     from autosparse.dispatch import first_look
 
     return first_look.is_enough(state, operand)

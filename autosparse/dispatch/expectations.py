@@ -48,7 +48,7 @@ class Expecting(Protocol):
 def tell(state: Expecting, expected: Expected | None) -> None:
     """Record the products that a solver expects of the problem of `state`; None: no solver runs any more.
 
-    If tuning lacks budget, and more products are certain than before, tuning is checked after the next product.
+    If tuning has not begun or lacks budget, and more products are certain than before, it is checked at the next one.
     """
     before, state.expected = state.expected, expected
     if expected is None or state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes

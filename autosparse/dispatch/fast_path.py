@@ -118,7 +118,7 @@ class FastPath:
         self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
-        """Compute a product and return its nanoseconds without Python's; None where the fast path did not serve."""
+        """Compute a product and return its nanoseconds, timed in C; None where the fast path did not serve."""
         record = self._record
         record.n_calls = record.product_ns = 0
         return int(record.product_ns) if self.run(*product) else None

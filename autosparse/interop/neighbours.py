@@ -1,6 +1,6 @@
 """Registration of autosparse classes with libraries that the process has imported.
 
-Some libraries look a matrix up by its exact type, or by the module of its type. They know SciPy's classes and refuse
+Some libraries look a matrix up by its exact type, or by the module of its type. They accept SciPy's classes and refuse
 subclasses. Each row of `PENDING` names such a library and the autosparse module that registers the classes there.
 `sys.modules` is searched for the libraries whenever a matrix is made. Nothing is imported, and there is no import hook.
 """

@@ -139,7 +139,7 @@ class Operand(WatchedArrays):
         return structure_sample(self)
 
     def pin(self) -> None:
-        """Do nothing: arrays stay readable between products, because the operand holds them. `unpin` undoes it."""
+        """Keep the arrays readable between products until `unpin`; nothing to do here, as the operand holds them."""
 
     def unpin(self) -> None:
         """Undo one `pin`."""

@@ -58,7 +58,7 @@ def reference_total(arrays: tuple[AnyArray, ...]) -> int:
 
 
 def _measure_counts() -> _Counts | None:
-    """Return reference counts of a fresh array and view, measured with and without an alias; None if these agree."""
+    """Measure the reference counts of a fresh array and a fresh view; return None where an alias does not show."""
     owner: list[AnyArray] = [np.empty(2)]
     anchors: tuple[AnyArray, ...] = (owner[0],)
     alone = reference_total(anchors)

@@ -160,7 +160,7 @@ class Unfolding:
         return facts + (self.entries.coords[:, picks].astype(np.int64).tobytes() if self.nnz else b"")
 
     def pin(self) -> None:
-        """Do nothing: coordinates and values are held by the tensor (see `Operand.pin`)."""
+        """Keep the arrays readable (see `Operand.pin`); nothing to do here, as the tensor holds them."""
 
     def unpin(self) -> None:
         """Undo one `pin`."""

@@ -64,8 +64,8 @@ class WatchedArrays:
     _checked: bool  # structure is known to be within bounds
     _handed_out: bool  # an array of the structure was fetched since the last check, and may still be held
     _aliases_before: int  # number of references to the arrays when that began
-    # Per array. Exporting stores None as the touch; a look stores a token, and marks it clean if the token is still
-    # there.
+    # Per array. Exporting stores None as the touch. A look stores a token, which it marks as clean at its end if the
+    # token is still there.
     _touch_indptr: object
     _touch_indices: object
     _touch_data: object
