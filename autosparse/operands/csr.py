@@ -31,7 +31,7 @@ NOT_FEW_NS: Final = 1_000_000
 FEW: Final = 1 << 14
 """Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
 FEW_AT_FIRST: Final = 2 * FEW
-"""Maximum like FEW for a matrix's first products, which are often its last: a state costs more than threads save."""
+"""Limit in place of FEW for a matrix's first products, often its last: a state costs more than threads save."""
 FIRST: Final = 2
 """Number of first products for which FEW_AT_FIRST applies."""
 
