@@ -2,11 +2,11 @@
 
 >>> import autosparse as asp
 >>> A = asp.csr(m)  # a SciPy sparse array or matrix, a torch sparse tensor, (data, indices, indptr), dense, a path
->>> y = A @ x  # SciPy's answer, faster
+>>> y = A @ x  # SciPy's result, computed faster
 >>> print(A.explain(x))  # what was chosen and why
 
 Every public name of `scipy.sparse` is here too, so `import autosparse as sp` works in existing code. Names are looked
-up when first used (PEP 562): `import autosparse` itself imports neither SciPy nor anything optional.
+up at first use (PEP 562): `import autosparse` itself imports neither SciPy nor an optional package.
 """
 
 from __future__ import annotations
@@ -17,11 +17,12 @@ import importlib.util
 import os.path
 from typing import TYPE_CHECKING, Any
 
-from autosparse import forking as forking  # first: a fork waits for the imports of other threads from here on
+from autosparse import forking as forking  # first: later forks wait for imports of other threads
 from autosparse._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first, pyright the last: ours are both.
+    # SciPy has modules `csr` and `csc`. Of two imports of a name mypy takes the first and pyright the last, so this
+    # package's names come first and last.
     from autosparse._names import *  # noqa: F403
     from scipy.sparse import *  # isort: skip  # noqa: F403
     from autosparse._names import *  # isort: skip  # noqa: F403
@@ -41,11 +42,11 @@ _HOMES = {
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")
-_MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
+_MAPPED = ("tuner", "cache", "_native")  # top-level folders that are installed as subpackages
 
 
 def _check_installed() -> None:
-    """ImportError from a bare checkout, where `autosparse.tuner` and its like cannot be found."""
+    """Raise ImportError for a bare checkout, where subpackages such as `autosparse.tuner` cannot be found."""
     checkout = os.path.dirname(os.path.dirname(__file__))
     if not os.path.exists(os.path.join(checkout, "pyproject.toml")):
         return
@@ -58,10 +59,13 @@ def _check_installed() -> None:
 
 
 def _without_garbage(module: str) -> Any:
-    """Import a module of ours; the garbage collector waits.
+    """Import a module of this package while the garbage collector is disabled.
 
-    What modules allocate lives on. Collections of all generations fell into the first `csr`: 27 ms beside scikit-learn.
-    SciPy is imported before: while its modules leave garbage that nobody collects, a process takes 6 MB more.
+    Objects that modules allocate are never freed, so collecting during an import costs time for nothing: the first
+    `csr`
+    took 27 ms longer beside scikit-learn. SciPy is imported before, with the collector enabled, because its modules
+    leave
+    garbage; without collection the process would use 6 MB more.
     """
     if module.startswith(("autosparse.arrays", "autosparse.asymptotic")):
         importlib.import_module("scipy.sparse")
@@ -74,7 +78,7 @@ def _without_garbage(module: str) -> Any:
             gc.enable()
 
 
-def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
+def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     if name in _HOME_OF:
         value = getattr(_without_garbage(_HOME_OF[name]), name)
     elif name in _SUBMODULES:
@@ -90,7 +94,7 @@ def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under 
 
 
 def _is_module(name: str) -> bool:
-    """Whether `name` is a module of ours: `from autosparse import config` asks here first and needs no SciPy."""
+    """Return whether `name` is a module of this package. `from autosparse import config` asks `__getattr__` first."""
     return importlib.util.find_spec(f"{__name__}.{name}") is not None
 
 
@@ -99,7 +103,7 @@ def _scipy_names() -> list[str]:
 
 
 def __dir__() -> list[str]:
-    """Public names only: what this module imports for itself is nobody's business."""
+    """List the public names of the package and of `scipy.sparse`, without this module's own imports."""
     return sorted({"__version__", "__all__", "__doc__", *_HOME_OF, *_SUBMODULES, *_scipy_names()})
 
 

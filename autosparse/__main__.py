@@ -1,4 +1,4 @@
-"""`python -m autosparse`."""
+"""Entry point of `python -m autosparse`, the command-line interface."""
 
 import sys
 

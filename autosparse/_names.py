@@ -1,4 +1,4 @@
-"""What type checkers are told of the names in `autosparse._HOMES`; nothing imports this at run time."""
+"""Static imports of the names in `autosparse._HOMES` for type checkers. Nothing imports this module at run time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accelerators that files describe: simulated, and ranked by a cost model that was transferred to them.
+"""Public interface to accelerators that are described by files: simulation, and cost models transferred to them.
 
     import autosparse.accelerators as accelerators
 
@@ -7,7 +7,7 @@
     model = accelerators.transfer(target, {"A": {17: 1.2e6, 40: 9e5}}, {"A": A})     # from measured configurations
     print(target.to_text(model.ranking(B, 5)[0]))              # the best program for another matrix
 
-docs/transfer.md describes the file and the method.
+docs/transfer.md describes the file format and the method.
 """
 
 from __future__ import annotations
@@ -49,7 +49,10 @@ def simulate(
     operation: str = simulation.DEFAULT_OPERATION,
     n_columns: int = 64,
 ) -> simulation.Traffic:
-    """What one product costs on a simulated accelerator: see `tuner.targets.simulation`. In C where that was built."""
+    """Simulate one product on an accelerator and return its cycles and memory traffic.
+
+    The C implementation runs where the runtime was built, else the Python one (`tuner.targets.simulation`).
+    """
     if not runtime_api.available:
         return simulation.simulate(pattern, configuration, machine=machine, operation=operation, n_columns=n_columns)
     accelerated = simulation.operation_named(operation)
@@ -72,9 +75,9 @@ def simulate(
 
 
 def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAULT_OPERATION) -> NDArray[np.float64]:
-    """Cycles of every configuration of `target` on `matrix` (a SciPy sparse matrix, ours or a Pattern), simulated.
+    """Return the simulated cycles of every configuration of `target` on `matrix` (SciPy, autosparse or `Pattern`).
 
-    InputError for a target without a machine, and for rows whose columns do not ascend.
+    Raises InputError for a target without a machine description, and for rows whose column indices do not ascend.
     """
     if target.machine is None:
         raise InputError.refused(
@@ -96,7 +99,10 @@ def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAU
 
 
 def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows of
-    """The pattern of a sparse matrix with 32-bit indices; InputError where columns of a row do not ascend."""
+    """Return the pattern of a sparse matrix with 32-bit indices.
+
+    Raises InputError where the column indices of a row do not ascend.
+    """
     if not isinstance(matrix, Pattern):
         rows = scipy.sparse.csr_array(matrix)
         indptr, indices = rows.indptr.astype(np.int32), rows.indices.astype(np.int32)
@@ -106,21 +112,23 @@ def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows o
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """What was fitted to other platforms: trees over patterns and programs, and those that read counts too."""
+    """Source models of one operation, fitted on other platforms without (`plain`) and with counts (`counting`)."""
 
     plain: SourceModel = field(repr=False)
     counting: SourceModel = field(repr=False)
 
     def costs(self, rows: NDArray[np.float32]) -> NDArray[np.float64]:
-        """The mean of both, of `described` rows."""
+        """Return the mean prediction of both models for rows made by `described`."""
         return np.asarray((self.plain.costs(rows[:, : -len(COUNTED)]) + self.counting.costs(rows)) / 2, np.float64)
 
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A cost model of one target: what source platforms predict, corrected by the target's samples.
+    """Cost model of one target: predictions of the source platforms, corrected by samples of the target.
 
-    By trees (`corrected`) where there are enough samples and scikit-learn, else by an additive residual.
+    The correction is boosted trees (`corrected`) where scikit-learn is installed and samples of enough matrices are
+    given,
+    else an additive residual.
     """
 
     target: Accelerator
@@ -129,7 +137,7 @@ class Model:
     corrected: Corrected | None = None
 
     def costs(self, matrix: Any) -> NDArray[np.float64]:
-        """Of every configuration: logarithms of times but for a constant; lower is better."""
+        """Return the predicted cost of every configuration: logarithms of times up to a constant; lower is better."""
         rows = described(pattern_of(matrix), self.target)
         if self.corrected is not None:
             return self.corrected.costs(rows)
@@ -137,7 +145,7 @@ class Model:
 
     @property
     def correction(self) -> str:
-        """Which correction is used, in words."""
+        """Name of the correction in use, for display."""
         if self.corrected is not None:
             return "trees correct the source"
         if self.transferred.ridge is None:
@@ -145,7 +153,7 @@ class Model:
         return "an additive residual corrects the source"
 
     def ranking(self, matrix: Any, k: int | None = None) -> list[int]:
-        """Numbers of the programs of `target` on `matrix`, best first, each once; all, or the first `k`."""
+        """Return numbers of distinct programs of `target` on `matrix`, best first; all of them, or the first `k`."""
         pattern = pattern_of(matrix)
         same = self.target.distinct(*pattern.shape)
         return best_distinct(self.costs(pattern), same, len(set(same)) if k is None else k)
@@ -158,11 +166,13 @@ def transfer(
     *,
     operation: str = simulation.DEFAULT_OPERATION,
 ) -> Model:
-    """The model of `target` from ``measured[name][number of a configuration] = time``, of the matrices by those names.
+    """Fit a cost model of `target` from ``measured[matrix name][number of a configuration] = time``.
 
-    Any unit of time: only ratios on one matrix are used. Without samples the sources alone (zero-shot). From FEWEST
-    matrices on trees are fitted where scikit-learn is installed (extra `train`), else NumPy serves. RecordError for
-    times <= 0 or an operation without a source, InputError for a matrix that is not given.
+    `matrices` holds the matrices by the same names. Times may have any unit: only ratios on one matrix are used.
+    Without
+    samples the source models are used alone (zero-shot). With samples of `FEWEST` matrices or more, trees are fitted if
+    scikit-learn is installed (extra `train`); otherwise an additive residual is fitted by NumPy.
+    Raises RecordError for times <= 0 or an operation without a source model, InputError for a matrix that is not given.
     """  # fmt: skip
     missing = sorted(set(measured) - set(matrices))
     if missing:
@@ -184,7 +194,7 @@ def transfer(
 
 
 def shipped_sources(operation: str) -> Sources:
-    """The source models of an operation that ship; RecordError when there are none."""
+    """Return the source models of an operation that ship with the package; raises RecordError where there are none."""
     simulation.operation_named(operation)
     plain, counting = (SourceModel.read(SOURCES / f"{operation}{of}.safetensors") for of in ("", "-counts"))
     return Sources(plain, counting)

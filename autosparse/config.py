@@ -1,10 +1,10 @@
-"""Every setting of autosparse: name, environment variable, domain, default. The only module that reads the environment.
+"""Settings of autosparse: name, environment variable, domain and default. No other module reads the environment.
 
 A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: `options(...)` in force in this context,
 then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
 """
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
 
 import os
 import sys
@@ -19,7 +19,7 @@ from autosparse.errors import OptionError
 
 
 class Effort(str, Enum):
-    """How much may be spent on finding a better kernel; later members include the earlier ones.
+    """Upper bound on the work that is spent on finding a better kernel; later members include the earlier ones.
 
     >>> asp.Effort("measure") is asp.Effort.MEASURE
     True
@@ -32,7 +32,7 @@ class Effort(str, Enum):
 
     @property
     def rank(self) -> int:
-        """0 for off ... 3 for full; a record made with a higher rank satisfies a request of a lower one."""
+        """Position of the effort, 0 (off) to 3 (full). A record of a higher rank satisfies a request of a lower one."""
         return tuple(Effort).index(self)
 
     def __str__(self) -> str:
@@ -42,8 +42,8 @@ class Effort(str, Enum):
 EffortName = Literal["off", "estimate", "measure", "full"]
 
 
-class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond of every first product
-    """The settings in force for one call; see `SETTINGS` for domains and meanings.
+class Options(NamedTuple):  # like Setting a NamedTuple: a dataclass would cost 1 ms of the first product
+    """Settings in force for one call; `SETTINGS` has their domains and meanings.
 
     >>> with asp.options(threads=1):
     ...     asp.get_options().threads
@@ -76,10 +76,10 @@ class Options(NamedTuple):  # as Setting no dataclass: that takes a millisecond 
 if TYPE_CHECKING:
     from typing import TypedDict
 
-    from typing_extensions import Unpack  # of typing from Python 3.11 on
+    from typing_extensions import Unpack  # part of typing from Python 3.11 on
 
     class OptionValues(TypedDict, total=False):
-        """Keyword arguments of `options` and `set_options`, for type checkers; each is checked when it is set."""
+        """Keyword arguments of `options` and `set_options`, for type checkers. Each value is checked when it is set."""
 
         effort: Effort | EffortName
         runs: int | None
@@ -105,7 +105,7 @@ if TYPE_CHECKING:
 
 
 class Setting(NamedTuple):
-    """One row: how a value of the field `name` is read, what it may be, and what it means."""
+    """Row of `SETTINGS`: field of `Options`, environment variable, parser, domain and help text."""
 
     name: str
     env: str
@@ -115,11 +115,11 @@ class Setting(NamedTuple):
 
 
 MOST_THREADS: Final = 4096
-"""More than any machine has: kernels cut their work in a few parts for each."""
+"""Upper bound of `threads`. Larger than any machine; kernels divide their work into a few parts per thread."""
 MOST_BYTES: Final = 2**63 - 1
 MOST_RUNS: Final = 2**63 - 1
 MOST_RATIO: Final = 1e6
-"""Of memory: more than any machine has, and finite."""
+"""Upper bound of `extra_memory`, a ratio of bytes: finite, and beyond the memory of any machine."""
 
 
 def _integer(low: int, high: int) -> Callable[[Any], int]:
@@ -150,7 +150,7 @@ def _flag(value: Any) -> bool:
 
 
 def _one_of(*words: str) -> Callable[[Any], str]:
-    return lambda value: words[words.index(str(value))]  # ValueError for other words
+    return lambda value: words[words.index(str(value))]  # raises ValueError for other words
 
 
 def _path(value: Any) -> Path:
@@ -159,7 +159,7 @@ def _path(value: Any) -> Path:
         raise ValueError
     try:
         return Path(text).expanduser()
-    except RuntimeError:  # ~somebody, who has no home
+    except RuntimeError:  # ~name of an unknown user
         raise ValueError from None
 
 
@@ -219,12 +219,12 @@ SETTINGS: Final[Mapping[str, Setting]] = {
 
 _NONE_ALLOWED: Final = {name for name, default in Options._field_defaults.items() if default is None}
 
-# Settings that decide which plan may serve, besides whether `effort` is off; the others say where and how to search.
+# Settings that decide, beside `effort="off"`, which plan may serve. The other settings control caching and the search.
 DECISIVE: Final = ("threads", "deterministic", "isa", "storage", "hybrid", "compiler")
 
 
 class InForce:
-    """Options, and the values of the decisive ones: one tuple object per combination of values."""
+    """Options together with the values of the decisive ones: one tuple object per combination of values."""
 
     def __init__(self, options: Options) -> None:
         values = (options.effort is Effort.OFF, *(getattr(options, name) for name in DECISIVE))
@@ -239,7 +239,7 @@ _current: ContextVar[InForce | None] = ContextVar("autosparse_options", default=
 
 
 def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
-    """The value of setting `name`, checked; OptionError names the setting, its domain and where the value came from."""
+    """Return the checked value of setting `name`; OptionError names setting, domain and `source` of a bad value."""
     if name not in SETTINGS:
         raise OptionError.unknown(name, SETTINGS)
     if value is None and name in _NONE_ALLOWED:
@@ -253,7 +253,7 @@ def parse_setting(name: str, value: Any, *, source: str = "option") -> Any:
 
 
 def _base_options() -> InForce:
-    """Defaults, then environment, then set_options(); parsed once, again after `reload_options`."""
+    """Return the options of defaults, environment and set_options(), parsed once until `reload_options`."""
     global _from_environment
     if _from_environment is None:
         given = {
@@ -272,7 +272,7 @@ _noticed: set[str] = set()
 
 
 def _notice_unknown_variables() -> None:
-    """One warning in the log for each variable that looks like a setting and is none: most are misspelt."""
+    """Log one warning for each variable that has the prefix of settings but no setting's name (a probable typo)."""
     known = {row.env for row in SETTINGS.values()}
     prefix = "AUTOSPARSE_"
     for name in os.environ:
@@ -288,7 +288,7 @@ def _notice_unknown_variables() -> None:
 
 
 def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
-    """Call `listener` with the options in force when a block begins or ends: fast calls compare decisive ones only."""
+    """Call `listener` with the options in force when options change: fast calls compare the decisive ones only."""
     _listeners.append(listener)
     return listener
 
@@ -298,7 +298,7 @@ def _announce() -> None:
 
 
 def get_options() -> Options:
-    """The options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults.
+    """Return the options in force here: innermost `options(...)`, else `set_options`, else environment, else defaults.
 
     >>> with asp.options(effort="off"):
     ...     asp.get_options().effort.value
@@ -308,7 +308,7 @@ def get_options() -> Options:
 
 
 def decisive_options() -> tuple[Any, ...]:
-    """The decisive values of the options in force here (see `DECISIVE`); equal values are the same object."""
+    """Return the decisive values of the options in force here (see `DECISIVE`); equal values are the same object."""
     return (_current.get() or _base_options()).decisive
 
 
@@ -327,7 +327,7 @@ def set_options(**given: "Unpack[OptionValues]") -> None:
 
 
 def reload_options() -> None:
-    """Forget `set_options` and read the environment again at the next call (tests; after os.environ was changed)."""
+    """Discard values of `set_options` and read the environment again at the next call, for tests."""
     global _from_environment
     _overrides.clear()
     _from_environment = None
@@ -335,7 +335,7 @@ def reload_options() -> None:
 
 @contextmanager
 def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
-    """Options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
+    """Set options for the calls inside the ``with`` block, in this thread or task; blocks nest, the inner one wins.
 
     >>> A, x = asp.csr(sps.eye_array(3, format="csr")), np.ones(3)
     >>> with asp.options(effort="off", threads=1):
@@ -353,7 +353,7 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
 
 @contextmanager
 def carried(made_under: Options) -> Iterator[None]:
-    """Options that a computation was begun under, in a thread without any: torch goes backward in one of its own."""
+    """Apply `made_under` in a thread that has no options of its own, such as torch's thread for backward passes."""
     if _current.get() is not None:
         yield
         return
@@ -365,7 +365,7 @@ def carried(made_under: Options) -> Iterator[None]:
 
 
 def blas_threads() -> str | None:
-    """Return what the environment says about OpenBLAS's number of threads; None: nothing, so all cores."""
+    """Return the number of OpenBLAS threads that the environment sets, as text; None where it sets none (all cores)."""
     names = ("OPENBLAS_NUM_THREADS", "GOTO_NUM_THREADS", "OMP_NUM_THREADS")  # in the order in which OpenBLAS reads them
     return next((os.environ[name] for name in names if os.environ.get(name)), None)
 
@@ -377,16 +377,16 @@ def xdg_cache_home() -> str:
 
 
 def in_continuous_integration() -> bool:
-    """Whether the variable CI is set: progress bars are then not drawn."""
+    """Return whether the variable CI is set; progress bars are not drawn then."""
     return bool(os.environ.get("CI"))
 
 
 def child_environment(**extra: str) -> dict[str, str]:
-    """The environment for a process that we start (compiler): the user's own, with C messages in English."""
+    """Return the environment for a child process (a compiler): the user's, with C messages in English."""
     return {**os.environ, "LC_ALL": "C", **extra}
 
 
 def measuring_environment(cache_dir: str) -> dict[str, str]:
-    """Return the environment of a measuring child: its own cache, and no limit of threads, which Dask sets to 1."""
+    """Return the environment of a measuring child: a cache of its own, and no OMP_NUM_THREADS (Dask sets it to 1)."""
     kept = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
     return {**kept, SETTINGS["cache_dir"].env: cache_dir, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}

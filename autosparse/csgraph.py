@@ -1,4 +1,4 @@
-"""`scipy.sparse.csgraph` under the name it has when `import autosparse as sp` replaces `import scipy.sparse as sp`."""
+"""`scipy.sparse.csgraph` as `autosparse.csgraph`, for code that replaces `import scipy.sparse as sp` by autosparse."""
 
 import sys
 

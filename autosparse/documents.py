@@ -1,4 +1,4 @@
-"""Documents: text files that are written whole or not at all."""
+"""Atomic writing of text files: a file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `path` so that a reader sees the old file or the new one, never half of it. Raises OSError, ValueError.
+    """Write `text` to `path` atomically: a reader sees the old file or the new one. Raises OSError or ValueError.
 
-    A link stays one: the file that it leads to is written, and keeps its permissions. What is no file (a pipe, a
-    device), and where this program's output goes (``/dev/stdout``), is written to as it is.
+    A symbolic link is kept: its target is written and keeps its permissions. Pipes, devices and the file that standard
+    output goes to (``/dev/stdout``) cannot be replaced and are written directly.
     """
     if path.exists() and (not path.is_file() or _is_output(path)):
         with open(1 if _is_output(path) else path, "w", encoding="utf-8", closefd=not _is_output(path)) as stream:
@@ -36,7 +36,7 @@ def write_whole(path: Path, text: str) -> None:
 
 
 def _is_output(path: Path) -> bool:
-    """Whether standard output is this file."""
+    """Return whether `path` is the file that standard output goes to."""
     try:
         return os.path.samestat(path.stat(), os.fstat(1))
     except OSError:  # it is closed

@@ -1,8 +1,7 @@
-"""Every error autosparse raises: exception types and their templates (warnings: notices.py).
+"""Exception types of autosparse and their message templates (warnings: notices.py).
 
-An error says what happened, the two facts that disagree, and the cure. Where SciPy raises for the same mistake,
-the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still
-works.
+A message says what happened, the two facts that disagree, and what to do. Where SciPy raises for the same mistake, the
+type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still works.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import Any, Final
 
 
 def shown(value: object) -> str:
-    """The beginning of `repr`; the type's name where there is none (Python refuses to write out very long integers)."""
+    """Return the first 100 characters of ``repr(value)``, or the type's name where repr fails (very long integers)."""
     try:
         return f"{value!r:.100}"
     except (ValueError, RecursionError):
@@ -32,30 +31,30 @@ class AutosparseError(Exception):
 
 
 class EinsumError(AutosparseError, ValueError):
-    """Subscripts, operands or programs of an einsum that do not fit together; first lines are NumPy's."""
+    """Error for subscripts, operands or programs of an einsum that do not fit together; first lines are NumPy's."""
 
     @classmethod
     def refused(cls, first_line: str, *facts: str, cure: str = "") -> EinsumError:
-        """What is wrong, the two facts that disagree, what to do."""
+        """Build the error from what is wrong, the facts that disagree, and what to do."""
         return cls("\n  ".join((first_line, *facts, *([f"Cure: {cure}."] if cure else []))))
 
     def worded(self, first_line: str | None, *facts: str) -> EinsumError:
-        """The same with another first line, where there is one, and more facts behind it."""
+        """Return a copy of the error with another first line (where given) and with more facts after it."""
         own, *rest = str(self).split("\n  ")
         return EinsumError("\n  ".join((first_line or own, *facts, *rest)))
 
     @classmethod
     def unreadable(cls, text: str, *, at: str) -> EinsumError:
-        """A program's text that the parser does not understand."""
+        """Build the error for a program whose text the parser cannot read from `at` on."""
         return cls(f"this is no program in concrete index notation: {text!r}\n  It cannot be read from {at!r} on.")
 
 
 class ShapeError(AutosparseError, ValueError):
-    """Two shapes that must agree do not."""
+    """Error for two shapes that must agree and do not."""
 
     @classmethod
     def matmul(cls, a_shape: Sequence[int], b_shape: Sequence[int]) -> ShapeError:
-        """``A @ B`` where the columns of A are not the rows of B; the first line is SciPy's own."""
+        """Build the error for ``A @ B`` where the columns of A are not the rows of B; the first line is SciPy's."""
         n, k = a_shape
         rest = f",{'m' if len(b_shape) > 1 else '1?'}"
         n_rows = b_shape[0] if b_shape else 0
@@ -67,7 +66,7 @@ class ShapeError(AutosparseError, ValueError):
 
     @classmethod
     def out(cls, *, wanted: Sequence[int], got: Sequence[int]) -> ShapeError:
-        """``out=`` of another shape than the product."""
+        """Build the error for ``out=`` of another shape than the product."""
         return cls(
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
             f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
@@ -75,7 +74,7 @@ class ShapeError(AutosparseError, ValueError):
 
     @classmethod
     def mismatch(cls, first_line: str, *, left: Sequence[int], right: Sequence[int]) -> ShapeError:
-        """``left @ right`` with shapes that do not fit; `first_line` is what SciPy says."""
+        """Build the error for ``left @ right`` with shapes that do not fit; `first_line` is SciPy's message."""
         n_columns, n_rows = left[-1] if left else 1, right[0] if right else 1
         return cls(
             f"{first_line}\n"
@@ -86,7 +85,7 @@ class ShapeError(AutosparseError, ValueError):
 
     @classmethod
     def explained(cls, shape: Sequence[int], *, n_rows: int) -> ShapeError:
-        """``explain(B)`` for a B that the product would not take."""
+        """Build the error for ``explain(B)`` with a B that the product would not accept."""
         return cls(
             f"B has shape {tuple(shape)}, but the product needs {n_rows} rows.\n"
             f"  Cure: pass B with {n_rows} rows, or its number of columns as an integer."
@@ -94,22 +93,22 @@ class ShapeError(AutosparseError, ValueError):
 
     @classmethod
     def unfit(cls, what: str, *, wanted: str, **shapes: Sequence[int]) -> ShapeError:
-        """Operands of `what` whose shapes do not satisfy `wanted`."""
+        """Build the error for operands of `what` whose shapes do not satisfy `wanted`."""
         given = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         return cls(f"{what}: shapes do not fit: {given}.\n  Cure: {wanted}.")
 
     @property
     def first_line(self) -> str:
-        """The line that SciPy would have said."""
+        """First line of the message, which is SciPy's."""
         return str(self).split("\n", 1)[0]
 
 
 class LayoutError(AutosparseError, ValueError):
-    """An array whose memory cannot be used as asked."""
+    """Error for an array whose memory layout or flags do not allow the requested use."""
 
     @classmethod
     def out_readonly(cls) -> LayoutError:
-        """``out=`` that may not be written."""
+        """Build the error for a read-only ``out=``."""
         return cls(
             "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
             "  Cure: out=np.empty(shape, dtype=...), or omit out=."
@@ -117,7 +116,7 @@ class LayoutError(AutosparseError, ValueError):
 
     @classmethod
     def out_strides(cls, *, strides: Sequence[int], itemsize: int) -> LayoutError:
-        """``out=`` whose rows have gaps between their entries."""
+        """Build the error for ``out=`` whose rows have gaps between their entries."""
         return cls(
             f"out has strides {tuple(strides)}, but entries of a row must follow each other every {itemsize} bytes "
             f"and rows must start a multiple of {itemsize} bytes apart.\n"
@@ -126,11 +125,11 @@ class LayoutError(AutosparseError, ValueError):
 
 
 class StructureError(AutosparseError, ValueError):
-    """indptr and indices that point outside the matrix or outside the arrays; first lines are SciPy's."""
+    """Error for indptr and indices that point outside the matrix or outside the arrays; first lines are SciPy's."""
 
     @classmethod
     def indptr_size(cls, size: int, *, wanted: int) -> StructureError:
-        """Indptr of the wrong length."""
+        """Build the error for an indptr of the wrong length."""
         return cls(
             f"index pointer size {size} should be {wanted}\n"
             f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
@@ -139,7 +138,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def too_short(cls, n_stored: int, *, n_indices: int, n_data: int) -> StructureError:
-        """More entries promised by indptr than there are."""
+        """Build the error for an indptr that ends beyond indices or data."""
         return cls(
             "Last value of index pointer should be less than the size of index and data arrays\n"
             f"  indptr ends at {n_stored}; indices has {n_indices} entries and data {n_data}.\n"
@@ -148,7 +147,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def first_pointer(cls, value: int) -> StructureError:
-        """Indptr that does not start at 0."""
+        """Build the error for an indptr that does not start at 0."""
         return cls(
             f"index pointer should start with 0\n  indptr[0] is {value}.\n"
             "  Cure: subtract indptr[0] from indptr and slice indices and data accordingly."
@@ -156,7 +155,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def decreasing(cls, row: int, *, start: int, end: int) -> StructureError:
-        """Indptr that falls."""
+        """Build the error for an indptr that decreases."""
         return cls(
             f"indptr must be a non-decreasing sequence\n"
             f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"
@@ -165,7 +164,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def index_too_large(cls, index: int, *, extent: int) -> StructureError:
-        """An index beyond the matrix."""
+        """Build the error for an index beyond the matrix."""
         return cls(
             f"indices must be < {extent}\n  indices holds {index}; the matrix has {extent} along that axis.\n"
             "  Cure: a larger shape=, or indices counted from 0."
@@ -173,7 +172,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def index_negative(cls, index: int) -> StructureError:
-        """An index below zero."""
+        """Build the error for a negative index."""
         return cls(
             f"indices must be >= 0\n  indices holds {index}; the smallest index is 0.\n"
             "  Cure: count indices from 0 (negative indices do not wrap around here)."
@@ -181,7 +180,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def index_dtypes(cls, indptr: object, indices: object) -> StructureError:
-        """Index arrays that hold no integers."""
+        """Build the error for index arrays that hold no integers."""
         return cls(
             "unsupported data types in input\n"
             f"  indptr has dtype {indptr}, indices has dtype {indices}; both must hold integers.\n"
@@ -190,7 +189,7 @@ class StructureError(AutosparseError, ValueError):
 
     @classmethod
     def unsound(cls, fault: str, *, shape: Sequence[int], n_stored: int) -> StructureError:
-        """Compressed rows that a kernel must not follow; `fault` is what a look at them found."""
+        """Build the error for a sparse tensor with an invalid structure; `fault` says what was found."""
         return cls(
             f"a sparse tensor's structure is not valid: {fault}\n"
             f"  It has {shape[0]} rows (compressed), {shape[1]} columns and {n_stored} stored entries.\n"
@@ -199,29 +198,29 @@ class StructureError(AutosparseError, ValueError):
 
 
 class InputError(AutosparseError, ValueError):
-    """Something that a sparse matrix cannot be made from."""
+    """Error for an object that no sparse matrix can be made from."""
 
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputError:
-        """SciPy (or we) said `first_line` to an input that reads `given`."""
+        """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
         return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
 
 
 class InputTypeError(AutosparseError, TypeError):
-    """An input of a type that a sparse matrix cannot be made from, or that an argument cannot take."""
+    """Error for an input of a type that no sparse matrix can be made from, or that an argument does not accept."""
 
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputTypeError:
-        """SciPy (or we) said `first_line` to an input that reads `given`."""
+        """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
         return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
 
 
 class DtypeError(AutosparseError, TypeError):
-    """An operand whose dtype the operation cannot take."""
+    """Error for an operand whose dtype the operation does not support."""
 
     @classmethod
     def out(cls, *, wanted: Any, got: Any) -> DtypeError:
-        """``out=`` of another dtype than the product (dtypes print themselves)."""
+        """Build the error for ``out=`` of another dtype than the product (dtypes format themselves)."""
         return cls(
             f"out has dtype {got}, but the product has dtype {wanted}.\n"
             f"  Cure: out=np.empty(shape, dtype={str(wanted)!r})."
@@ -229,7 +228,7 @@ class DtypeError(AutosparseError, TypeError):
 
     @classmethod
     def unserved(cls, what: str, *, dtypes: Iterable[object], known: Iterable[object]) -> DtypeError:
-        """Operands of `what` that differ in dtype, or have one that it does not compute in."""
+        """Build the error for operands of `what` whose dtypes differ or are not supported."""
         return cls(
             f"{what}: operands have dtypes {', '.join(map(str, dtypes))}.\n"
             f"  Cure: convert them to one of {', '.join(map(str, known))}."
@@ -237,23 +236,23 @@ class DtypeError(AutosparseError, TypeError):
 
 
 class OptionError(AutosparseError, ValueError):
-    """An option, argument or environment variable with a value outside its domain."""
+    """Error for an option, argument or environment variable with a value outside its domain."""
 
     @classmethod
     def unknown(cls, name: str, known: Iterable[str]) -> OptionError:
-        """A name that no setting has."""
+        """Build the error for a name that no setting has."""
         return cls(f"unknown option {name!r}; the options are {', '.join(sorted(known))}.")
 
     @classmethod
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
-        """A value that the setting `name` cannot take; `source` says where it came from."""
+        """Build the error for a value outside the domain of setting `name`; `source` says where the value came from."""
         return cls(
             f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}."
         )
 
     @classmethod
     def other_run(cls, path: Path | str, differences: str) -> OptionError:
-        """A checkpoint of a run with other settings or data."""
+        """Build the error for a checkpoint of a run with other settings or data."""
         return cls(
             f"{str(path)!r} is the checkpoint of another run: {differences}.\n"
             "  Cure: another --out, the settings of that run, or remove the checkpoint to begin anew."
@@ -261,30 +260,30 @@ class OptionError(AutosparseError, ValueError):
 
 
 class ScheduleError(AutosparseError, ValueError):
-    """A format or schedule that does not parse or is not legal."""
+    """Error for a format or schedule that does not parse or is not legal."""
 
     @classmethod
     def illegal(cls, schedule: object, reason: str) -> ScheduleError:
-        """A schedule that `is_legal` refuses; `reason` is its answer."""
+        """Build the error for a schedule that `is_legal` rejects with `reason`."""
         return cls(f"schedule {schedule} is not legal: {reason}")
 
     @classmethod
     def unparsable(cls, text: str, *, expected: str) -> ScheduleError:
-        """Text that is no format or schedule."""
+        """Build the error for text that is no format or schedule."""
         return cls(f"cannot read {text!r}: expected {expected}")
 
     @classmethod
     def not_in_space(cls, parameter: str, value: object, known: object) -> ScheduleError:
-        """A schedule, value or code that a space of schedules does not have."""
+        """Build the error for a schedule, value or code outside a space of schedules."""
         return cls(f"{parameter} = {value!r} is not in this space of schedules: it has {known}")
 
 
 class InputFileError(AutosparseError, ValueError):
-    """A file that should hold a sparse matrix and does not."""
+    """Error for a file that should hold a sparse matrix and does not."""
 
     @classmethod
     def unreadable(cls, path: Path | str, *, reason: str) -> InputFileError:
-        """A file of a known kind that does not parse."""
+        """Build the error for a file of a known kind that does not parse."""
         return cls(
             f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
             f"  Cure: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
@@ -293,7 +292,7 @@ class InputFileError(AutosparseError, ValueError):
 
     @classmethod
     def unknown_suffix(cls, path: Path | str, *, known: Iterable[str]) -> InputFileError:
-        """A file name that tells no format."""
+        """Build the error for a file whose suffix names no known format."""
         return cls(
             f"cannot tell the format of {str(path)!r} from its name: known suffixes are {', '.join(known)}.\n"
             f"  Cure: rename the file, or read it yourself and pass the matrix."
@@ -303,41 +302,44 @@ class InputFileError(AutosparseError, ValueError):
 _CPU_BUILDS: dict[str, str] = {
     "torch": "; without a GPU, before it: pip install torch --index-url https://download.pytorch.org/whl/cpu"
 }
-"""Package -> how to have it without gigabytes for GPUs."""
+"""Package -> addition to the install hint that avoids gigabytes of GPU libraries."""
 
 
 class MissingExtraError(AutosparseError, ImportError):
-    """An optional package that this call needs is not installed."""
+    """Error for an optional package that this call needs and that is not installed."""
 
     @classmethod
     def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
-        """`purpose` needs `package`, which the extra `extra` installs."""
+        """Build the error for `purpose`, which needs `package` from the extra `extra`."""
         first = _CPU_BUILDS.get(package, "")
         cure = f"  Cure: pip install 'autosparse[{extra}]'{first}"
         return cls(f"{purpose} needs {package}, which is not installed.\n{cure}")
 
     @classmethod
     def by_hand(cls, package: str, *, purpose: str, how: str) -> MissingExtraError:
-        """`purpose` needs `package`, which no extra can install: `how` says what to do."""
+        """Build the error for `purpose`, which needs `package`; no extra installs it, `how` says what to do."""
         return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: {how}.")
 
 
 class BuildError(AutosparseError, RuntimeError):
-    """A kernel could not be compiled or loaded. Products never raise this: they fall back (see FallbackWarning)."""
+    """Error for a kernel that could not be compiled or loaded.
+
+    Products never raise it: they use the default kernel instead (see FallbackWarning).
+    """
 
     def __init__(self, message: str, *, key: str = "", log: str = "", is_cancelled: bool = False) -> None:
         super().__init__(message)
         self.key = key
         self.log = log
-        self.is_cancelled = is_cancelled  # which says nothing about the kernel
+        self.is_cancelled = is_cancelled  # a cancelled build says nothing about the kernel
 
 
 class PackError(AutosparseError, MemoryError):
-    """A format that would not fit: refused before any memory is taken."""
+    """Error for a format whose packed operand would not fit; raised before memory is allocated."""
 
     @classmethod
     def too_large(cls, fmt: object, *, needed_bytes: int, limit_bytes: int) -> PackError:
-        """The packed operand would exceed the bound on extra memory."""
+        """Build the error for a packed operand that would exceed the limit on extra memory."""
         return cls(
             f"format {fmt} needs {needed_bytes:,} bytes for this pattern, more than the {limit_bytes:,} allowed.\n"
             f"  Cure: raise options(extra_memory=...) or choose another format."
@@ -345,16 +347,16 @@ class PackError(AutosparseError, MemoryError):
 
     @classmethod
     def unfit(cls, fmt: object, reason: str) -> PackError:
-        """A pattern that the format's index types cannot describe."""
+        """Build the error for a pattern that the format's index types cannot represent."""
         return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
 
 
 class RoomError(AutosparseError, MemoryError):
-    """A copy of the caller's arrays that would not fit: refused before any memory is taken."""
+    """Error for a copy of the caller's arrays that would not fit in memory; raised before memory is allocated."""
 
     @classmethod
     def copy(cls, *, needed_bytes: int, available_bytes: int | None) -> RoomError:
-        """The arrays that a matrix would own need more than there is (None: NumPy could not allocate them)."""
+        """Build the error for arrays larger than the available memory (None: NumPy could not allocate them)."""
         there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
         return cls(
             f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
@@ -363,25 +365,25 @@ class RoomError(AutosparseError, MemoryError):
 
 
 class CacheError(AutosparseError, OSError):
-    """The cache cannot be used for what was explicitly asked (export, import, clear, a folder for a kernel)."""
+    """Error for an explicit cache request that failed (export, import, clear, a folder for a kernel)."""
 
     @classmethod
     def failed(cls, what: str, path: Path | str, *, reason: str, cure: str) -> CacheError:
-        """`what` ("import wisdom from", ...) could not be done with `path`."""
+        """Build the error for an action `what` ("import wisdom from", ...) that failed on `path`."""
         return cls(f"cannot {what} {str(path)!r}: {reason}\n  Cure: {cure}")
 
 
 class RecordError(AutosparseError, ValueError):
-    """A cache record that is broken or does not say what its kind must say: treated as absent."""
+    """Error for a cache record that is malformed or invalid for its kind. Readers treat such a record as absent."""
 
     @classmethod
     def broken(cls, name: str, *, reason: str) -> RecordError:
-        """The entry `name` cannot be believed."""
+        """Build the error for the malformed entry `name`."""
         return cls(f"cache entry {name}: {reason}")
 
     @classmethod
     def bad_field(cls, kind: str, field: str, value: object, *, expected: str) -> RecordError:
-        """A field with a value that its record type cannot have."""
+        """Build the error for a field whose value its record type cannot have."""
         return cls(f"{kind} record: {field}={shown(value)} must be {expected}")
 
 

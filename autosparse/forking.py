@@ -1,10 +1,12 @@
-"""Forks: what another thread held, or was importing, when the process forked must not stop the child.
+"""Fork safety: locks and imports that other threads held at a fork must not block the child process.
 
-In the child only the forking thread is left. A lock that another thread held then is never released, a module that it
-was importing is never finished. So the package's locks are made here and are free again in the child; what a thread
-left half done is put right by functions registered with `in_child`; and a fork waits until no other thread is
-importing a module that products may need, or, where that takes longer than PATIENCE_S, has the child import it anew.
-See docs/adr/0030.
+In the child only the forking thread exists. A lock that another thread held is never released, and a module that
+another thread was importing is never completed. Therefore:
+
+- the package's locks are made here and are free again in the child;
+- functions registered with `in_child` repair state that another thread left half done;
+- a fork waits until no other thread imports a module that products may need. After `PATIENCE_S` seconds it proceeds,
+  and the child imports such modules anew.
 """
 
 from __future__ import annotations
@@ -15,52 +17,53 @@ import threading
 import time
 import weakref
 from collections.abc import Callable
-from importlib import _bootstrap  # where the locks of modules are
+from importlib import _bootstrap  # holds the locks of modules
 from typing import Any, Final, Generic, TypeVar, overload
 
 T = TypeVar("T")
 
 PATIENCE_S: Final = 5.0
-"""How long a fork waits for imports of other threads: one of them may itself be waiting for the forking thread."""
+"""Longest time in seconds that a fork waits for imports of other threads, which may themselves wait for this thread."""
 POLL_S: Final = 2e-3
 ROOTS: Final = frozenset({"autosparse", "numpy", "scipy", "platformdirs"})
-"""Packages that products import from."""
+"""Top-level packages that products import from; imports of other packages do not delay a fork."""
 
 _locks: weakref.WeakSet[Any] = weakref.WeakSet()  # Any: Lock and RLock, whose classes have no public names
 _in_child: list[Callable[[], None]] = []
 _held: set[int] = set()  # ids of locks that were held at the last fork
-_is_held = False  # the interpreter's lock on imports, by the hook
+_is_held = False  # whether this module holds the interpreter's import lock
 
 
 def lock() -> threading.Lock:
-    """A lock that is free in the child of a fork."""
+    """Return a lock that is free in the child of a fork."""
     made = threading.Lock()
     _locks.add(made)
     return made
 
 
 def rlock() -> threading.RLock:
-    """The same, which its holder may take again."""
+    """Return a reentrant lock that is free in the child of a fork."""
     made = threading.RLock()
     _locks.add(made)
     return made
 
 
 def in_child(put_right: Callable[[], None]) -> Callable[[], None]:
-    """Call `put_right` in the child of every fork, when locks are free again; `was_held` tells which were not."""
+    """Register `put_right` to be called in the child of every fork, when locks are free again (see `was_held`)."""
     _in_child.append(put_right)
     return put_right
 
 
 def was_held(lock: threading.Lock) -> bool:
-    """Whether somebody held `lock` when this child was forked."""
+    """Return whether a thread held `lock` when this child was forked."""
     return id(lock) in _held
 
 
 class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like functools.cached_property
-    """`functools.cached_property` without the lock that it has before Python 3.12: threads may compute twice.
+    """`functools.cached_property` without its lock (Python < 3.12): several threads may compute the value.
 
-    That lock is the class's: one thread that hashes a large pattern would hold up all others, and a child for ever.
+    That lock belongs to the class: a thread that hashes a large pattern would block all others, and a forked child for
+    ever.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
@@ -84,14 +87,14 @@ class computed_once(Generic[T]):  # noqa: N801  # used as a decorator, like func
 
 
 def _others_import() -> list[str]:
-    """Modules that are wanted here and whose locks other threads hold, as far as that can be known."""
+    """Return names of modules under `ROOTS` that other threads are importing, as far as their locks tell."""
     me, locks = threading.get_ident(), getattr(_bootstrap, "_module_locks", {})
     owners = {name: getattr(one(), "owner", None) for name, one in list(locks.items())}
     return [name for name, owner in owners.items() if name.partition(".")[0] in ROOTS and owner not in (None, me)]
 
 
 def _before() -> None:
-    """Let imports end. From here to the fork no other thread begins one: it would need the lock that is kept."""
+    """Wait for imports of other threads, then hold the import lock until the fork so that none begins."""
     global _is_held
     imp = sys.modules.get("_imp")
     if imp is None or not hasattr(imp, "acquire_lock"):
@@ -115,7 +118,7 @@ def _release_imports() -> None:
 
 
 def _forget_half_imported() -> None:
-    """What nobody is left to finish is imported from its beginning when it is wanted."""
+    """Remove modules from `sys.modules` whose importing thread the child lacks, so that they are imported anew."""
     for name in _others_import():
         _bootstrap._module_locks.pop(name, None)  # type: ignore[attr-defined]
         sys.modules.pop(name, None)
@@ -128,7 +131,7 @@ def _after_in_child() -> None:
     locks = list(_locks)
     _held = {id(one) for one in locks if getattr(one, "locked", bool)()}
     for one in locks:
-        one._at_fork_reinit()  # as the standard library does with its own
+        one._at_fork_reinit()  # the standard library resets its own locks in this way
     for put_right in _in_child:
         put_right()
 
@@ -136,4 +139,4 @@ def _after_in_child() -> None:
 if hasattr(os, "register_at_fork"):  # not on Windows
     os.register_at_fork(before=_before, after_in_parent=_release_imports, after_in_child=_after_in_child)
 IS_WATCHING: Final = True
-"""The last line of the module: forks wait from here on."""
+"""Last name of the module: once it exists, the fork hooks are registered."""

@@ -1,11 +1,11 @@
-"""Log records with a tag each, under the logger `autosparse`, and the progress line of a tuning.
+"""Log records under the logger `autosparse`, each with a tag, and the progress line of a tuning.
 
 Nothing is shown unless the application asks for it:
 
 >>> logging.basicConfig(); logging.getLogger("autosparse").setLevel("DEBUG")
 
-Each record carries `record.event` (a key of `EVENTS`) and `record.facts` (a dict), so that a handler can filter
-without parsing text.
+Each record has `record.event` (a key of `EVENTS`) and `record.facts` (a dict), so that a handler can filter without
+parsing text.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVENTS: Final[Mapping[str, int]] = {
     "threads": logging.DEBUG,  # the number of threads was changed
     "fallback": logging.WARNING,  # the tuned path failed; the default kernel or SciPy served the product
 }
-"""Tag -> level of its records."""
+"""Tag -> logging level of its records."""
 
 
 def event(tag: str, message: str = "", **facts: object) -> None:
@@ -45,16 +45,17 @@ def event(tag: str, message: str = "", **facts: object) -> None:
 
 
 Progress = Callable[[float, str], None]
-"""Called with the fraction done in [0, 1] and a few words."""
+"""Progress callback: receives the fraction done in [0, 1] and a short text."""
 
 
 def progress_line(
     stream: TextIO | None = None, *, clock: Callable[[], float] = time.monotonic, interval_s: float = 0.1
 ) -> Progress:
-    """A Progress that redraws one line of `stream` (stderr), at most once per `interval_s`.
+    """Return a Progress that redraws one line of `stream` (stderr), at most once per `interval_s` seconds.
 
-    Draws nothing where no one watches: not on a terminal, or in continuous integration. Fraction 1 ends the line; until
-    then the cursor is at its beginning, so that what is printed next takes its place.
+    It draws nothing if the stream is no terminal, and in continuous integration. Fraction 1 ends the line; until then
+    the
+    cursor stays at the beginning of the line, so that later output replaces it.
     """
     out = stream if stream is not None else sys.stderr
     if not out.isatty() or in_continuous_integration():

@@ -1,4 +1,4 @@
-"""Every warning autosparse shows: categories, templates, and how they are shown."""
+"""Warning categories of autosparse, their message templates, and functions that show them."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ from autosparse.errors import BuildError
 
 
 class FallbackWarning(RuntimeWarning):
-    """The tuned path failed and the product was computed by the default kernel or SciPy instead.
+    """Warning that the tuned path failed and that the default kernel or SciPy computed the product instead.
 
     >>> warnings.simplefilter("error", asp.FallbackWarning)  # where every product should be a tuned one
     """
 
     @staticmethod
     def no_runtime(fault: str, *, cure: str) -> str:
-        """Message for an installation without the C runtime, for the reason `fault`."""
+        """Return the message for an installation without the C runtime; `fault` is the reason."""
         return f"SciPy computes every product: {fault}.\n  Results are right, but no faster.\n  Cure: {cure}."
 
     @staticmethod
     def not_built(error: BuildError) -> str:
-        """Message for a kernel that could not be compiled: what happened, and the cure where there is one to name."""
+        """Return the message for a kernel that could not be compiled, with the hint of `error` where it has one."""
         first, *rest = str(error).split("\n")
         cures = [line for line in rest if line.startswith("  Cure:")]
         return "\n".join([f"a kernel could not be built, the default kernel is used: {first}", *cures])
 
     @staticmethod
     def wrong_kernel(compiler: str, difference: str) -> str:
-        """Message for a generated kernel whose result is not the default kernel's."""
+        """Return the message for a generated kernel whose result differs from the default kernel's."""
         return (
             f"a generated kernel was compared with the default kernel and is not used: {difference}\n"
             f"  Results are unaffected. Compiler: {compiler}.\n"
@@ -38,14 +38,14 @@ class FallbackWarning(RuntimeWarning):
 
 
 class CacheWarning(RuntimeWarning):
-    """The on-disk cache is unusable; results are unaffected, but nothing is remembered after this process.
+    """Warning that the disk cache is unusable: results are unaffected, but nothing is remembered after this process.
 
     >>> warnings.simplefilter("ignore", asp.CacheWarning)  # where there is no folder to write to, and that is known
     """
 
     @staticmethod
     def unusable(folder: Path | str, *, reason: str, readable: bool) -> str:
-        """Message for a folder that is no longer written (`readable`: what it holds is still used)."""
+        """Return the message for a folder that is no longer written (`readable`: its content is still used)."""
         kept = "What it holds is still used, n" if readable else "N"
         return (
             f"the autosparse cache in {str(folder)!r} cannot be {'written' if readable else 'used'}: {reason}\n"
@@ -55,19 +55,21 @@ class CacheWarning(RuntimeWarning):
 
     @staticmethod
     def unserialisable(kind: str, *, reason: str) -> str:
-        """Message for a record that is not JSON: a bug of ours, reported without costing the user a product."""
+        """Return the message for a record that is not JSON, which is a bug of autosparse; results are unaffected."""
         return f"a {kind} record could not be remembered: {reason}. Please report this as a bug of autosparse."
 
 
 class SnapshotWarning(UserWarning):
-    """A torch tensor was written after a matrix was made from it, and the matrix, a snapshot, is still multiplied.
+    """Warning that a torch tensor was written after a matrix was made from it, and the matrix is still multiplied.
+
+    The matrix holds a snapshot of the tensor's values.
 
     >>> warnings.simplefilter("ignore", asp.SnapshotWarning)  # where the values of that moment are meant
     """
 
     @staticmethod
     def written(tensor: str) -> str:
-        """Message for `tensor`, as `describe` tells it."""
+        """Return the message for `tensor`, a text that `describe` made."""
         return (
             f"the matrix holds the values that the tensor had when csr() was called, and the tensor was written since\n"
             f"  Given: {tensor}.\n"
@@ -79,10 +81,11 @@ _warned: set[tuple[type[Warning], str]] = set()
 
 
 def warn_once(category: type[Warning], key: str, message: str) -> None:
-    """Warn once per process for each (category, key): a failing cache must not fill a user's log.
+    """Warn once per process for each (category, key), so that a failing cache does not fill the user's log.
 
-    Where a filter turns the warning into an error it is logged instead: all our warnings say that results are
-    unaffected, and an error in their place would take a product that is right away from who asked for it (ADR 30).
+    Where a filter turns the warning into an error, the message is logged instead: results are unaffected, and an
+    exception
+    would discard a correct product.
     """
     if (category, key) not in _warned:
         _warned.add((category, key))
@@ -90,7 +93,7 @@ def warn_once(category: type[Warning], key: str, message: str) -> None:
 
 
 def warn(category: type[Warning], message: str, *, stacklevel: int) -> None:
-    """Warn as `warnings.warn` does; where a filter makes an error of it, log it instead, as `warn_once` explains."""
+    """Warn as `warnings.warn` does; log the message instead where a filter turns it into an error (see `warn_once`)."""
     try:
         warnings.warn(message, category, stacklevel=stacklevel)
     except category:
@@ -98,5 +101,5 @@ def warn(category: type[Warning], message: str, *, stacklevel: int) -> None:
 
 
 def forget_warnings() -> None:
-    """Let every warning be shown again (used by tests)."""
+    """Forget which warnings were shown, so that each is shown again (for tests)."""
     _warned.clear()

@@ -1,8 +1,9 @@
-"""`import autosparse.ours as sp`: scipy.sparse whose functions return our matrices too.
+"""`import autosparse.ours as sp`: scipy.sparse with functions that return autosparse matrices.
 
-`import autosparse as sp` gives SciPy's own constructors (`sp.random_array`, `sp.vstack`), whose results are SciPy's
-until `csr` wraps them. Here each function of scipy.sparse that returns a sparse matrix returns ours: csr and csc over
-the arrays that SciPy made, and what SciPy would return in another format as csr, unless the call names a `format`.
+`import autosparse as sp` gives SciPy's own constructors (`sp.random_array`, `sp.vstack`), which return SciPy's types
+until `csr` wraps them. Here each function of scipy.sparse that returns a sparse matrix returns an autosparse matrix.
+csr
+and csc results share SciPy's arrays. Results in other formats become csr, unless the call names a `format`.
 
 >>> import autosparse.ours as sp
 >>> A = sp.vstack([sp.eye_array(3), sp.random_array((2, 3))])  # an autosparse.csr_array
@@ -21,7 +22,7 @@ import autosparse
 from autosparse.arrays import construct
 
 
-def __getattr__(name: str) -> Any:  # Any: whatever scipy.sparse or autosparse keep under this name
+def __getattr__(name: str) -> Any:  # Any: an attribute of scipy.sparse or autosparse
     if name == "__all__":
         return list(autosparse.__all__)
     value = getattr(autosparse, name)

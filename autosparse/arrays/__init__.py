@@ -1,5 +1,5 @@
-"""The surface of SciPy's sparse arrays: classes, constructors, `matmul`; imported module by module (`_HOMES`)."""
+"""SciPy's surface for autosparse: array and matrix classes, constructors and `matmul`, imported on demand."""
 
 from autosparse import _without_garbage
 
-_without_garbage("autosparse.arrays.family")  # here, because unpickling begins with that module in a fresh process
+_without_garbage("autosparse.arrays.family")  # unpickling in a fresh process imports this package first

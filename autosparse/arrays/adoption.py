@@ -1,6 +1,7 @@
-"""Arrays that SciPy's constructor, too, would take as they are: SciPy's methods make every result of such.
+"""Recognition of constructor arguments that SciPy would accept unchanged, so that its checks can be skipped.
 
-SciPy looks at them for 8 us, three times as long as a small product takes. What is not plainly right is left to it.
+SciPy's methods construct each of their results from such arguments. SciPy's checks take 8 us, three times as long as a
+small product. Arguments that are not plainly valid are left to SciPy.
 """
 
 from __future__ import annotations
@@ -19,12 +20,16 @@ _VALUE_TYPES: Final = frozenset("?bBhHiIlLqQfdFD")
 _PLAIN: Final = {sps.csr_array: "csr", sps.csr_matrix: "csr", sps.csc_array: "csc", sps.csc_matrix: "csc"}
 _NOTHING: Final = None, None, None, None
 
-Arrays = tuple[Any, Any, Any, Any]  # Any: whatever the user gave
-"""Shape, indptr, indices, data."""
+Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
+"""Tuple of shape, indptr, indices and data."""
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
-    """What the constructor of `made` was given: a matrix of its format, or arrays of known types; else four None."""
+    """Return the arrays that the constructor of `made` was given, or four None where SciPy should look at the
+    arguments.
+
+    Accepted are a matrix of the same format, and a tuple (data, indices, indptr) with a shape and a known dtype.
+    """
     kind = type(arg1)
     if kind is tuple:
         if len(arg1) != 3 or not _is_shape(shape):
@@ -47,18 +52,18 @@ def _is_shape(shape: Any) -> bool:
 
 
 def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Whether the constructor of SciPy's class beneath `kind`, too, would keep the index arrays' type."""
+    """Return whether the constructor of SciPy's class under `kind` would keep the dtype of the index arrays."""
     if len(shape) != 2 or indices.dtype != indptr.dtype:
         return False
     if indices.dtype == _INT32:
         return shape[0] <= _INT32_MAX and shape[1] <= _INT32_MAX
-    return bool(indices.dtype == _INT64) and issubclass(kind, sps.sparray)  # matrices may narrow to int32
+    return bool(indices.dtype == _INT64) and issubclass(kind, sps.sparray)  # matrix classes may narrow to int32
 
 
 def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
-    """Whether (indptr, indices, data) have a number and an index for each entry and no room behind, after all writes.
+    """Return whether (indptr, indices, data) hold exactly the entries that indptr counts, without spare room.
 
-    Raises StructureError where there are too few.
+    Raises StructureError where there are too few entries.
     """
     indptr, indices, data = arrays
     if not (type(indptr) is type(indices) is type(data) is np.ndarray):
@@ -72,13 +77,13 @@ def are_whole(arrays: tuple[Any, Any, Any], n_major: int, n_minor: int) -> bool:
 
 
 def can_be_cut(indices: NDArray[Any], data: NDArray[Any], nnz: int) -> bool:
-    """Whether there is room behind the last of `nnz` entries, in memory that NumPy owns."""
+    """Return whether indices and data have spare room behind the last of `nnz` entries, in memory that NumPy owns."""
     if indices.ndim != 1 or not 0 <= nnz < indices.size:
         return False
     return all(array.base is None or type(array.base) is np.ndarray for array in (indices, data))
 
 
 def cut(array: NDArray[Any], nnz: int) -> NDArray[Any]:
-    """The first `nnz`; a copy where that is less than half of the memory, as SciPy's `prune` makes it."""
+    """Return the first `nnz` entries: a view, or (as SciPy's `prune`) a copy if they fill less than half the memory."""
     part = array[:nnz]
     return part.copy() if part.base is not None and nnz < part.base.size // 2 else part

@@ -1,4 +1,4 @@
-"""`csr` and `csc`: a self-tuning matrix from whatever holds a matrix."""
+"""`csr` and `csc`: construct a self-tuning matrix from any object that holds a matrix."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CLASSES: Final[Mapping[tuple[str, bool], type[AutoSparseMatrix]]] = {
     ("csc", False): csc_matrix,
 }
 
-# Compressed already: the class of the result.
+# Class of the result for inputs that are compressed already.
 _OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
     **{(fmt, kind): kind for (fmt, _), kind in _CLASSES.items()},
     ("csr", sps.csr_array): csr_array,
@@ -34,7 +34,7 @@ _OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
     ("csc", sps.csc_matrix): csc_matrix,
 }
 
-# First words of SciPy's message -> what to do about it.
+# Beginning of SciPy's message -> what to do about it.
 _CURES: Final[Mapping[str, str]] = {
     "scipy.sparse does not support dtype": "convert the values first, for example obj.astype(np.float64)",
     "Output dtype not compatible": "convert the values first, for example obj.astype(np.float64)",  # SciPy 1.13
@@ -55,7 +55,7 @@ _ANY_INPUT: Final = (
 
 
 class HasShape(Protocol):
-    """SciPy's sparse objects, torch's tensors, arrays."""
+    """Protocol of SciPy's sparse objects, torch's tensors and arrays: objects with a shape."""
 
     @property
     def shape(self) -> Any:
@@ -63,7 +63,7 @@ class HasShape(Protocol):
 
 
 Source = HasShape | Sequence[Any] | os.PathLike[str]
-"""What a matrix is made from; a string is a sequence, too."""
+"""Object that a matrix is made from. A path given as a string is a Sequence, too."""
 Shape = tuple[SupportsIndex, SupportsIndex]
 
 
@@ -75,31 +75,31 @@ def csr(
     *,
     frozen: bool = False,
     gradients: bool | None = None,
-) -> csr_array | Any:  # Any: of a SciPy sparse matrix, csr_matrix
-    """A = obj as compressed rows: `autosparse.csr_matrix` of a SciPy sparse matrix, `autosparse.csr_array` of all else.
+) -> csr_array | Any:  # csr_matrix for a SciPy sparse matrix
+    """Return `obj` as compressed rows: `autosparse.csr_matrix` for a SciPy sparse matrix, else `autosparse.csr_array`.
 
-    A torch tensor on a GPU becomes a `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
-    requires gradients becomes a `autosparse.torch.Csr`, whose products keep them.
+    A torch tensor on a GPU becomes an `autosparse.cuda.matrix.CudaCsr`, which stays there. A tensor in CPU memory that
+    requires gradients becomes an `autosparse.torch.Csr`, whose products keep them.
 
     Parameters
     ----------
     obj
         SciPy sparse array or matrix of any format, torch tensor (COO, CSR, CSC, BSR, dense; in CPU memory), dense array
-        or list, ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
+        or list. Or ``(data, indices, indptr)`` with `shape` as argument or fourth, ``(data, (rows, columns))``,
         ``(n_rows, n_cols)`` for an empty one, or a path (.mtx, .mtx.gz, .npz). Unlike SciPy, indices given as arrays
         are checked to be within the shape.
     copy
-        None: the matrix owns its arrays. Arrays of the caller are copied once, those that a conversion makes are taken,
-        and what is written to `obj` afterwards is never seen. A matrix of ours shares everything, plans included, as
-        ``A.T`` does; tensors on a GPU and memory that nobody can write through NumPy (read-only maps, `bytes`) are not
-        copied. False: memory is shared where SciPy shares it; writes to it are seen by the next product, for which a
-        tuned product looks through the arrays. True: everything is copied. The setting `share` makes None mean False.
+        None: the matrix owns its arrays. Arrays of the caller are copied once, arrays that a conversion makes are used
+        directly, and later writes to `obj` have no effect. An autosparse matrix shares everything, plans included, as
+        ``A.T`` does. Tensors on a GPU and memory that NumPy cannot write (read-only maps, `bytes`) are not copied.
+        False: memory is shared where SciPy shares it, and the next product sees writes to it; a tuned product checks
+        the arrays for writes. True: everything is copied. The setting `share` makes None mean False.
     frozen
-        Promise that nobody writes to the arrays: no product looks for writes, and the matrix hands the arrays out
+        Promise that nobody writes to the arrays: no product checks them for writes, and the matrix exposes them
         read-only. For ``copy=False``. A write in spite of the promise leads to stale results.
     gradients
-        For torch tensors in CPU memory. True: the result is a `autosparse.torch.Csr`, which multiplies torch tensors.
-        False: it multiplies arrays, and gradients are dropped. None: True where the tensor requires gradients.
+        For torch tensors in CPU memory. True: the result is an `autosparse.torch.Csr`, which multiplies torch tensors.
+        False: the result multiplies arrays, and gradients are dropped. None: True if the tensor requires gradients.
 
     Raises
     ------
@@ -125,8 +125,8 @@ def csc(
     *,
     frozen: bool = False,
     gradients: bool | None = None,
-) -> csc_array | Any:  # Any: of a SciPy sparse matrix, csc_matrix
-    """A = obj as compressed columns; arguments, results and errors as `csr`.
+) -> csc_array | Any:  # csc_matrix for a SciPy sparse matrix
+    """Return `obj` as compressed columns; arguments, results and errors are those of `csr`.
 
     >>> asp.csc([[0.0, 2.0], [1.0, 0.0]]).indices
     array([1, 0], dtype=int32)
@@ -136,8 +136,8 @@ def csc(
     return _construct("csc", obj, shape, dtype, copy=copy, frozen=frozen)
 
 
-def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or what else `csr` takes
-    """`m` as a matrix of ours for one call: csc of a csc matrix, else csr, sharing what SciPy shares."""
+def wrapped(m: Any) -> Any:  # Any: a sparse matrix, or another object that `csr` takes
+    """Wrap `m` for one call: csc for a csc matrix, else csr, sharing the arrays that SciPy would share."""
     return (csc if sps.issparse(m) and m.format == "csc" else csr)(m, copy=False)
 
 
@@ -158,7 +158,7 @@ def _construct(fmt: str, obj: Any, shape: Any, dtype: Any, *, copy: bool | None,
 
 
 def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
-    """The matrix of (data, indices, indptr) that SciPy would take as they are; None where it should look at them."""
+    """Return the matrix over (data, indices, indptr) that SciPy would accept unchanged; None for other arguments."""
     made: Any = object.__new__(_CLASSES[fmt, True])
     if not made._adopt(*adoption.arrays_of(made, obj, shape, dtype), copy):
         return None
@@ -167,15 +167,15 @@ def _of_arrays(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
 
 
 def _check_indices(A: Any) -> None:
-    """StructureError unless all indices, which were given as an array, are within the shape."""
+    """Raise StructureError unless all indices, which were given as an array, are within the shape."""
     n_major, n_minor = A._swap(A._shape_as_2d)
     check_structure(A._cell.peek(0), A._cell.peek(1), (n_major, n_minor))
 
 
 def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) -> Any:
-    """The matrix by way of SciPy's constructor."""
+    """Return the matrix that SciPy's constructor makes of `obj`, in the class of format `fmt`."""
     if fmt == "csr" and tensors.is_on_gpu(obj) and shape is None and dtype is None and not copy:
-        from autosparse.cuda import matrix  # torch and our GPU kernels, for who has such a tensor
+        from autosparse.cuda import matrix  # imports torch, which the owner of such a tensor has
 
         return matrix.csr(obj)
     obj, given, tensor = _for_scipy(obj)
@@ -222,7 +222,7 @@ def _cure(message: str) -> str:
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, cure: str) -> None:
-    """InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can take a result of this shape and dtype."""
+    """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can hold a result of this kind."""
     if not isinstance(out, np.ndarray):
         raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
     if out.shape != shape:
@@ -234,7 +234,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, cure: s
 
 
 def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:
-    """One phrase for error messages: type, shape and dtype of an input and of its parts."""
+    """Return one phrase for error messages: type, shape and dtype of an input and of its parts."""
     wanted = "".join(f", {name}={value!r}" for name, value in (("shape", shape), ("dtype", dtype)) if value is not None)
     is_parts = isinstance(obj, tuple | list) and len(obj) <= 3
     if is_parts and any(hasattr(part, "dtype") or isinstance(part, tuple | list) for part in obj):

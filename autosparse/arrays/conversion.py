@@ -1,4 +1,4 @@
-"""csr to csc and back: the entries grouped by the other index, by a counting sort on several threads; dense results.
+"""Conversion between csr and csc by a multithreaded counting sort, and dense results (`toarray`, `diagonal`, `sum`).
 
 Arrays, dtypes and the order of entries are those of SciPy's ``csr_tocsc``: rows in order within each column.
 """
@@ -18,15 +18,15 @@ from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import NATIVE
 
 _MINOR_AXES = ((1, -1), (0, -2))
-"""Axes along which compressed rows lie: of csr, of csc."""
+"""Axes along which the compressed rows are summed: for csr, for csc."""
 
 Compressed = tuple[NDArray[Any], NDArray[Any], NDArray[Any]]  # indptr, indices, data
 
 
 def transposed_rows(cell: Operand) -> Compressed | None:
-    """(indptr, indices, data) of the transpose of the rows in `cell`; None where SciPy should convert.
+    """Return (indptr, indices, data) of the transpose of the rows in `cell`, or None where SciPy should convert.
 
-    Raises MemoryError without room, StructureError for indices out of bounds.
+    Raises MemoryError where memory is short, StructureError for indices out of bounds.
     """
     rows = cell.rows or cell.validate()
     if rows.dtype is None:
@@ -40,10 +40,11 @@ def transposed_rows(cell: Operand) -> Compressed | None:
 
 
 class DenseResults:
-    """``A.toarray()``, ``A.diagonal()`` and ``A.sum()``; mixed in before SciPy's class.
+    """Mixin with ``A.toarray()``, ``A.diagonal()`` and ``A.sum()``, placed before SciPy's class.
 
-    SciPy's loops are called on the arrays at once, without noting that these were read; what is asked for with more
-    arguments is SciPy's.
+    SciPy's compiled loops are called directly on the arrays, which therefore do not count as exported. Calls with
+    further
+    arguments go to SciPy's methods.
     """
 
     __slots__ = ()
@@ -53,7 +54,7 @@ class DenseResults:
     _transposed: ClassVar[bool]
 
     def toarray(self, order: Any = None, out: Any = None) -> Any:
-        """SciPy's toarray: the matrix as an ndarray."""
+        """Return the matrix as an ndarray, as SciPy's `toarray` does."""
         arrays = self._cell._arrays
         if order is not None or out is not None or len(self._shape) != 2 or type(arrays[DATA]) is not np.ndarray:
             return super().toarray(order=order, out=out)  # type: ignore[misc]
@@ -63,7 +64,7 @@ class DenseResults:
         return dense
 
     def diagonal(self, k: int = 0) -> Any:
-        """SciPy's diagonal: the k-th diagonal of the matrix."""
+        """Return the k-th diagonal of the matrix, as SciPy's `diagonal` does."""
         arrays = self._cell._arrays
         is_plain = type(arrays[DATA]) is np.ndarray and arrays[DATA].dtype.char in NATIVE
         if k != 0 or len(self._shape) != 2 or not is_plain:
@@ -73,10 +74,10 @@ class DenseResults:
         return diagonal
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        """SciPy's sum, over all entries or along an axis."""
+        """Return the sum over all entries or along an axis, as SciPy's `sum` does."""
         values = self._cell._arrays[DATA]
         is_plain = dtype is None and out is None and type(values) is np.ndarray
-        # Where duplicates are left apart, only booleans and integers that overflow have another sum.
+        # Summing duplicates separately changes only sums of booleans and of integers that overflow.
         if is_plain and values.dtype.char in NATIVE and 0 < values.size == self._cell.nnz:
             if axis is None:
                 return values.sum()
@@ -85,7 +86,7 @@ class DenseResults:
         return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
 
     def _sums_of_rows(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Sum of each compressed row, as SciPy adds them."""
+        """Return the sum of each compressed row, added in SciPy's order."""
         starts = self._cell._arrays[INDPTR]
         filled = (starts[1:] != starts[:-1]).nonzero()[0]
         sums = np.zeros(starts.size - 1, values.dtype)

@@ -1,4 +1,4 @@
-"""Copies of our matrices, by whatever way they are asked for, and which of them own their arrays."""
+"""Copies of autosparse matrices (`copy`, the module `copy`, `pickle`), and ownership of their arrays."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 
 
 class Copies:
-    """`copy`, the module `copy`, and `pickle`; mixed in before SciPy's class."""
+    """Mixin for `A.copy()`, the module `copy` and `pickle`, placed before SciPy's class."""
 
     __slots__ = ()
 
@@ -25,7 +25,8 @@ class Copies:
         """Return whether the matrix owns its arrays: no caller passed them in, or no other object refers to them.
 
         Writes to the object that the matrix was made from are then never seen, and a tuned product need not look for
-        them. Arrays that are read from the matrix, like ``A.data``, stay its own.
+        them.
+        Arrays that are read from the matrix, like ``A.data``, stay its own.
 
         >>> m = sps.eye_array(3, format="csr")
         >>> asp.csr(m).owns_arrays, asp.csr(m, copy=False).owns_arrays
@@ -34,7 +35,7 @@ class Copies:
         return ownership.owns_arrays(self._cell)
 
     def copy(self) -> Any:
-        """SciPy's copy: a matrix that owns copies of the arrays, made by all threads."""
+        """Return a matrix that owns copies of the arrays, as SciPy's `copy` does; all threads copy."""
         made: Any = object.__new__(type(self))
         is_final = self._twin._twin is type(self)  # type: ignore[attr-defined]
         arrays = map(self._cell.peek, (INDPTR, INDICES, DATA))
@@ -43,7 +44,7 @@ class Copies:
         return super().copy()  # type: ignore[misc]
 
     def _same(self) -> Any:
-        """Another object of the same operand, which parts from this one when either is given new arrays."""
+        """Return another object over the same operand. The two separate when either is given new arrays."""
         cell = self._cell
         cell.shared, cell.fresh = True, False
         twin: Any = object.__new__(type(self))
@@ -52,15 +53,15 @@ class Copies:
         return twin
 
     def _freeze(self) -> None:
-        """Keep the caller's promise that nobody writes to the arrays, for this object alone."""
+        """Record the caller's promise that nobody writes to the arrays, for this object alone."""
         if self._cell.shared:
             self._cell = self._cell.fork()  # type: ignore[misc]  # a slot of the class that this is mixed into
         self._cell.freeze()
 
     def _restore(self, state: dict[str, Any]) -> None:
-        """Become what `state` says: SciPy's attributes, with the three arrays among them."""
+        """Set this object to `state`: SciPy's attributes, the three arrays included."""
         self._cell = cell = Operand()  # type: ignore[misc]
-        cell._arrays = [state.pop(name) for name in NAMES]  # nobody has looked at it
+        cell._arrays = [state.pop(name) for name in NAMES]  # the arrays are not validated yet
         own = attributes(self)
         own.clear()
         own.update(state)
@@ -71,13 +72,13 @@ class Copies:
         return {**attributes(self), **arrays_of(self)}
 
     def __copy__(self) -> Any:
-        """Another matrix over the same arrays, as `copy.copy` makes it of SciPy's."""
+        """Return another matrix over the same arrays, as `copy.copy` does for SciPy's classes."""
         twin: Any = object.__new__(type(self))
         twin._restore(self.__getstate__())
         return twin
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        """Another matrix over copies of the arrays."""
+        """Return another matrix over copies of the arrays."""
         memo[id(self)] = twin = object.__new__(type(self))
         state = {**attributes(self), **{name: self._cell.peek(field) for field, name in enumerate(NAMES)}}
         twin._restore(copy.deepcopy(state, memo))

@@ -1,8 +1,8 @@
-"""AutoSparseMatrix: SciPy's csr and csc classes, arrays and matrices, whose products are ours.
+"""AutoSparseMatrix: SciPy's csr and csc classes (arrays and matrices) with products by autosparse.
 
-A closed family: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products is
-SciPy's own code on the same arrays. Subclassing SciPy is undocumented; the private hooks used here are listed in
-docs/adr/0002 and SciPy's own test suite runs on these classes (tests/conformance).
+The family is closed: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products
+is SciPy's own code on the same arrays. SciPy does not document subclassing; docs/adr/0002 lists the private hooks used
+here, and SciPy's own test suite runs on these classes (tests/conformance).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from autosparse.explain.explanation import Explanation
     from autosparse.log import Progress
 
-AnyArray = NDArray[Any]  # any dtype that SciPy takes
+AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 ndarray = np.ndarray
 
 
 class _Family:
-    """Which classes SciPy's conversions make: ours, also by way of coordinates (docs/adr/0063)."""
+    """Mixin that makes SciPy's conversions return autosparse classes, also by way of coordinates."""
 
     __slots__ = ()
 
@@ -59,14 +59,14 @@ class _Family:
 
 
 class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseResults):
-    """``A @ B`` as SciPy computes it, faster; mixed into each of SciPy's csr and csc classes.
+    """Base class of sparse arrays whose ``A @ B`` gives SciPy's result, faster; mixed into SciPy's csr and csc classes.
 
     Sums are formed in another order than SciPy's (docs/differences.md says what that can change).
 
     `_cell` holds the arrays: the compressed rows of A (csr) or of Aᵀ (csc); an array and its transpose share it.
     """
 
-    __slots__ = ("_cell",)  # not in __dict__, which shows what SciPy keeps there
+    __slots__ = ("_cell",)  # not in __dict__, which shows the attributes that SciPy stores there
 
     _twin: ClassVar[type[AutoSparseMatrix]]  # class of the transpose
 
@@ -102,16 +102,16 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return self._cell.nnz if axis is None else super()._getnnz(axis=axis)  # type: ignore[misc]
 
     def prune(self) -> None:
-        """SciPy's prune: cuts off room behind the last entry, where there is some."""
+        """Cut off spare room behind the last entry in place, as SciPy's `prune` does."""
         indptr, indices, data = map(self._cell.peek, (INDPTR, INDICES, DATA))
-        n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a row where there is one dimension
+        n_major = self._shape[1] if self._transposed else (1, *self._shape)[-2]  # a one-dimensional array has one row
         if len(indptr) != n_major + 1 or not len(indices) == len(data) == indptr[-1]:
             super().prune()  # type: ignore[misc]
 
     # -- the family
 
     def transpose(self, axes: tuple[int, int] | None = None, copy: bool = False) -> Any:
-        """Aᵀ, sharing arrays (and plans) with A unless `copy`."""
+        """Return Aᵀ, which shares arrays (and plans) with A unless `copy`."""
         cell = self._cell
         arrays = indptr, indices, _ = tuple(map(cell.peek, (INDPTR, INDICES, DATA)))
         is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
@@ -125,12 +125,15 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
 
     @classmethod
     def _over(cls, m: Any, copy: bool | None = False) -> Any:
-        """A matrix of the arrays of `m`, a compressed one of the same format; None where SciPy should look at it."""
+        """Return a matrix over the arrays of `m`, compressed in the same format; None where SciPy should check them."""
         made = object.__new__(cls)
         return made if made._adopt(m._shape, m.indptr, m.indices, m.data, copy) else None
 
     def _adopt(self, shape: Any, indptr: Any, indices: Any, data: Any, copy: bool | None = False) -> bool:
-        """Become a matrix of these arrays, copied as `copy` of `csr` says; False where SciPy should look at them."""
+        """Set this object to a matrix of these arrays, copied as the argument `copy` of `csr` says.
+
+        Return False, without a change, where SciPy should check the arrays.
+        """
         if not (
             type(indptr) is type(indices) is type(data) is ndarray
             and adoption.takes_as_is(type(self), shape, indptr, indices)
@@ -154,7 +157,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
 
     @classmethod
     def _of_rows(cls, shape: tuple[int, int], rows: tuple[AnyArray, AnyArray, AnyArray]) -> Any:
-        """A matrix over (indptr, indices, data) as `_cell` has them, which a kernel made and nobody else holds."""
+        """Return a matrix over new arrays (indptr, indices, data) in `_cell`'s orientation, held by no other object."""
         indptr, indices, data = rows
         if not adoption.takes_as_is(cls, shape, indptr, indices):
             return cls((data, indices, indptr), shape=shape)
@@ -166,17 +169,17 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return made
 
     def tocsc(self, copy: bool = False) -> Any:
-        """SciPy's tocsc, from csr on several threads."""
+        """Return the matrix as csc, as SciPy's `tocsc` does; several threads convert from csr."""
         made = None if self._transposed else self._regrouped(self._csc_container)
         return super().tocsc(copy=copy) if made is None else made  # type: ignore[misc]
 
     def tocsr(self, copy: bool = False) -> Any:
-        """SciPy's tocsr, from csc on several threads."""
+        """Return the matrix as csr, as SciPy's `tocsr` does; several threads convert from csc."""
         made = self._regrouped(self._csr_container) if self._transposed else None
         return super().tocsr(copy=copy) if made is None else made  # type: ignore[misc]
 
     def _regrouped(self, container: Any) -> Any:
-        """The same matrix in `container`, of the other format; None where SciPy should convert."""
+        """Return the same matrix in the class `container` of the other format; None where SciPy should convert."""
         rows = conversion.transposed_rows(self._cell)
         if rows is None:
             return None
@@ -186,7 +189,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
 
     @property
     def base(self) -> Any:
-        """The same matrix as a plain SciPy object over the same arrays.
+        """Plain SciPy object of the same matrix, over the same arrays.
 
         >>> A = asp.csr(sps.eye_array(3, format="csr"))
         >>> type(A.base) is sps.csr_array, np.shares_memory(A.base.data, A.data)
@@ -195,7 +198,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return constructed(self._plain_class, (self.data, self.indices, self.indptr), self._shape)
 
     def to_scipy(self) -> Any:
-        """`base` as a method.
+        """Return `base`: the same matrix as a plain SciPy object over the same arrays.
 
         >>> type(asp.csr([[1.0]]).to_scipy()) is sps.csr_array
         True
@@ -203,7 +206,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return self.base
 
     def _with_values(self, values: AnyArray) -> Any:
-        """A matrix of this class with the pattern of this one, in index arrays of its own, and these values."""
+        """Return a matrix of this class with copies of this one's index arrays, and with `values` as its data."""
         cell, nnz = self._cell, values.size
         arrays = [memory.copied(cell.peek(INDPTR)), memory.copied(cell.peek(INDICES)[:nnz]), values]
         twin = object.__new__(type(self))
@@ -228,8 +231,8 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
     ) -> Plan:
         """Find a faster kernel now and keep it.
 
-        `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``), `columns`
-        being those of B, or of X.
+        `operation`: "matmul" (``A @ B``; "spmv" and "spmm" mean the same), or "sddmm" (``sddmm(A, X, Y)``). `columns`:
+        the number of columns of B, or of X.
         ``A.tune("matmul", columns=256, runs=10_000, effort="measure", budget_s=5, progress=True)``
 
         >>> A = asp.csr(sps.eye_array(1000, format="csr"))
@@ -243,9 +246,9 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         )  # fmt: skip
 
     def explain(self, B: Any = 1, *, operation: str = names.MATMUL) -> Explanation:
-        """What runs for ``A @ B`` and why; B: the dense operand or its number of columns.
+        """Return what runs for ``A @ B`` and why; B is the dense operand or its number of columns.
 
-        With ``operation="sddmm"``: for ``sddmm(A, X, Y)``, B the number of columns of X.
+        With ``operation="sddmm"`` the product is ``sddmm(A, X, Y)``, and B is the number of columns of X.
 
         >>> print(asp.csr(sps.eye_array(3, format="csr")).explain())  # doctest: +ELLIPSIS
         matmul: A @ B, B a vector...
@@ -255,7 +258,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return explain(self._cell, B, transposed=self._transposed, operation=operation)
 
     def _repr_html_(self) -> str:
-        """Facts and a picture, as a notebook shows a matrix."""
+        """Return HTML for notebooks: a table of facts and a picture of the pattern."""
         from autosparse.arrays.page import as_html
 
         return as_html(self)
@@ -263,7 +266,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
     # -- state
 
     def resize(self, *shape: Any) -> None:
-        """SciPy's resize, in place; a transpose made earlier keeps its shape."""
+        """Resize the matrix in place, as SciPy's `resize` does; a transpose made earlier keeps its shape."""
         self._own_cell()
         try:
             super().resize(*shape)  # type: ignore[misc]
@@ -271,7 +274,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
             self._settle()
 
     def _own_cell(self) -> Operand:
-        """The operand, shared with no other object: a transpose must not follow when this one is given new arrays."""
+        """Return the operand after separating it from other objects, so that a transpose does not follow new arrays."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
             self._cell = UnsettledOperand(self)
@@ -288,12 +291,12 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
 
 
-# Each final class needs it in its own body, where Python would otherwise put one that shows no arrays.
+# Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.
 _SCIPY_DICT = property(LiveAttributes, AutoSparseMatrix.__setstate__, doc="SciPy's attributes, arrays included.")
 
 
 class _MatrixSemantics(AutoSparseMatrix):
-    """What spmatrix adds: ``*`` is the product, and the shape can be set."""
+    """Mixin with the semantics of spmatrix: ``*`` is the product, and the shape can be set."""
 
     __slots__ = ()
 
@@ -308,7 +311,7 @@ class _MatrixSemantics(AutoSparseMatrix):
         return super().__mul__(other)  # type: ignore[misc]
 
     def set_shape(self, shape: Any) -> None:
-        """Set the shape in place, as SciPy does: by taking over the state of a reshaped copy."""
+        """Set the shape in place, as SciPy does: take over the state of a reshaped copy."""
         super().set_shape(shape)  # type: ignore[misc]
 
     @property
@@ -350,9 +353,10 @@ class csc_matrix(_MatrixSemantics, sps.csc_matrix):  # type: ignore[misc]  # noq
 
 
 class _Coordinates(_Family):
-    """What ``A.tocoo()`` makes: SciPy's coordinate format, whose ``tocsr`` and ``tocsc`` are ours again.
+    """Mixin for results of ``A.tocoo()``: SciPy's coordinate format, whose ``tocsr`` and ``tocsc`` are autosparse
+    classes.
 
-    Products with it are SciPy's. Pickled, it is SciPy's object.
+    Products with it are SciPy's. It is pickled as SciPy's object.
     """
 
     __slots__ = ()
@@ -380,4 +384,4 @@ csr_array._twin, csc_array._twin = csc_array, csr_array
 csr_matrix._twin, csc_matrix._twin = csc_matrix, csr_matrix
 
 for _class in (csr_array, csc_array, csr_matrix, csc_matrix):
-    _class.__module__ = ModuleName("autosparse")  # where users and pickles find it, wherever this file moves
+    _class.__module__ = ModuleName("autosparse")  # the public location, for users and pickles

@@ -1,8 +1,9 @@
-"""`data`, `indices` and `indptr`: properties over an operand's arrays, as fast as attributes while nobody watches them.
+"""Properties `data`, `indices` and `indptr` over an operand's arrays, as fast as attributes in the common case.
 
-Handing an array out is noted (`Operand.fetch`), putting another in is too (`Operand.rebind`). From Python that costs
-0.2 us an access, ten times an attribute. The runtime's descriptor (`runtime/python/fields_python.h`) answers by itself
-where the note is there already, or where nobody has looked at the arrays yet; all else it asks the same functions.
+Handing an array out is recorded (`Operand.fetch`), and so is assigning another one (`Operand.rebind`). In Python that
+costs 0.2 us per access, ten times an attribute. The runtime's descriptor (`runtime/python/fields_python.h`) answers
+directly where the record exists already or where the arrays have not been validated. Otherwise it calls the same
+Python functions.
 """
 
 from __future__ import annotations
@@ -16,14 +17,14 @@ from autosparse.operands.watch import TOUCHES
 
 NAMES: Final = ("indptr", "indices", "data")
 _OF_EXAMPLE: Final = ("array([0, 1, 2], dtype=int32)", "array([1, 0], dtype=int32)", "array([2., 3.])")
-_KEPT: Final[list[Any]] = []  # what the descriptors read, for the life of the process
+_KEPT: Final[list[Any]] = []  # structures that the descriptors read, kept alive for the life of the process
 
 Fetch = Callable[[Any], Any]
 Put = Callable[[Any, Any], None]
 
 
 def _functions(field: int) -> tuple[Fetch, Put]:
-    def fetch(self: Any) -> Any:  # Any: whatever array-like the user put there
+    def fetch(self: Any) -> Any:  # Any: any array-like that the user assigned
         return self._cell.fetch(field)
 
     def put(self: Any, value: Any) -> None:
@@ -33,7 +34,7 @@ def _functions(field: int) -> tuple[Fetch, Put]:
 
 
 def watched(field: int) -> Any:  # Any: a property, or a descriptor like one
-    """Property over one of the operand's arrays: handing it out is noted, putting another in is too."""
+    """Return a property over one of the operand's arrays that records every read and every assignment."""
     fetch, put = _functions(field)
     return property(fetch, put, doc=_doc(field))
 
@@ -48,7 +49,7 @@ def _doc(field: int) -> str:
 
 
 def hasten(owner: type, probe: Callable[[], Any]) -> None:
-    """Put the runtime's descriptors, where there are some, in place of those of `owner`; `probe` makes an object."""
+    """Replace the properties of `owner` by the runtime's descriptors where available; `probe` makes an instance."""
     make = python_objects.maker("asp_field_maker")
     of_object = python_objects.slot_offsets(probe, ("_cell",))
     slots = ("_arrays", "rows", "fresh", "_handed_out", *TOUCHES)
@@ -63,7 +64,7 @@ def hasten(owner: type, probe: Callable[[], Any]) -> None:
 
 
 def _about(field: int, cell_at: int, of_operand: Mapping[str, int]) -> Any:
-    """The asp_field of fields_api.h."""
+    """Return the C structure asp_field (fields_api.h) that describes one field: offsets of slots and position."""
     is_data = field == DATA
     about = runtime_api.ffi.new("asp_field *")
     about.cell_at, about.cell_type = cell_at, runtime_api.ffi.cast("void *", id(Operand))

@@ -1,7 +1,8 @@
-"""Sparse matrices from files: Matrix Market, SciPy's .npz and those of graph libraries, tensors in FROSTT's format.
+"""Readers of sparse matrices from files: Matrix Market, .npz of SciPy and of graph libraries, tensors in FROSTT's
+format.
 
-SciPy's readers believe a file: what it promises is allocated, and some texts make them write past their arrays or end
-the process. Here a file is looked at before it is handed to them, and indices are checked before anybody follows them.
+SciPy's readers trust a file: they allocate what its header promises, and some texts make them write past their arrays
+or end the process. These readers check a file before SciPy reads it, and check indices before they are used.
 """
 
 from __future__ import annotations
@@ -25,28 +26,31 @@ from autosparse.operands.native_rows import check_structure
 from autosparse.reading import tensors as coordinates
 from autosparse.reading import texts
 
-# What the readers raise for broken files; a missing file stays FileNotFoundError, and MemoryError itself.
+# Exceptions that readers raise for broken files. A missing file stays FileNotFoundError, and MemoryError stays itself.
 UNREADABLE: Final = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, SyntaxError,
     TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 LEAST_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
-"""Of a Matrix Market file: ``1 1`` and the end of the line, or one digit and what separates it from the next."""
+"""Minimum bytes per entry of a Matrix Market file, by layout.
+
+A coordinate entry has at least ``1 1`` and an end of line, an array entry one digit and a separator.
+"""
 _DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
 MOST_INFLATED: Final = 1100
-"""Bytes that one byte of a .npz file can stand for: deflate reaches 1032."""
+"""Upper bound on the bytes that one byte of a .npz file can expand to (deflate reaches 1032)."""
 
 Source = str | io.BytesIO
-"""What SciPy's reader takes: a path, or a stream that stays open as long as anybody refers to it.
+"""Source that SciPy's reader accepts: a path, or a stream that stays open while anything refers to it.
 
-A stream that is closed before the reader is destroyed, which an exception delays, ends the process.
+Closing a stream before the reader is destroyed, which an exception delays, ends the process.
 """
 
 
 def _read_matrix_market(path: Path) -> Any:
-    """coo_array of a coordinate file, ndarray of an array file."""
+    """Return a coo_array from a coordinate file, an ndarray from an array file."""
     return _parse_matrix_market(*_source_of(path))
 
 
@@ -62,15 +66,15 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
 
 
 def _refuse_more_lines(source: Source, n_most: int) -> None:
-    """ValueError for more values than these: SciPy's reader writes the first of them behind the array."""
+    """Raise ValueError for more than `n_most` values: SciPy's reader writes further values behind the array."""
     text = Path(source).read_bytes() if isinstance(source, str) else source.getvalue()
     lines = [line for line in text.split(b"\n") if line.strip() and not line.startswith(b"%")]
-    if len(lines) - 1 > n_most:  # the first one says the extents
+    if len(lines) - 1 > n_most:  # the first line holds the extents
         raise ValueError(f"File too long. It holds {len(lines) - 1:,} values, not {n_most:,}")
 
 
 class Header(NamedTuple):
-    """What a Matrix Market file says of itself, as `scipy.io.mminfo` tells it."""
+    """Header of a Matrix Market file, as `scipy.io.mminfo` reads it."""
 
     n_rows: int
     n_cols: int
@@ -81,7 +85,7 @@ class Header(NamedTuple):
 
     @property
     def n_stored(self) -> int:
-        """Entries that the text must have."""
+        """Number of entries that the text must have."""
         if self.layout != "array":
             return self.n_entries
         if self.symmetry == "general":
@@ -89,7 +93,7 @@ class Header(NamedTuple):
         return self.n_rows * (self.n_rows + (-1 if self.symmetry == "skew-symmetric" else 1)) // 2
 
     def check(self, n_bytes: int) -> None:
-        """ValueError for what `n_bytes` cannot hold (all that is promised would be allocated), and for odd shapes."""
+        """Raise ValueError for impossible shapes, and for more entries than `n_bytes` can hold: SciPy allocates all."""
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
         if self.n_stored * LEAST_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
@@ -97,7 +101,7 @@ class Header(NamedTuple):
 
 
 def _source_of(path: Path) -> tuple[Source, int]:
-    """(what to read, its bytes). Text always ends with a line: SciPy's reader looks for the end behind its buffer."""
+    """Return the source to read and its bytes; text gets a final line end, which SciPy's reader searches for."""
     if not path.name.lower().endswith(".mtx"):
         content = path.read_bytes()
         if not texts.is_compressed(content):
@@ -116,13 +120,13 @@ def _source_of(path: Path) -> tuple[Source, int]:
 
 
 def _refuse_zero_bytes(text: bytes) -> None:
-    """ValueError where there is one: behind it SciPy's reader finds no end of a number."""
+    """Raise ValueError for text with a zero byte, behind which SciPy's reader finds no end of a number."""
     if b"\0" in text:
         raise ValueError("it is no text: it holds a byte 0")
 
 
 def _whole_lines(text: bytes) -> tuple[io.BytesIO, int]:
-    """The text with an end of its last line; ValueError where it ends in the exponent of a number."""
+    """Return the text with a final line end; raise ValueError where it stops in the exponent of a number."""
     _refuse_zero_bytes(text)
     if text[-1:] in (b"e", b"E", b"d", b"D", b"+", b"-"):
         raise ValueError("Truncated file. It ends in the middle of a number")
@@ -151,7 +155,7 @@ def _read_npz(path: Path | io.BytesIO) -> Any:
 
 
 def _prefix_of(names: list[str]) -> str:
-    """Return the prefix of "data", "indices" and "indptr", the adjacency's of several; ValueError without one."""
+    """Return the prefix of "data", "indices" and "indptr"; of several, the adjacency's. Raises ValueError for none."""
     prefixes = [one.removesuffix("data") for one in names if one.endswith("data")]
     whole = [prefix for prefix in prefixes if all(f"{prefix}{name}" in names for name in _ARRAYS)]
     if "" in whole:
@@ -163,7 +167,7 @@ def _prefix_of(names: list[str]) -> str:
 
 
 def refuse_inflated_members(path: Path | io.BytesIO) -> None:
-    """ValueError for arrays that promise more bytes than the file can hold: they would all be allocated."""
+    """Raise ValueError for arrays that promise more bytes than the file can hold, all of which would be allocated."""
     size = len(path.getbuffer()) if isinstance(path, io.BytesIO) else path.stat().st_size
     most_bytes = MOST_INFLATED * (size + 1)
     with zipfile.ZipFile(path) as archive:
@@ -175,7 +179,7 @@ def refuse_inflated_members(path: Path | io.BytesIO) -> None:
 
 
 def _promised_bytes(member: Any) -> int:  # Any: a binary stream
-    """Bytes of the array that a .npy stream says it holds; 0 where that is not told in a known way."""
+    """Return the bytes of the array that a .npy stream declares; 0 where its header is of no known kind."""
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if member.read(6) != b"\x93NUMPY":
         return 0
@@ -190,7 +194,7 @@ def _promised_bytes(member: Any) -> int:  # Any: a binary stream
 
 
 def _within_bounds(found: Any) -> Any:  # Any: a sparse object of SciPy's
-    """`found`; ValueError when an index points outside of it: SciPy's conversions would follow it."""
+    """Return `found`; raise ValueError when an index points outside of it, which SciPy's conversions would follow."""
     if found.format in ("csr", "csc", "bsr"):
         height, width = found.blocksize if found.format == "bsr" else (1, 1)
         n_rows, n_cols = found.shape if found.ndim == 2 else (1, *found.shape)
@@ -217,12 +221,12 @@ READERS: Final[Mapping[str, Callable[[Path], Any]]] = {
 
 
 def read(path: Path) -> Any:
-    """The matrix in a file, as SciPy's readers give it; what it is, is decided by the suffix."""
+    """Return the matrix in a file, as SciPy's readers give it; the suffix decides the format."""
     return _as_matrix(read_any(path), path)
 
 
 def read_any(path: Path) -> Any:
-    """The matrix in a file, or the `Entries` of a tensor."""
+    """Return the matrix in a file, or the `Entries` of a tensor."""
     reader = next((READERS[suffix] for suffix in READERS if path.name.lower().endswith(suffix)), None)
     if reader is None:
         raise InputFileError.unknown_suffix(path, known=READERS)
@@ -235,17 +239,17 @@ def read_any(path: Path) -> Any:
 
 
 def is_open_file(obj: Any) -> bool:
-    """Whether `obj` is something to read from, and no array."""
+    """Return whether `obj` is an open file rather than an array."""
     return hasattr(obj, "read") and not hasattr(obj, "shape")
 
 
 def read_open(stream: Any) -> Any:
-    """The matrix in an open file; what it is, is decided by how it begins."""
+    """Return the matrix in an open file; its first bytes decide the format."""
     return _as_matrix(read_any_open(stream), _name_of(stream))
 
 
 def read_any_open(stream: Any) -> Any:
-    """The matrix in an open file, or the `Entries` of a tensor."""
+    """Return the matrix in an open file, or the `Entries` of a tensor."""
     name = _name_of(stream)
     try:
         content = texts.content_of(stream)

@@ -14,18 +14,19 @@ from autosparse.config import decisive_options
 from autosparse.dispatch import executor
 from autosparse.errors import InputTypeError, LayoutError
 
-AnyArray = NDArray[Any]  # any dtype that SciPy takes
+AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
 OUT_CURE: Final = "out=np.empty(shape, dtype=...)"
 _PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, see numpy/ndarraytypes.h
 
 
 def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
-    """C = A @ B, written to `out` when given; returns C.
+    """Compute C = A @ B, into `out` when given, and return C.
 
-    A: sparse (m, k), wrapped for this call when it is not ours; B: (k,) or (k, n). `out`: (m,) or (m, n) of the
-    product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap B
-    or the arrays of A: then C is computed beside it and copied.
+    A: sparse (m, k), wrapped for this call when it is no autosparse matrix; B: (k,) or (k, n). `out`: (m,) or (m, n) of
+    the product's dtype, rows without gaps between entries (C order, or rows of a wider C-ordered array). It may overlap
+    B
+    or the arrays of A: C is then computed in other memory and copied.
     Raises as ``A @ B`` does, and ShapeError, DtypeError or LayoutError for an `out` that C does not fit.
 
     >>> A, C = asp.csr(sps.eye_array(3, format="csr")), np.empty((3, 2))
@@ -65,7 +66,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
 
 
 def _is_plain(A: AutoSparseMatrix, B: Any, out: Any) -> bool:
-    """Whether nothing needs a closer look: the common case, decided in a microsecond."""
+    """Return whether the call is the common case that needs no further checks; decided in about 1 us."""
     if type(out) is not np.ndarray or type(B) is not np.ndarray:
         return False
     cell = A._cell
@@ -85,7 +86,10 @@ def _is_plain(A: AutoSparseMatrix, B: Any, out: Any) -> bool:
 
 
 def _apart(part: AnyArray, out: AnyArray) -> bool:
-    """Whether `part` surely shares no memory with `out`, which owns its own: it or the array it views owns another."""
+    """Return whether `part` certainly shares no memory with `out`, which owns its memory.
+
+    True if `part` owns its memory too, or views an array that does and is not `out`.
+    """
     base = part.base
     if base is None:
         return part is not out
@@ -93,7 +97,7 @@ def _apart(part: AnyArray, out: AnyArray) -> bool:
 
 
 def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
-    """Whether the executor takes this pair as it is."""
+    """Return whether the executor takes this pair without a conversion."""
     rows = A._cell.rows or A._cell.validate()
     is_native = rows.dtype is not None and type(B) is np.ndarray and B.dtype == rows.dtype  # None == float64 is true
     return is_native and B.ndim in (1, 2) and B.shape[0] == A._shape[-1]

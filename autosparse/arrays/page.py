@@ -1,4 +1,4 @@
-"""A matrix as a notebook shows it: a table of facts and a picture of where its entries are."""
+"""HTML representation of a matrix for notebooks: a table of facts and a picture of where its entries are."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Any, Final
 import numpy as np
 
 N_CELLS: Final = 40
-"""Cells of the picture along the longer axis."""
+"""Number of cells of the picture along the longer axis."""
 MOST_ENTRIES: Final = 200_000
-"""Entries that are looked at: rows are skipped evenly beyond that, so that a large matrix shows at once."""
+"""Number of entries that are counted. In larger matrices rows are skipped evenly, so that the page appears at once."""
 
 
-def as_html(A: Any) -> str:  # Any: a csr or csc object of ours
-    """Name, shape, dtype, stored entries, density and bytes; then the picture as inline SVG."""
+def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
+    """Return a table of name, shape, dtype, stored entries, density and bytes, then the picture as inline SVG."""
     n_rows, n_cols = A.shape if A.ndim == 2 else (1, *A.shape)
     n_bytes = sum(A._cell.peek(field).nbytes for field in range(3))
     density = A.nnz / max(1, n_rows * n_cols)
@@ -29,7 +29,7 @@ def as_html(A: Any) -> str:  # Any: a csr or csc object of ours
 
 
 def _picture(A: Any, n_rows: int, n_cols: int) -> str:
-    """Squares whose opacity grows with the logarithm of the number of entries; "" for a matrix without entries."""
+    """Return an SVG whose cells' opacity grows with the logarithm of their counts; "" for a matrix without entries."""
     if not A.nnz:
         return ""
     step = max(n_rows, n_cols) / N_CELLS
@@ -48,7 +48,7 @@ def _picture(A: Any, n_rows: int, n_cols: int) -> str:
 
 
 def _counts(A: Any, height: int, width: int) -> Any:
-    """Entries of a sample of the compressed rows in each cell, (height, width)."""
+    """Return the entries in each cell of the picture, (height, width), counted in a sample of the compressed rows."""
     indptr, indices = (A._cell.peek(field) for field in range(2))
     n_major, n_minor = len(indptr) - 1, A._cell.n_minor
     step = max(1, -(-A.nnz // MOST_ENTRIES))

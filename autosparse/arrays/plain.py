@@ -1,4 +1,4 @@
-"""SciPy's own classes under ours, and what their constructors leave in a fresh object."""
+"""SciPy's own classes under autosparse's, and the state that their constructors leave in a fresh object."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from autosparse.operands.csr import Operand
 FRESH_STATE: Final = {
     name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
 }
-"""Attributes besides shape and arrays (maxprint in the versions that have it)."""
+"""Attributes that SciPy's constructor sets besides shape and arrays (maxprint in the versions that have it)."""
 _FRESH_ITEMS: Final = tuple(FRESH_STATE.items())
 
 
 def _find_attributes() -> Callable[[Any], dict[str, Any]]:
-    """The getter behind the ``__dict__`` of SciPy's classes, which ours show differently."""
+    """Return the getter behind the ``__dict__`` of SciPy's classes, which autosparse's classes override."""
     descriptor = next(vars(base)["__dict__"] for base in sps.csr_array.__mro__ if "__dict__" in vars(base))
     getter: Callable[[Any], dict[str, Any]] = descriptor.__get__
     return getter
@@ -28,14 +28,14 @@ attributes: Final = _find_attributes()
 
 
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
-    """Set what constructors leave besides arrays. Attribute by attribute: the object's dict need not be made for it."""
+    """Set the attributes that constructors set besides arrays, one by one, so that the object needs no dict."""
     made._shape = shape
     for name, value in _FRESH_ITEMS:
         setattr(made, name, value)
 
 
 def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
-    """An object of SciPy's class `kind` over (indptr, indices, data), which are not looked at."""
+    """Return an object of SciPy's class `kind` over (indptr, indices, data), without checks."""
     made: Any = object.__new__(kind)
     made.indptr, made.indices, made.data = arrays
     set_state(made, shape)
@@ -43,27 +43,27 @@ def over(kind: type, shape: tuple[int, ...], arrays: Sequence[Any]) -> Any:
 
 
 def constructed(kind: Any, arg1: Any, shape: tuple[int, ...]) -> Any:
-    """What SciPy's class `kind` makes of this, also while calls of that class are redirected (`asp.install`)."""
+    """Return the object that SciPy's class `kind` makes of `arg1`, even while `asp.install` redirects its calls."""
     made: Any = object.__new__(kind)
     kind.__init__(made, arg1, shape=shape)
     return made
 
 
 def arrays_of(made: Any) -> dict[str, Any]:
-    """The arrays of one of our matrices by name; those that are there where ``__new__`` made it."""
+    """Return the arrays of an autosparse matrix by name, without those that an object made by ``__new__`` lacks."""
     arrays = {name: getattr(made, name, None) for name in NAMES}
     return {name: array for name, array in arrays.items() if array is not None}
 
 
 class LiveAttributes(dict[str, Any]):
-    """The ``__dict__`` of a matrix of ours: SciPy's attributes, arrays included. Writes reach the matrix.
+    """Dictionary that a matrix shows as ``__dict__``: SciPy's attributes, arrays included. Writes reach the matrix.
 
-    What is written to the matrix after this was made does not show here.
+    Later writes to the matrix do not show in it.
     """
 
     __slots__ = ("_owner",)
 
-    def __init__(self, owner: Any) -> None:  # Any: one of our classes, which import this module
+    def __init__(self, owner: Any) -> None:  # Any: an autosparse class, whose module imports this one
         super().__init__(owner.__getstate__())
         self._owner = owner
 
@@ -92,13 +92,13 @@ class LiveAttributes(dict[str, Any]):
         return self
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """Return the attribute, after writing `default` to the matrix where there was none."""
+        """Return the attribute, after writing `default` to the matrix where it was missing."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Return the attribute and take it away from the matrix."""
+        """Return the attribute and remove it from the matrix."""
         if name not in self and default:
             return default[0]
         value = self[name]
@@ -106,12 +106,12 @@ class LiveAttributes(dict[str, Any]):
         return value
 
     def popitem(self) -> tuple[str, Any]:
-        """Take away the attribute that was written last."""
+        """Remove the attribute that was written last, and return its name and value."""
         name = next(reversed(self))
         return name, self.pop(name)
 
     def clear(self) -> None:
-        """Raise TypeError: a matrix without arrays is none."""
+        """Raise TypeError: the arrays of a matrix cannot be removed."""
         for name in list(self):
             del self[name]
 
@@ -123,10 +123,11 @@ class LiveAttributes(dict[str, Any]):
 
 
 class ModuleName(str):
-    """The ``__module__`` of our classes: "autosparse" of a class, SciPy's module of an object.
+    """Value of ``__module__`` in autosparse's classes: "autosparse" on a class, SciPy's module on an instance.
 
-    Libraries that ask an object's module whether it is SciPy's (pydata/sparse) then treat ours as what it is: an
-    instance of SciPy's class. Users and pickles find the class itself where it is public.
+    Libraries that test an object's module for SciPy's (pydata/sparse) thereby accept instances as SciPy objects. Users
+    and
+    pickles find the class itself in its public module.
     """
 
     __slots__ = ()

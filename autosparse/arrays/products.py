@@ -1,4 +1,4 @@
-"""Products of our matrices: the executor's where an operand is one of its dtypes, else SciPy's."""
+"""Matrix products of autosparse matrices: by the executor where the dtypes have kernels, else by SciPy."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from autosparse.errors import ShapeError
 from autosparse.operands.csr import DATA, NOT_FEW_NS, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 
-AnyArray = NDArray[Any]  # any dtype that SciPy takes
-ndarray = np.ndarray  # a global of this module: one look-up less per product
+AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
+ndarray = np.ndarray  # a global of this module: saves one look-up per product
 
 
 MANY: Final = 1 << 17
-"""Multiplications of a product of two dtypes from which converting the values of A pays ..."""
+"""Minimum multiplications (entries x columns) of a product of two dtypes for which converting A's values pays."""
 MANY_COLUMNS: Final = 4
-"""... and columns: with a vector, converting takes as long as the product (0.84 to 1.12 times as fast as SciPy's)."""
+"""Minimum columns of B for which converting A's values pays; with a vector it takes as long as the product itself.
+
+With one column a converted product is 0.84 to 1.12 times as fast as SciPy's.
+"""
 
 
 @functools.cache
@@ -33,20 +36,20 @@ def _takes(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
 
 
 def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
-    """`B` in this dtype where products of the two have it; else None."""
+    """Return `B` in this dtype if products of the two dtypes have it; else None."""
     if B.dtype == dtype:
         return B
     return B.astype(dtype, order="C") if _takes(dtype, B.dtype) else None
 
 
 class Products:
-    """``A @ B`` and ``B @ A``; mixed in before SciPy's class, whose hooks call back."""
+    """Mixin with ``A @ B`` and ``B @ A``, placed before SciPy's class, whose hooks call back."""
 
     __slots__ = ()
 
     _cell: Operand
     _shape: tuple[int, ...]
-    _plain_class: ClassVar[type]  # of SciPy's, under this one
+    _plain_class: ClassVar[type]  # SciPy's class under this one
     _transposed: ClassVar[bool]  # whether A is the transpose of the matrix in _cell
 
     def __matmul__(self, other: Any) -> Any:
@@ -55,11 +58,11 @@ class Products:
             rows = cell.rows
             if rows is None:
                 values, shape = cell._arrays[DATA], other.shape
-                if type(values) is ndarray and values.dtype.char not in NATIVE:  # SciPy's, whatever its arrays are like
+                if type(values) is ndarray and values.dtype.char not in NATIVE:  # no kernel: validate nothing
                     if 0 < len(shape) <= 2 and shape[0] == self._shape[-1]:
                         return self._product_of_scipy(other)
                     return super().__matmul__(other)  # type: ignore[misc]
-                del values  # one reference more would be somebody who keeps an array of ours, to be checked for ever
+                del values  # a further reference would count as an exported array, to be checked for ever
                 if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
                     C = executor.few(cell, other, transposed=self._transposed)
                     if C is not None:
@@ -83,7 +86,7 @@ class Products:
             if rows.dtype is other.dtype and other.shape == self._shape[:1]:
                 return executor.matmul(cell, other, transposed=not self._transposed)
         elif sps.issparse(other):
-            return NotImplemented  # Python asks subclasses first; SciPy's own product of the left operand is meant
+            return NotImplemented  # Python calls the subclass first; SciPy's product of the left operand must run
         return super().__rmatmul__(other)  # type: ignore[misc]
 
     def _matmul_vector(self, other: Any) -> Any:
@@ -100,30 +103,32 @@ class Products:
 
     def _matmul_sparse(self, other: Any) -> Any:
         try:
-            from autosparse.arrays import sparse_product  # most programs never multiply two
-        except (ImportError, OSError):  # no descriptor is left, or the process has another root: SciPy needs no import
+            from autosparse.arrays import sparse_product  # most programs never multiply two sparse matrices
+        except (ImportError, OSError):  # no file descriptor left, or another root directory: SciPy needs no import
             return super()._matmul_sparse(other)  # type: ignore[misc]
         product = sparse_product.multiply(self, other)
         return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 
     def _as_native(self, other: Any) -> AnyArray | None:
-        """`other` in A's dtype when that is also the dtype of the product and one of ours; else None: SciPy's turn."""
+        """Return `other` in A's dtype if the product has that dtype and it has kernels; None leaves it to SciPy."""
         cell = self._cell
         dtype = (cell.rows or cell.validate()).dtype
         return None if dtype is None or not isinstance(other, ndarray) else _converted(np.asarray(other), dtype)
 
     def _product_of_mixed(self, rows: NativeRows, other: AnyArray) -> Any:
-        """A @ B of an ndarray (k,) or (k, n) of another dtype: ours where B converts to A's, else SciPy's."""
+        """Return A @ B for an ndarray (k,) or (k, n) of another dtype, by the executor if B converts to A's dtype."""
         B = None if rows.dtype is None else _converted(other, rows.dtype)
         if B is None:
             return self._product_of_scipy(other)
         return executor.matmul(self._cell, B, transposed=self._transposed)
 
     def _product_of_scipy(self, other: AnyArray) -> Any:
-        """A @ B of an ndarray (k,) or (k, n) in the dtype of neither, or one that is not ours.
+        """Return A @ B for an ndarray (k,) or (k, n) where neither dtype is the product's, or where A's dtype has no
+        kernels.
 
-        SciPy's, which need not look again whether it fits; ours in the dtype of the product, where A is large and that
-        dtype has a kernel.
+        SciPy computes it without checking the operands again. Large products whose dtype has kernels are computed with
+        A's
+        values converted to that dtype.
         """
         columns = other.shape[1] if other.ndim == 2 else 1
         if columns >= MANY_COLUMNS and self._cell.nnz * columns >= MANY:
@@ -135,7 +140,7 @@ class Products:
         return as_scipys._matmul_vector(other) if is_vector else as_scipys._matmul_dispatch(other)
 
     def _product_in_promoted(self, other: AnyArray) -> AnyArray | None:
-        """A @ B in the dtype that SciPy gives it, with A's values converted; None where that has no kernel of ours."""
+        """Return A @ B in SciPy's result dtype, with A's values converted; None where that dtype has no kernel."""
         cell = self._cell
         indptr, indices, values = cell._arrays
         if len(self._shape) != 2 or type(values) is not ndarray or values.ndim != 1 or other.dtype.kind not in "biufc":

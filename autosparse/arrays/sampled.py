@@ -1,4 +1,4 @@
-"""`sddmm(A, X, Y)`: the product of two dense matrices where a sparse one has entries."""
+"""`sddmm(A, X, Y)`: the product of two dense matrices, sampled at the entries of a sparse one."""
 
 from __future__ import annotations
 
@@ -21,28 +21,29 @@ from autosparse.operands.native_rows import check_structure
 from autosparse.ops import SDDMM
 from autosparse.ops import sddmm as operation
 
-AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
+AnyArray = NDArray[Any]  # Any: any dtype that NumPy multiplies
 
 _REAL: Final = "fd"
-"""Characters of the dtypes whose kernels multiply by A's values themselves, and can be tuned."""
+"""Characters of dtypes whose kernels multiply by A's values themselves and can be tuned."""
 _NATIVE: Final = "fdFD"
-"""... and of all that have kernels."""
+"""Characters of all dtypes that have SDDMM kernels."""
 _INT32_MAX: Final = 2**31 - 1
 _NUMBERS: Final = "biufcO"
 """Kinds of dtypes that can be multiplied."""
 
 
 def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
-    """S = A ∘ (X @ Y): A's pattern, A[i, j] * <X[i, :], Y[:, j]> at each stored entry; X (m, k), Y (k, n), any strides.
+    """Compute S = A ∘ (X @ Y), the dense product sampled at A's entries: S[i, j] = A[i, j] * <X[i, :], Y[:, j]>.
 
-    A: any (m, n) matrix that `csr` takes. S is of A's class (csr_array for what is none of ours), with index arrays of
-    its own; explicit zeros and duplicates stay entries of their own, in A's order. Its dtype is NumPy's promotion of
-    all three; real and complex ones are computed by our kernels, others by NumPy. X and the transpose of Y are read in
-    place where their rows are contiguous (Y in Fortran order), and copied once per call otherwise.
+    A: any (m, n) matrix that `csr` takes; X (m, k) and Y (k, n): dense, of any strides. S is of A's class (csr_array
+    where A is no autosparse matrix), with index arrays of its own. Explicit zeros and duplicates stay separate entries
+    in A's order. The dtype of S is NumPy's promotion of all three. Compiled kernels compute float and complex dtypes,
+    NumPy the others. X and the transpose of Y are read in place where their rows are contiguous (Y in Fortran order),
+    and copied once per call otherwise.
 
-    `out`: array of A.nnz entries for the values of S, in the order of ``A.data``; then `out` is returned and nothing
-    is allocated. Raises ShapeError (ValueError), InputTypeError, DtypeError (TypeError), LayoutError (ValueError), and
-    what `csr` raises.
+    `out`: array of A.nnz entries for the values of S, in the order of ``A.data``; it is returned when given, and
+    nothing is allocated. Raises ShapeError (ValueError), InputTypeError, DtypeError (TypeError), LayoutError
+    (ValueError), and the errors of `csr`.
 
     >>> A = sps.csr_array([[1.0, 0.0], [0.0, 2.0]])
     >>> asp.sddmm(A, np.ones((2, 3)), np.ones((3, 2))).toarray()
@@ -68,7 +69,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
 
 
 def _dense(name: str, array: Any) -> AnyArray:
-    """`array` as an ndarray of two dimensions."""
+    """Return `array` as a two-dimensional ndarray; raise InputTypeError, DtypeError or ShapeError otherwise."""
     if sps.issparse(array):
         cure = f"pass {name}.toarray(), or multiply sparse operands with @"
         raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), cure=cure)
@@ -82,7 +83,7 @@ def _dense(name: str, array: Any) -> AnyArray:
 
 
 def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
-    """ShapeError unless A (m, n), X (m, k) and Y (k, n) fit."""
+    """Raise ShapeError unless A (m, n), X (m, k) and Y (k, n) fit."""
     if len(shape) != 2:
         raise ShapeError.unfit(SDDMM.name, wanted="a two-dimensional A", A=shape)
     (m, n), (x_rows, k), (y_rows, y_columns) = shape, X.shape, Y.shape
@@ -98,9 +99,9 @@ def _check_shapes(shape: tuple[int, ...], X: AnyArray, Y: AnyArray) -> None:
 
 
 def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: AnyArray | None) -> AnyArray:
-    """Values of S in the order of the stored entries; in `out` where that can be written as they are computed."""
+    """Return the values of S in the order of the stored entries, written to `out` directly where that is possible."""
     rows = cell.rows or cell.validate()
-    # X @ Y of integers or booleans is not one of floats, whatever A is.
+    # A product X @ Y of integers or booleans must not be computed in floating point, even if A is floating point.
     is_inexact = X.dtype is dtype or np.result_type(X, Y).kind in "fc"
     if not (is_inexact and dtype.char in _NATIVE and dtype.isnative and runtime_api.available):
         return operation.reference(_checked_pattern(cell), cell.peek(2), X, Y)
@@ -116,20 +117,20 @@ def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: 
 
 
 def _is_sparser(cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
-    """Whether `with_few_rows` would leave something out."""
+    """Return whether `with_few_rows` would leave out rows of X or Y."""
     few = operation.FEW * cell.nnz
     return (few <= cell.n_major and not has_rows(X)) or (few <= cell.n_minor and not has_rows(Y))
 
 
 def _checked_pattern(cell: Operand) -> Pattern:
-    """The structure, within bounds and in arrays that kernels take, whatever the dtype of the values."""
+    """Return the structure within bounds and in arrays that kernels take, whatever the dtype of the values."""
     if cell.rows is not None and cell.rows.dtype is not None:
         return Pattern(cell.n_major, cell.n_minor, cell.peek(0), cell.peek(1)[: cell.nnz])
     indptr, indices = cell.peek(0), cell.peek(1)
     if not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
         raise StructureError.index_dtypes(indptr.dtype, indices.dtype)
     check_structure(indptr, indices, (cell.n_major, cell.n_minor))
-    # Checked indices are below the extents and starts at most the number of entries, whatever integers hold them.
+    # Checked indices fit the type that the extents and the number of entries need.
     is_wide = max(cell.n_major, cell.n_minor, cell.nnz) > _INT32_MAX or np.int64 in (indptr.dtype, indices.dtype)
     starts, columns = (
         np.ascontiguousarray(part, dtype=np.int64 if is_wide else np.int32) for part in (indptr, indices[: cell.nnz])
@@ -138,7 +139,7 @@ def _checked_pattern(cell: Operand) -> Pattern:
 
 
 def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
-    """Whether values can be written to `out` while operands are still read."""
+    """Return whether values can be written to `out` while operands are still read."""
     return out.flags.c_contiguous and out.flags.aligned and not any(
         np.may_share_memory(out, part) for part in (X, Y, *map(cell.peek, range(3)))
     )  # fmt: skip

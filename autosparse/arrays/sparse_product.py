@@ -1,4 +1,4 @@
-"""A @ B of two sparse operands by our multithreaded kernel, in SciPy's classes; what it does not take is SciPy's."""
+"""Product of two sparse operands by the multithreaded SpGEMM kernel, in SciPy's classes; SciPy computes the rest."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
 
 
-def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours, and any sparse object of SciPy's
-    """``left @ right`` in left's class, or None when SciPy should compute it (1-D, other dtypes, no runtime).
+def multiply(left: Any, right: Any) -> Any:  # Any: an autosparse csr or csc object, and any SciPy sparse object
+    """Return ``left @ right`` in left's class, or None when SciPy should compute it (1-D, other dtypes, no runtime).
 
-    Same entries, order and sums as SciPy's, to the last bit. Raises MemoryError without room for the product.
+    Entries, their order and their sums equal SciPy's to the last bit. Raises MemoryError without memory for the
+    product.
     """
     if not runtime_api.is_there() or len(left._shape) != 2 or right.ndim != 2:
         return None
@@ -33,9 +34,10 @@ def multiply(left: Any, right: Any) -> Any:  # Any: a csr or csc object of ours,
 
 
 def multiply_rows(cls: type, left: Any, right: Any) -> Any:
-    """``left @ right`` in `cls` as by `multiply`, of csr objects that fit, SciPy's or ours; no object of ours is made.
+    """Return ``left @ right`` in class `cls` for two csr objects, of SciPy or autosparse, whose shapes fit; else None.
 
-    Index arrays of SciPy's are looked through in every call (StructureError), of ours where somebody may have them.
+    Unlike `multiply`, it makes no autosparse object of the operands. Index arrays of SciPy objects are checked in every
+    call (StructureError), those of autosparse objects only where another object may hold them.
     """
     if not runtime_api.is_there():
         return None
@@ -47,7 +49,7 @@ def multiply_rows(cls: type, left: Any, right: Any) -> Any:
 
 
 def _plain_rows(A: Any) -> Rows | None:
-    """The arrays of a matrix by rows, if a kernel takes them as they are."""
+    """Return the arrays of a matrix by rows if a kernel takes them without conversion; else None."""
     if hasattr(A, "_cell"):
         cell = A._cell
         known = cell.rows or cell.validate()
@@ -56,12 +58,12 @@ def _plain_rows(A: Any) -> Rows | None:
     if plain_codes(*rows) is None:
         return None
     if rows.data.size < rows.indices.size or runtime_api.check_structure(A.shape, rows.indptr, rows.indices):
-        check_bounds(*rows, A.shape, checked=False)  # which says what is wrong
+        check_bounds(*rows, A.shape, checked=False)  # raises the error that says what is wrong
     return rows
 
 
 def _multiplied(made: Any, operands: tuple[Rows, Rows], shape: tuple[int, int], *, n_cols: int) -> Any:
-    """The product in the class of `made`, or in that class; None of no entries, whose types SciPy's version decides."""
+    """Return the product in the class of `made` (object or class); None if empty: dtypes then depend on SciPy."""
     rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
     return made._of_rows(shape, rows) if rows.indices.size else None
 
@@ -71,16 +73,16 @@ def _is_ours(dtype: np.dtype[Any]) -> bool:
 
 
 def _converted(right: Any, left: Any) -> Any:
-    """`right` in left's class, as SciPy, too, converts it; None when the product is none of ours."""
+    """Return `right` in left's class, converted as SciPy does; None when the dtype of the product has no kernel."""
     if not _is_ours(np.dtype(upcast(left.dtype, right.dtype))):
         return None
     if right.format == left._twin.format and not hasattr(right, "_cell"):
-        right = left._twin(right)  # the same arrays, which our class converts faster
+        right = left._twin(right)  # the same arrays, in a class that converts faster
     return left.__class__(right)
 
 
 def _common_rows(*cells: Operand) -> tuple[Rows, Rows] | None:
-    """Both operands as rows of one value and one index type; None when one of them is not for our kernels."""
+    """Return both operands as rows of one value and one index type; None when one has no kernel dtype."""
     first, second = (cell.rows or cell.validate() for cell in cells)
     if first.dtype is None or second.dtype is None:
         return None

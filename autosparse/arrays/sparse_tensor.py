@@ -1,4 +1,4 @@
-"""`tensor` and `mttkrp`: sparse tensors of any order, fixed in structure, and their products with factor matrices."""
+"""`tensor` and `mttkrp`: sparse tensors of any order with a fixed structure, and products with factor matrices."""
 
 from __future__ import annotations
 
@@ -31,17 +31,17 @@ if TYPE_CHECKING:
     from autosparse.explain.explanation import Explanation
     from autosparse.log import Progress
 
-AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
+AnyArray = NDArray[Any]  # Any: any dtype that NumPy multiplies
 
 _INT32_MAX = np.iinfo(np.int32).max
 _INT64_MAX = np.iinfo(np.int64).max
 
 
 class AutoSparseTensor:
-    """A sparse tensor by coordinates: entry e is ``values[e]`` at ``coords[:, e]``; entries that repeat add up.
+    """Sparse tensor by coordinates: entry e is ``values[e]`` at ``coords[:, e]``; repeated entries add up.
 
-    The coordinates are fixed. `values` is the array itself: what is written to it, or assigned, the next product sees.
-    Made by `tensor`.
+    The coordinates are fixed. `values` is the live array: the next product sees what is written or assigned to it.
+    Make instances by `tensor`.
     """
 
     __slots__ = ("__weakref__", "_entries", "_unfoldings")
@@ -62,7 +62,7 @@ class AutoSparseTensor:
 
     @property
     def nnz(self) -> int:
-        """Stored entries, repeated ones and explicit zeros included."""
+        """Number of stored entries, repeated ones and explicit zeros included."""
         return self._entries.nnz
 
     @property
@@ -77,7 +77,7 @@ class AutoSparseTensor:
 
     @property
     def values(self) -> AnyArray:
-        """Values, (nnz,), live: what is written to them the next product sees."""
+        """Values, (nnz,), live: the next product sees what is written to them."""
         return self._entries.fetch()
 
     @values.setter
@@ -85,7 +85,7 @@ class AutoSparseTensor:
         array = np.asarray(values)
         if array.shape != (self.nnz,):
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
-        if self._entries.shared:  # by another tensor, which keeps its values
+        if self._entries.shared:  # the other tensor keeps its values
             self._entries, self._unfoldings = Entries(self.shape, self._entries.coords, array), {}
         else:
             self._entries.rebind(array)
@@ -107,20 +107,20 @@ class AutoSparseTensor:
         dtype: DTypeLike | None = None,
         progress: bool | Progress = False,
     ) -> Plan:
-        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` of the factors."""
+        """Find a faster kernel for ``mttkrp(T, factors, mode)`` now and keep it; `columns` is the factors' width."""
         return executor.tune(
             self._unfolding(mode_of(self, mode)), operation=operation, columns=columns, runs=runs, effort=effort,
             budget_s=budget_s, dtype=dtype, progress=progress,
         )  # fmt: skip
 
     def explain(self, columns: int = 1, *, mode: int = 0) -> Explanation:
-        """What runs for ``mttkrp(T, factors, mode)`` and why; `columns` of the factors."""
+        """Return what runs for ``mttkrp(T, factors, mode)`` and why; `columns` is the number of factor columns."""
         from autosparse.explain.explanation import explain
 
         return explain(self._unfolding(mode_of(self, mode)), columns, operation=MTTKRP.name)
 
     def todense(self) -> AnyArray:
-        """The tensor as an ndarray."""
+        """Return the tensor as an ndarray."""
         dense = np.zeros(self.shape, dtype=self.dtype)
         np.add.at(dense, tuple(self._entries.coords), self._entries.peek())
         return dense
@@ -132,14 +132,14 @@ class AutoSparseTensor:
         return _unpickled, (self._entries.coords, self._entries.peek(), self.shape)
 
     def _same(self) -> AutoSparseTensor:
-        """Another tensor of the same entries and plans, which parts from this one when either is given new values."""
+        """Return another tensor of the same entries and plans. The two separate when either is given new values."""
         self._entries.shared = True
         twin = AutoSparseTensor(self._entries)
         twin._unfoldings = self._unfoldings
         return twin
 
     def _unfolding(self, mode: int) -> Unfolding:
-        """The operand of products that have `mode` as rows."""
+        """Return the operand of products that have `mode` as rows."""
         found = self._unfoldings.get(mode)
         return found if found is not None else self._unfoldings.setdefault(mode, Unfolding(self._entries, mode))
 
@@ -147,12 +147,13 @@ class AutoSparseTensor:
 def tensor(
     coords: Any, values: Any = None, shape: Sequence[int] | None = None, *, copy: bool | None = None
 ) -> AutoSparseTensor:
-    """T with ``values[e]`` at ``coords[:, e]``: coords (ndim, nnz) of integers, values (nnz,), in any order.
+    """Return the sparse tensor with ``values[e]`` at ``coords[:, e]``, in any order.
 
+    `coords`: integers (ndim, nnz); `values`: (nnz,); `shape`: by default the smallest that holds the coordinates.
     Instead of the three: a ``sparse.COO`` (with fill value 0), a COO array of SciPy, a path or an open file (.tns as
-    FROSTT writes it, .npz, .mtx). `shape`: the smallest that holds the coordinates when left out. Coordinates are
-    copied, and so are values that are an array; with `copy` False values are shared: writes to them are seen. A tensor
-    of ours shares everything, plans included, unless `copy`.
+    FROSTT writes it, .npz, .mtx). Coordinates are copied, and so are values that are an array. With ``copy=False``
+    values are shared, and products see writes to them. An autosparse tensor shares everything, plans included, unless
+    `copy`.
     Raises InputError (ValueError), InputTypeError (TypeError), StructureError (ValueError), or RoomError (MemoryError)
     where the copy of the values does not fit.
 
@@ -170,7 +171,7 @@ def tensor(
         coords, values, shape = _parts(coords, shape)
     entries, places = np.asarray(values), np.asarray(coords)
     if places.ndim == 2 and places.size == 0:
-        places = places.astype(np.int32)  # an empty list has no type of its own
+        places = places.astype(np.int32)  # an empty list has no integer type
     if places.ndim != 2 or places.dtype.kind not in "iu":
         cure = "coords of integers, shape (ndim, nnz): a row per mode"
         raise InputTypeError.refused(
@@ -192,7 +193,7 @@ def tensor(
 
 
 def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> AutoSparseTensor:
-    """The tensor of a pickle, over the arrays that were made for it."""
+    """Return the tensor of a pickle, over the unpickled arrays."""
     is_plain = (
         type(coords) is np.ndarray and coords.ndim == 2 and coords.dtype.char in "ilq" and coords.flags.c_contiguous
     )
@@ -205,9 +206,9 @@ def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Au
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
-    """(coords, values, shape) of an object that has them, or of a file."""
+    """Return (coords, values, shape) of an object that has them, or of a file."""
     if isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape")):
-        from autosparse.arrays import files  # takes scipy.io
+        from autosparse.arrays import files  # imports scipy.io
         from autosparse.reading import tensors as coordinates
 
         obj = files.read_any(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_any_open(obj)
@@ -228,7 +229,7 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
 
 
 def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """The shape as integers; StructureError when a coordinate lies outside."""
+    """Return the shape as integers; raise StructureError when a coordinate lies outside of it."""
     most = [int(row.max()) if row.size else -1 for row in places]
     extents = tuple(n + 1 for n in most) if shape is None else _integers(shape)
     if max(extents, default=0) > _INT64_MAX:
@@ -245,7 +246,7 @@ def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
 
 
 def _integers(shape: Any) -> tuple[int, ...]:
-    """The extents of a shape; InputTypeError when it is no sequence of integers."""
+    """Return the extents of a shape; raise InputTypeError when it is no sequence of integers."""
     try:
         return tuple(operator.index(n) for n in shape)
     except TypeError:
@@ -257,14 +258,16 @@ def _integers(shape: Any) -> tuple[int, ...]:
 
 
 def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any:
-    """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
+    """Compute MTTKRP, the matricized tensor times Khatri-Rao product of the factors: ``M`` of shape (shape[mode], R).
 
-    T: a tensor of order 2 or more (`tensor`, or what it takes). `factors`: one matrix (shape[n], R) per mode, any
-    strides; the one at `mode` is not looked at (None will do). M is (shape[mode], R), of NumPy's promotion of all
-    dtypes; kernels compute float32 and float64, NumPy the others. The same as einsum("ikl,kj,lj->ij", T, B, C) for
-    order 3, mode 0. `out`: takes M when given, and is returned.
-    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them; on a GPU it
-    goes with factors there, of its dtype (docs/gpu.md).
+    M[i, :] is the sum over entries of T with coordinate i at `mode` of the value times the factors' rows at the other
+    coordinates. For order 3 and mode 0 it equals einsum("ikl,kj,lj->ij", T, B, C).
+
+    T: a tensor of order 2 or more (`tensor`, or an object that it takes). `factors`: one matrix (shape[n], R) per mode,
+    of any strides; the factor at `mode` is not read and may be None. M has NumPy's promotion of all dtypes; kernels
+    compute float32 and float64, NumPy the others. `out`: array that M is written to; it is returned.
+    A torch sparse COO tensor gives M as a torch tensor, with gradients where T or factors require them. On a GPU the
+    factors must be on the GPU, too, in the tensor's dtype (docs/gpu.md).
     Raises ShapeError (ValueError), InputTypeError and DtypeError (TypeError).
 
     >>> T = asp.tensor([[0, 1], [0, 2], [1, 0]], [2.0, 3.0])
@@ -274,12 +277,12 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     """
     factors = _as_list(factors)
     if tensors.is_on_gpu(T) or any(map(tensors.is_on_gpu, factors)):
-        from autosparse.cuda import fibers  # torch and our GPU kernels, for who has such a tensor
+        from autosparse.cuda import fibers  # imports torch, which the owner of such a tensor has
 
         on_gpu: Any = fibers.mttkrp(T, factors, mode, out=out)
         return on_gpu
     if tensors.is_tensor(T):
-        from autosparse.torch import fibers as fibers_of_torch  # imported by who has such a tensor
+        from autosparse.torch import fibers as fibers_of_torch  # imports torch, which the owner of such a tensor has
 
         return fibers_of_torch.mttkrp(T, factors, mode_of(T, mode), make=tensor, multiply=mttkrp, out=out)
     T = T if isinstance(T, AutoSparseTensor) else tensor(T, copy=False)
@@ -306,7 +309,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
 
 
 def mode_of(T: AutoSparseTensor, mode: Any) -> int:
-    """`mode` counted from 0; ShapeError where T has no such mode, or no other."""
+    """Return `mode` counted from 0; raise ShapeError where T has no such mode or fewer than two modes."""
     if T.ndim < 2:
         raise ShapeError.unfit(MTTKRP.name, wanted="a tensor of order 2 or more", T=T.shape)
     if isinstance(mode, bool) or not isinstance(mode, (int, np.integer)) or not -T.ndim <= mode < T.ndim:
@@ -315,7 +318,7 @@ def mode_of(T: AutoSparseTensor, mode: Any) -> int:
 
 
 def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[AnyArray | None]:
-    """The factors as ndarrays, None at `mode`; ShapeError unless they fit T and each other."""
+    """Return the factors as ndarrays, None at `mode`; raise ShapeError unless they fit T and each other."""
     factors = _as_list(factors)
     if len(factors) != T.ndim:
         wanted = f"one factor for each of the {T.ndim} modes (None at mode {mode}), not {len(factors)}"
@@ -352,7 +355,7 @@ def _as_list(factors: Any) -> list[Any]:
 
 
 def _as_numbers(factor: Any, n: int) -> AnyArray:
-    """Factor `n` as an ndarray; InputTypeError where it holds no numbers."""
+    """Return factor `n` as an ndarray; raise InputTypeError where it holds no numbers."""
     try:
         matrix = np.asarray(factor)
     except ValueError:  # rows of different lengths

@@ -1,4 +1,4 @@
-"""Sparse matrices from torch tensors; torch is used when the caller has it, never imported."""
+"""Conversion of torch tensors to sparse matrices. This module uses torch where the caller has imported it."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ Tensor = Any  # torch.Tensor; torch is optional
 
 
 def is_tensor(obj: object) -> bool:
-    """Whether `obj` is a torch tensor."""
+    """Return whether `obj` is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(obj, getattr(torch, "Tensor", ()))
 
 
 def is_on_gpu(obj: object) -> bool:
-    """Whether `obj` is a torch tensor in the memory of an NVIDIA GPU."""
+    """Return whether `obj` is a torch tensor in the memory of an NVIDIA GPU."""
     return is_tensor(obj) and bool(getattr(obj, "is_cuda", False))
 
 
 def as_array(tensor: Tensor) -> Any:
-    """The tensor's memory as an ndarray."""
+    """Return the tensor's memory as an ndarray; raise InputTypeError for dtypes that NumPy lacks."""
     try:
         return tensor.detach().resolve_conj().resolve_neg().numpy()
-    except TypeError as err:  # bfloat16 and its like
+    except TypeError as err:  # bfloat16 and similar dtypes
         raise InputTypeError.refused(
             str(err), given=describe(tensor), cure="convert it first: tensor.float() or tensor.double()"
         ) from None
@@ -63,7 +63,7 @@ def _from_csc(tensor: Tensor) -> Any:
 
 
 def _check(starts: Any, indices: Any, values: Any, shape: tuple[int, int]) -> None:
-    """Make sure that SciPy may follow the indices, which PyTorch does not check. Raises StructureError."""
+    """Check that SciPy may follow the indices, which PyTorch does not check. Raises StructureError."""
     if len(starts) != shape[0] + 1:
         raise StructureError.indptr_size(len(starts), wanted=shape[0] + 1)
     if len(values) != len(indices):
@@ -83,13 +83,13 @@ LAYOUTS: Final[Mapping[str, Callable[[Tensor], Any]]] = {
 
 
 def describe(tensor: Tensor) -> str:
-    """One phrase for error messages."""
+    """Return one phrase about the tensor for error messages."""
     shape = tuple(tensor.shape)
     return f"a {str(tensor.layout).removeprefix('torch.')} tensor of shape {shape}, {tensor.dtype}, on {tensor.device}"
 
 
 def from_tensor(tensor: Tensor) -> Any:
-    """SciPy array (or ndarray) over the tensor's own memory. InputError for tensors that are no CPU matrix."""
+    """Return a SciPy array or ndarray over the tensor's own memory; raise InputError if the tensor is no CPU matrix."""
     if tensor.device.type != "cpu":
         raise InputError.refused("the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()")
     convert = LAYOUTS.get(str(tensor.layout))
@@ -107,14 +107,14 @@ def from_tensor(tensor: Tensor) -> Any:
 
 
 def keeps_gradients(obj: object, wanted: bool | None) -> bool:
-    """Return whether `obj` is a tensor in CPU memory that becomes a torch matrix; None: where it requires gradients."""
+    """Return whether `obj` is a CPU tensor and `wanted` is True, or None and the tensor requires gradients."""
     if not is_tensor(obj) or is_on_gpu(obj):
         return False
     return bool(getattr(obj, "requires_grad", False) if wanted is None else wanted)
 
 
 def with_gradients(tensor: Tensor, shape: Any, dtype: Any, *, is_copy: bool) -> Any:
-    """A `autosparse.torch.Csr` of a tensor in CPU memory, whose products give gradients to the tensor."""
+    """Return an `autosparse.torch.Csr` of a tensor in CPU memory, whose products give gradients to the tensor."""
     import numpy as np
     import torch
 
@@ -130,36 +130,36 @@ _FAST_PATH: Final = Operand.__dict__["fast_path"]
 
 
 def _version(tensor: Tensor) -> int:
-    """How often torch has written to the tensor; 0 for tensors of inference mode, which do not count."""
+    """Return the number of torch's writes to the tensor; 0 for inference-mode tensors, which do not count them."""
     return 0 if tensor.is_inference() else int(tensor._version)
 
 
 class Snapshot(Operand):
-    """Copies of a tensor's values: one warning at the second product after the tensor was written.
+    """Operand over copies of a tensor's values that warns once, at the second product after the tensor was written.
 
-    Every product reads `fast_path`, so that no other matrix pays for the question.
+    Products read `fast_path`, a property here, so that other matrices do not pay for the check.
     """
 
     __slots__ = ("n_later", "origin", "version")
 
     n_later: int  # products since the tensor was written
-    origin: weakref.ref[Tensor] | None  # None: nothing to watch any more
-    version: int  # of the tensor, when its values were copied
+    origin: weakref.ref[Tensor] | None  # None: nothing left to watch
+    version: int  # version of the tensor when its values were copied
 
     @classmethod
     def of(cls, operand: Operand, tensor: Tensor) -> Snapshot:
-        """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
+        """Return an operand over the same arrays, not yet validated, that watches `tensor`."""
         made = cls()
         made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
         made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
         made.copied_bytes, made.fresh = operand.copied_bytes, False
-        made.few_ns = NOT_FEW_NS  # products before the first look read no fast path
+        made.few_ns = NOT_FEW_NS  # small products before validation would not read fast_path
         made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0
         return made
 
     @property
     def fast_path(self) -> Any:
-        """As of every operand (`dispatch.fast_path`)."""
+        """Fast path of the operand (see `dispatch.fast_path`), after a check whether the tensor was written."""
         if self.origin is not None:
             self._watch(self.origin())
         return _FAST_PATH.__get__(self)

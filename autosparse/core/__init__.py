@@ -1,1 +1,1 @@
-"""Values that every part shares: patterns, formats, schedules, problems, plans and target machines."""
+"""Value types that the whole package shares: patterns, formats, schedules, problems, plans and target machines."""

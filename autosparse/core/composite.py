@@ -1,9 +1,9 @@
-"""Composite: a matrix in parts that share no entry, each with a schedule (and so a format) of its own.
+"""Composite: a matrix in parts that share no entry, each with its own schedule and therefore its own format.
 
-A `Selection` is a rule that says which entries of op(A) a part takes from those that earlier parts left; the last one
-takes the rest. Rules are values: they print as one line, `selection_of` reads it again, and plans keep that line, so a
-remembered composite means the same entries of the same pattern. Source: Fang et al., "STile" (PACMMOD 2(1), 2024),
-Section 2, restricted to parts that are disjoint.
+A `Selection` is a rule that says which of the entries of op(A) that earlier parts left a part takes; the last part
+takes the rest. Rules are values: `str` writes one as a line and `selection_of` reads it. Plans store that line, so a
+remembered composite selects the same entries of the same pattern. Source: Fang et al., "STile" (PACMMOD 2(1), 2024),
+Section 2, restricted to disjoint parts.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ MOST_PARTS: Final = 4
 MAX_BLOCK: Final = 64
 MAX_WINDOW: Final = 1 << 16
 COMPOSITE_VERSION: Final = 1
-"""Raise when the meaning of a rule or of a field changes: plans of other versions are not reused."""
+"""Version of the text form; raise it when a rule or field changes its meaning. Plans of other versions are ignored."""
 MAX_COUNT: Final = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of `least` to `most` entries (None: any number from `least` on)."""
+    """Selection of rows with `least` to `most` entries (None: no upper bound)."""
 
     least: int
     most: int | None = None
@@ -44,13 +44,13 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Ascending numbers as runs, first and last of each: a line of text may name more than memory holds."""
+    """Ascending numbers stored as runs (first and last): a line of text may name more numbers than memory holds."""
 
     runs: tuple[tuple[int, int], ...]
 
     @classmethod
     def of(cls, numbers: Iterable[int]) -> Numbers:
-        """The runs of these numbers."""
+        """Return the runs of these ascending numbers."""
         runs: list[tuple[int, int]] = []
         for number in numbers:
             is_next = bool(runs) and number == runs[-1][1] + 1
@@ -59,12 +59,12 @@ class Numbers:
 
     @classmethod
     def parse(cls, text: str) -> Numbers:
-        """Invert `str`; ValueError for anything else."""
+        """Parse the text that `str` writes; raise ValueError for anything else."""
         pairs = [run.partition("-") for run in text.split(",")]
         return cls(tuple((int(low), int(high or low)) for low, _, high in pairs))
 
     def below(self, extent: int) -> list[int]:
-        """Those that a pattern with so many rows or columns has."""
+        """Return the numbers below `extent`, the number of rows or columns of a pattern."""
         return [number for low, high in self.runs for number in range(low, min(high + 1, extent))]
 
     def __str__(self) -> str:
@@ -73,9 +73,9 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class RowList:
-    """The rows with these numbers, ascending."""
+    """Selection of the rows with these ascending numbers."""
 
-    numbers: Any  # Numbers, once it is made; any ascending integers are taken
+    numbers: Any  # converted to Numbers; any ascending integers are accepted
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", _checked(self, self.numbers))
@@ -86,9 +86,9 @@ class RowList:
 
 @dataclass(frozen=True, slots=True)
 class ColumnList:
-    """Entries in the columns with these numbers, ascending."""
+    """Selection of the entries in the columns with these ascending numbers."""
 
-    numbers: Any  # Numbers, once it is made; any ascending integers are taken
+    numbers: Any  # converted to Numbers; any ascending integers are accepted
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "numbers", _checked(self, self.numbers))
@@ -99,7 +99,7 @@ class ColumnList:
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """Entries in aligned blocks of `r` x `c` cells of which at least the share `fill` holds an entry."""
+    """Selection of entries in aligned `r` x `c` blocks of which at least the fraction `fill` is filled."""
 
     r: int
     c: int
@@ -115,7 +115,7 @@ class Blocks:
 
 @dataclass(frozen=True, slots=True)
 class Diagonals:
-    """Entries on diagonals of whose cells at least the share `fill` holds an entry."""
+    """Selection of entries on diagonals of which at least the fraction `fill` is filled."""
 
     fill: float
 
@@ -129,7 +129,7 @@ class Diagonals:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Whatever earlier parts left; rows without entries too."""
+    """Selection of all entries that earlier parts left, and of rows without entries."""
 
     def __str__(self) -> str:
         return "rest"
@@ -137,7 +137,7 @@ class Rest:
 
 Selection = Rows | RowList | ColumnList | Blocks | Diagonals | Rest
 ROW_SELECTIONS: Final = (Rows, RowList)
-"""Rules that take whole rows: such a part needs no sum with any other."""
+"""Rules that take whole rows; the result of such a part is not added to another part's."""
 REST: Final = Rest()
 
 
@@ -168,11 +168,11 @@ READERS: Final[Mapping[str, Callable[[str], Selection]]] = {
     "blocks": _blocks,
     "diagonals": lambda text: Diagonals(float(text)),
 }
-"""Name of a rule -> how its arguments are read; a new rule is a class and a row."""
+"""Name of a rule -> parser of its arguments. A new rule needs a class and a row here."""
 
 
 def selection_of(text: str) -> Selection:
-    """The rule that `str` wrote; ScheduleError for anything else."""
+    """Parse the rule that `str` wrote; raise ScheduleError for anything else."""
     if text == "rest":
         return REST
     match = re.fullmatch(r"([a-z_]+)\(([^()]*)\)", text)
@@ -189,19 +189,19 @@ def selection_of(text: str) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Entries that `select` takes, computed as `schedule` says; its format holds these entries only."""
+    """Entries that `select` takes, computed by `schedule`, whose format stores only these entries."""
 
     select: Selection
     schedule: SuperSchedule
 
     @property
     def implementation(self) -> str:
-        """Who computes it: one of `schedule.IMPLEMENTATIONS`."""
+        """Implementation that computes the part: one of `schedule.IMPLEMENTATIONS`."""
         return self.schedule.implementation
 
     @property
     def takes_rows(self) -> bool:
-        """Whether it takes whole rows."""
+        """Return whether the part takes whole rows."""
         return isinstance(self.select, ROW_SELECTIONS)
 
     def __str__(self) -> str:
@@ -212,10 +212,11 @@ class Part:
 class Composite:
     """Parts in the order in which they take their entries, the last one the rest; 2 to `MOST_PARTS`.
 
-    Parts of whole rows come first: each writes its rows of C alone. The others share the remaining rows, the first of
-    them writes, the following ones add. With `window` they take turns on windows of that many rows, so that rows of C
-    are added to while they are in a core's own cache; 0: one after the other. Every sum has one order, whatever the
-    number of threads and the window.
+    Parts of whole rows come first, and each writes its rows of C alone. The other parts share the remaining rows: the
+    first writes, the following ones add. With `window` these parts alternate on windows of that many rows, so that C's
+    rows are still in a core's cache when the next part adds to them. With window 0 they run one after the other. Every
+    sum
+    has one order, whatever the number of threads and the window.
     """
 
     parts: tuple[Part, ...]
@@ -245,30 +246,30 @@ class Composite:
 
     @property
     def operation(self) -> str:
-        """The operation that it computes."""
+        """Operation that the parts compute."""
         return self.parts[0].schedule.operation
 
     @property
     def n_row_parts(self) -> int:
-        """Parts of whole rows; the others come after them."""
+        """Number of parts of whole rows, which come first."""
         return sum(part.takes_rows for part in self.parts)
 
     @property
     def is_split(self) -> bool:
-        """Whether some rows belong to several parts, which are then added up."""
+        """Return whether some rows belong to several parts, whose results are added."""
         return self.n_row_parts < len(self.parts) - 1
 
     @property
     def schedules(self) -> tuple[SuperSchedule, ...]:
-        """Of its parts, in their order."""
+        """Schedules of the parts, in their order."""
         return tuple(part.schedule for part in self.parts)
 
     @property
     def format(self) -> Composite:
-        """What it is stored in: its parts, so that packed copies are named by the composite itself."""
+        """Format of the packed copy: the composite itself, whose parts describe the storage."""
         return self
 
-    # Of formats and schedules: no composite is any of these, whatever its parts are.
+    # Attributes of formats and schedules; constant here, whatever the parts are.
     is_csr: ClassVar[bool] = False
     is_sliced: ClassVar[bool] = False
     is_precompiled: ClassVar[bool] = False
@@ -278,11 +279,11 @@ class Composite:
 
     @property
     def has_padding(self) -> bool:
-        """Whether some part stores zeros that the pattern does not have."""
+        """Return whether some part stores zeros that the pattern does not have."""
         return any(schedule.format.has_padding for schedule in self.schedules)
 
     def dense_split(self, index: str) -> int:
-        """The widest compile-time tile of a dense index among the parts."""
+        """Return the widest compile-time tile of a dense index among the parts."""
         return max(schedule.dense_split(index) for schedule in self.schedules)
 
     def __str__(self) -> str:
@@ -290,14 +291,14 @@ class Composite:
         return " + ".join(map(str, self.parts)) + window
 
     def to_json(self) -> str:
-        """Canonical text; `from_json` inverts it."""
+        """Return the canonical text, which `from_json` reads."""
         parts = [{"select": str(part.select), "schedule": json.loads(part.schedule.to_json())} for part in self.parts]
         values = {"composite": COMPOSITE_VERSION, "parts": parts, "window": self.window}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Composite:
-        """Read `to_json` text; ScheduleError when it is no composite of this version."""
+        """Parse text of `to_json`; raise ScheduleError when it is no composite of this version."""
         try:
             values: dict[str, Any] = json.loads(text)
             if values["composite"] != COMPOSITE_VERSION or type(values["window"]) is not int:
@@ -313,21 +314,21 @@ class Composite:
             raise ScheduleError.unparsable(text, expected=f"a composite as JSON ({err})") from err
 
     def stable_hash(self) -> str:
-        """16 hex digits that name it in cache keys."""
+        """Return 16 hex digits that identify the composite in cache keys."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
 
 Schedule = SuperSchedule | Composite
-"""What computes a problem: one schedule for the whole matrix, or a composite."""
+"""Computation of a problem: one schedule for the whole matrix, or a composite."""
 
 
 def parts_of(schedule: Schedule | None) -> tuple[Part, ...]:
-    """The parts of a plan: one, the whole matrix, where it has one format; none for the default kernel."""
+    """Return the parts of a plan: one for a schedule of the whole matrix, none for the default kernel."""
     if isinstance(schedule, Composite):
         return schedule.parts
     return () if schedule is None else (Part(REST, schedule),)
 
 
 def schedule_from_json(text: str) -> Schedule:
-    """What a plan's record says is run. ScheduleError where it is neither a schedule nor a composite."""
+    """Parse the schedule or composite of a plan's record; raise ScheduleError where the text is neither."""
     return Composite.from_json(text) if '"composite"' in text else SuperSchedule.from_json(text)

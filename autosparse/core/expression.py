@@ -1,4 +1,4 @@
-"""Index expressions: what an operation computes, as data that lowering, the interpreter and `explain` read."""
+"""Index expressions: the formula of an operation as data, read by lowering, the interpreter and `explain`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A tensor read or written at indices, as ``B[k,j]``."""
+    """Read or write of a tensor at indices, such as ``B[k,j]``."""
 
     tensor: str
     indices: tuple[str, ...]
 
     def without(self, missing: frozenset[str]) -> Access:
-        """The access when the indices in `missing` have extent 1 and are not written."""
+        """Return the access without the indices in `missing`, which have extent 1."""
         return Access(self.tensor, tuple(index for index in self.indices if index not in missing))
 
     def __str__(self) -> str:
@@ -22,10 +22,10 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class IndexExpression:
-    """``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have.
+    """Formula ``output += sparse * dense[0] * dense[1] ...``, summed over the indices that the output does not have.
 
-    `sampled`: the output is sparse and has the entries of the sparse operand, one result each (SDDMM). `more_sparse`
-    are further sparse operands; with `sparse_output` the output's entries are found by the product itself (SpGEMM).
+    `sampled`: the output is sparse and has the entries of the sparse operand, one result each (SDDMM). `more_sparse`:
+    further sparse operands. `sparse_output`: the product itself determines the output's entries (SpGEMM).
     """
 
     output: Access
@@ -37,7 +37,7 @@ class IndexExpression:
 
     @property
     def indices(self) -> tuple[str, ...]:
-        """Every index once: those of the sparse operand, then the others."""
+        """Indices of the expression, each once: those of the sparse operand, then the others."""
         accesses = (self.sparse, *self.more_sparse, *self.dense)
         return tuple(dict.fromkeys(index for access in accesses for index in access.indices))
 
@@ -49,18 +49,18 @@ class IndexExpression:
 
     @property
     def is_plain_product(self) -> bool:
-        """Whether it is a sparse times one dense operand into a dense output: kernels take these two by name."""
+        """Return whether one sparse and one dense operand give a dense output, whose kernels take both by name."""
         return len(self.dense) == 1 and not (self.sampled or self.more_sparse or self.sparse_output)
 
     @property
     def reason_not_lowered(self) -> str | None:
-        """Why no loops are generated for it, or None."""
+        """Reason why no loops are generated for the expression, or None."""
         if self.more_sparse:
             return f"{self} has {1 + len(self.more_sparse)} sparse operands: loops are generated for one"
         return f"the output of {self} is sparse with entries of its own" if self.sparse_output else None
 
     def without(self, missing: frozenset[str]) -> IndexExpression:
-        """The expression when the indices in `missing` have extent 1 (SpMV is SpMM without j)."""
+        """Return the expression without the indices in `missing`, which have extent 1 (SpMV is SpMM without j)."""
         dense = tuple(access.without(missing) for access in self.dense)
         return IndexExpression(
             self.output.without(missing), self.sparse, dense, self.sampled, self.more_sparse, self.sparse_output

@@ -1,17 +1,20 @@
-"""Format: how a sparse operand is stored, as an ordered list of levels over split coordinates (WACO §3.1, TACO).
+"""Format: the storage of a sparse operand as an ordered list of levels over split coordinates (WACO §3.1, TACO).
 
 Index ``i`` with split size s has an outer coordinate ``i1 = i // s`` and an inner one ``i0 = i % s``. With s = 1 the
-inner coordinate is always 0 and its level is left out. A level is Uncompressed (all coordinates of its extent exist,
-position = parent position * extent + coordinate) or Compressed (positions are listed: pos and crd arrays). In a
-Sliced level the listed positions are slots: the Uncompressed level inside holds the lanes of a slot, and every lane
-has a coordinate of its own (Chou et al. 2018: a singleton below a sliced level). Diagonal is Sliced, but a slice whose
-entries fill few diagonals lists those: one coordinate per slot, which grows by one from lane to lane. A Nonunique level
-has a position for every entry, also where coordinates repeat, and the levels inside it are Singletons: one coordinate
-for each of these positions (Chou et al. 2018). The blocks of lanes are numbered after rows were sorted by length
-within windows of `sigma` (1: left in their order). Any other format can store rows in an order of its own, one of
-`ROW_ORDERS`, in which rows that share columns come after each other; results are in the user's order all the same.
+inner coordinate is always 0 and its level is left out. Kinds of levels:
 
-Formats that the literature names are rows of `PRESETS`.
+- Uncompressed: all coordinates of the extent exist; position = parent position * extent + coordinate.
+- Compressed: positions are listed, by pos and crd arrays.
+- Sliced: the listed positions are slots. The Uncompressed level inside holds the lanes of a slice, and every lane has a
+  coordinate of its own (Chou et al. 2018: a singleton below a sliced level). The blocks of lanes are numbered after
+  rows were sorted by length within windows of `sigma` rows (1: not sorted).
+- Diagonal: Sliced, but a slice whose entries fill few diagonals stores one coordinate per slot, which grows by one from
+  lane to lane.
+- Nonunique: every entry has a position, also where coordinates repeat. The levels inside are Singletons: one coordinate
+  for each of these positions (Chou et al. 2018).
+
+Formats without slices can store rows in one of `ROW_ORDERS`, in which rows that share columns are neighbours. Results
+are in the user's order in every case. `PRESETS` lists the formats that the literature names.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from autosparse.errors import ScheduleError
 
 
 class LevelKind(str, Enum):
-    """Level formats of WACO and TACO, slots of sliced formats, and entries one by one."""
+    """Kind of a storage level: WACO's and TACO's level formats, slots of sliced formats, and entries one by one."""
 
     UNCOMPRESSED = "U"
     COMPRESSED = "C"
@@ -38,25 +41,26 @@ class LevelKind(str, Enum):
 
 
 SLICED_KINDS: Final = frozenset({LevelKind.SLICED, LevelKind.DIAGONAL})
-"""Kinds whose positions are slots of lanes."""
+"""Kinds of levels whose positions are slots of lanes."""
 
 
 INDEX_BITS: Final = (16, 32, 64)
 MAX_SPLIT: Final = 32768
 MAX_SIGMA: Final = 1 << 20
 ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
-"""Orders in which rows can be stored: by their smallest column, reverse Cuthill-McKee, longest first, as they are.
+"""Row orders of a format: by smallest column, reverse Cuthill-McKee, longest rows first, or an explicit list.
 
-The last one is for parts of a matrix: the rows of a part are not neighbours in C, so that C's rows are listed."""
+"listed" is for parts of a matrix, whose rows are not contiguous in C.
+"""
 STORED_VALUES: Final = ("bfloat16", "float16")
-"""Types of 16 bits that values can be rounded to for storage, on request only: see `_native.halves`."""
+"""16-bit types that values can be rounded to for storage, only if the user asks for it (see `_native.halves`)."""
 NUMBERED: Final = "numbered"
-"""Values by their numbers in a table of few, without rounding: see `_native.storage.numbered`."""
+"""Value of `Format.values` for dictionary-encoded values (CSR-VI): exact, see `_native.storage.numbered`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """One storage level: the coordinate it ranges over ("i1", "k0", ...) and how it is stored."""
+    """Storage level: a coordinate ("i1", "k0", ...) and the way in which it is stored."""
 
     coordinate: str
     kind: LevelKind
@@ -72,17 +76,18 @@ CSR_LEVELS: Final = (Level("i1", LevelKind.UNCOMPRESSED), Level("k1", LevelKind.
 class Format:
     """Levels from outermost to innermost, split sizes (only those > 1), and the width of stored coordinates in bits.
 
-    In sliced formats 16 bits are counted from the slice's smallest coordinate, where they suffice; else 32 are stored.
+    In sliced formats 16-bit coordinates are relative to the slice's smallest coordinate. A slice where 16 bits do not
+    suffice stores 32.
     """
 
     levels: tuple[Level, ...]
     splits: tuple[tuple[str, int], ...] = ()
     index_bits: int = 32
-    sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
-    rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
-    symmetric: bool = False  # of a matrix that equals its transpose: only entries with k <= i are stored
-    values: str = ""  # one of STORED_VALUES: what values are rounded to; NUMBERED; "": the type that is computed in
-    _text: str = field(default="", init=False, repr=False, compare=False)  # str() of it, made once
+    sigma: int = 1  # sliced formats only: rows per window that is sorted by length; 1: not sorted
+    rows: str = ""  # one of ROW_ORDERS, in which i counts rows (results: in the user's order); "": user's order
+    symmetric: bool = False  # for a matrix that equals its transpose: only entries with k <= i are stored
+    values: str = ""  # type that values are rounded to (STORED_VALUES), NUMBERED, or "": the type that is computed in
+    _text: str = field(default="", init=False, repr=False, compare=False)  # result of str(), cached
 
     def __post_init__(self) -> None:
         reason = self._reason_illegal()
@@ -143,7 +148,7 @@ class Format:
         return None
 
     def split(self, index: str) -> int:
-        """Split size of `index` (1 when it is not split)."""
+        """Return the split size of `index`, 1 when it is not split."""
         return dict(self.splits).get(index, 1)
 
     @property
@@ -152,14 +157,17 @@ class Format:
         return tuple(level.coordinate for level in self.levels)
 
     def extents(self, sizes: Mapping[str, int]) -> dict[str, int]:
-        """Values of each coordinate, `sizes` being those of the indices: blocks of the outer, split of the inner."""
+        """Return each coordinate's extent, given the index extents `sizes`: blocks (outer) or split size (inner)."""
         return {
             name: -(-sizes[name[:-1]] // self.split(name[:-1])) if name.endswith("1") else self.split(name[:-1])
             for name in self.order
         }
 
     def too_long(self, sizes: Mapping[str, int], limit: int) -> str | None:
-        """The first coordinate that is listed and has more than `limit` values; slices count from their own first."""
+        """Return the first listed coordinate with more than `limit` values, or None; always None for sliced formats.
+
+        Slices store coordinates relative to their own first one, so the limit does not apply to them.
+        """
         if self.is_sliced:
             return None
         extents = self.extents(sizes)
@@ -168,25 +176,27 @@ class Format:
 
     @property
     def is_csr(self) -> bool:
-        """Whether the user's own CSR arrays already are this format (nothing to pack, values read live)."""
+        """Return whether the user's CSR arrays are already in this format, so that values are read without packing."""
         return self.levels == CSR_LEVELS and self.index_bits != 16 and not (self.rows or self.values or self.symmetric)
 
     @property
     def is_sliced(self) -> bool:
-        """Whether some level's positions are slots of lanes (SELL)."""
+        """Return whether some level's positions are slots of lanes (SELL)."""
         return any(level.kind in SLICED_KINDS for level in self.levels)
 
     @property
     def has_padding(self) -> bool:
-        """Whether zeros that the pattern does not have are stored and multiplied (the last level is Uncompressed).
+        """Return whether the format stores and multiplies zeros that the pattern does not have (last level
+        Uncompressed).
 
         A product with padding equals SciPy's exactly where every result is finite: 0 * inf would be nan. Its kernels
-        report non-finite results, and the executor then computes the product by the default kernel.
+        report
+        non-finite results, and the executor then computes the product by the default kernel.
         """
         return self.levels[-1].kind is LevelKind.UNCOMPRESSED
 
     def as_compiled(self) -> Format:
-        """The format as code sees it: rows in any order are listed, and so are those of windows of any size."""
+        """Return the format with normalised row order and window size, on which generated code does not depend."""
         if self.rows:
             return dataclasses.replace(self, rows=ROW_ORDERS[0])
         return self if self.sigma == 1 else dataclasses.replace(self, sigma=self.split(self.order[-1][0]))
@@ -212,7 +222,10 @@ class Format:
 
     @classmethod
     def parse(cls, text: str) -> Format:
-        """Inverse of str(): ``"i1:U,k1:C,i0:U,k0:U | i=8,k=4 | bits=16"``; split sizes of 1 may be written out."""
+        """Parse text such as ``"i1:U,k1:C,i0:U,k0:U | i=8,k=4 | bits=16"``, the inverse of str().
+
+        Split sizes of 1 may be written out.
+        """
         parts = [part.strip() for part in text.split("|")]
         if not re.fullmatch(r"[a-z][01]:[UCSDNQ](\s*,\s*[a-z][01]:[UCSDNQ])*", parts[0]):
             raise ScheduleError.unparsable(text, expected="levels like 'i1:U,k1:C' then ' | i=8,k=1'")
@@ -244,7 +257,7 @@ class Format:
         symmetric: bool = False,
         values: str = "",
     ) -> Format:
-        """A format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
+        """Return a format in normal form: splits of size 1 and their inner levels dropped, splits sorted."""
         kept = {index: size for index, size in splits.items() if size != 1}
         dropped = {f"{index}0" for index, size in splits.items() if size == 1}
         return cls(
@@ -260,7 +273,7 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """A format that the literature names: its levels, split sizes as they are usual, and where it comes from."""
+    """Format that the literature names: its levels, its usual split sizes, and its source."""
 
     levels: str
     settings: str
@@ -268,7 +281,7 @@ class Preset:
 
     @property
     def format(self) -> Format:
-        """With the split sizes of `settings`."""
+        """Format with the split sizes of `settings`."""
         return Format.parse(f"{self.levels} | {self.settings}" if self.settings else self.levels)
 
 
@@ -293,6 +306,6 @@ PRESETS: Final[Mapping[str, Preset]] = {
     "CSF, flat": Preset("i1:U,k1:N,l1:Q", "", "the entries of a row one by one: no fibers"),
     "COO of order 3": Preset("i1:N,k1:Q,l1:Q", "", "Chou et al. 2018"),
 }
-"""Formats by the names of the literature: of matrices, then of tensors of order 3."""
+"""Formats by their names in the literature: of matrices, then of tensors of order 3."""
 
 CSR: Final = PRESETS["CSR"].format

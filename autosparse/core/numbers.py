@@ -1,4 +1,4 @@
-"""Numbers: the few statistics that every process with tuning computes; the module `statistics` takes 2 ms to import."""
+"""Statistics that every tuning process computes. The standard module `statistics` takes 2 ms to import."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Patterns: the index structure of a sparse operand, without its values; of a matrix, or of a tensor of any order."""
+"""Patterns: the index structure of a sparse matrix or tensor, without its values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ IndexArray = NDArray[Any]  # int32 or int64
 _INDICES: Final = ("int32", "int64")
 _INT32_MAX: Final = 2**31 - 1
 ORDER_SAMPLE: Final = 4096
-"""Entries by which the order of a tensor's levels is chosen."""
+"""Number of entries that are sampled to choose the order of a tensor's levels."""
 
 
 class Pattern:
@@ -36,20 +36,20 @@ class Pattern:
         self.n_cols = n_cols
         self.indptr = indptr
         self.indices = indices
-        self.hashes = hashes  # `runtime_api.structure_hashes`, once they were asked for
-        self.counts: dict[Hashable, Any] = {}  # kept by whoever counted (tuner.features.counts)
+        self.hashes = hashes  # `runtime_api.structure_hashes`, once computed
+        self.counts: dict[Hashable, Any] = {}  # counts that other modules keep with the pattern (tuner.features.counts)
 
     def __repr__(self) -> str:
         return f"Pattern(n_rows={self.n_rows}, n_cols={self.n_cols})"
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n_rows, n_cols)."""
+        """Extents (n_rows, n_cols)."""
         return self.n_rows, self.n_cols
 
     @property
     def nnz(self) -> int:
-        """Stored entries, duplicates and explicit zeros included (``indptr[-1]``, not the capacity of `indices`)."""
+        """Number of stored entries, duplicates and explicit zeros included: ``indptr[-1]``, not `indices.size`."""
         return int(self.indptr[-1])
 
     @computed_once
@@ -58,13 +58,13 @@ class Pattern:
         return str(self.indptr.dtype.name)
 
     def csr_bytes(self, value_bytes: int) -> int:
-        """Bytes of this pattern as CSR with values of `value_bytes` each: the unit of the bound on extra memory."""
+        """Return the bytes of this pattern as CSR with values of `value_bytes` each, the unit of memory limits."""
         item = self.indptr.dtype.itemsize
         return (self.n_rows + 1) * item + self.nnz * (item + value_bytes)
 
     @computed_once
     def sparsity_hash(self) -> str:
-        """32 hex digits over shape, index width, indptr and indices (xxh3 class, native; not over values)."""
+        """Hash of shape, index width, indptr and indices, without values: 32 hex digits, by the C runtime."""
         from autosparse._native import runtime_api
 
         indices = self.indices[: self.nnz]
@@ -74,18 +74,18 @@ class Pattern:
 
     @computed_once
     def has_twins(self) -> bool:
-        """Whether three rows in turn have their entries in the same columns, as it seems from a few places."""
+        """Return whether samples of the rows contain three consecutive rows with identical columns (supernodes)."""
         from autosparse._native import runtime_api
 
         return runtime_api.available and runtime_api.has_twins(self.indptr, self.indices)
 
     @computed_once
     def row_lengths(self) -> NDArray[np.int64]:
-        """Stored entries of each row, (n_rows,)."""
+        """Number of stored entries of each row, (n_rows,)."""
         return np.diff(self.indptr).astype(np.int64, copy=False)
 
     def rows_of_entries(self, dtype: DTypeLike = np.int64) -> NDArray[Any]:
-        """The row of each stored entry, (nnz,)."""
+        """Return the row of each stored entry, (nnz,)."""
         return np.repeat(np.arange(self.n_rows, dtype=dtype), self.row_lengths)
 
     def __eq__(self, other: object) -> bool:
@@ -98,7 +98,8 @@ class Pattern:
 
 
 class TensorPattern:
-    """Where the entries of a tensor lie: entry e at ``coords[0, e], coords[1, e], ...`` of an array of shape `shape`.
+    """Coordinates of a tensor's entries: entry e is at ``coords[0, e], coords[1, e], ...`` in an array of shape
+    `shape`.
 
     `coords` is (ndim, nnz), its rows contiguous. Entries may come in any order and may repeat (their values add up).
     The array is borrowed, never written, and must be valid (every coordinate within the shape). Two patterns are equal
@@ -117,36 +118,39 @@ class TensorPattern:
 
     @property
     def ndim(self) -> int:
-        """Order of the tensor."""
+        """Order of the tensor: its number of modes."""
         return len(self.shape)
 
     @property
     def nnz(self) -> int:
-        """Stored entries, repeated ones and explicit zeros included."""
+        """Number of stored entries, repeated ones and explicit zeros included."""
         return int(self.coords.shape[1])
 
     @property
     def index_dtype(self) -> str:
-        """Name of the type in which entries of this tensor are numbered once it is packed: the narrowest that can."""
+        """Name of the narrowest index type that can number the entries of this tensor once it is packed."""
         return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
 
     def coo_bytes(self, value_bytes: int) -> int:
-        """Bytes of the coordinates with values of `value_bytes` each: the unit of the bound on extra memory."""
+        """Return the bytes of the coordinates with values of `value_bytes` each, the unit of memory limits."""
         return self.nnz * (self.ndim * self.coords.itemsize + value_bytes)
 
     @computed_once
     def sparsity_hash(self) -> str:
-        """32 hex digits over shape, index width and coordinates (xxh3 class, native; not over values)."""
+        """Hash of shape, index width and coordinates, without values: 32 hex digits, by the C runtime."""
         from autosparse._native import runtime_api
 
         return runtime_api.tensor_hash(self.shape, self.coords)
 
     def level_order(self, mode: int) -> tuple[int, ...]:
-        """`mode`, then the other modes in the order that gives a tree of levels few nodes; found once.
+        """Return `mode`, then the other modes in the order that gives a tree of levels with few nodes. The result is
+        cached.
 
-        Each level is the mode that splits the nodes above it least, of several alike the shortest (SPLATT takes the
-        shortest, Smith et al. 2015; with time stamps that vary in every row it has twice the nodes). Counted among
-        some `ORDER_SAMPLE` entries of whole rows of `mode`. O(nnz) to find these.
+        Each level is the mode that splits the nodes above it least; ties go to the shortest mode. SPLATT (Smith et al.
+        2015)
+        always takes the shortest, which doubles the nodes where time stamps vary in every row. Nodes are counted among
+        some
+        `ORDER_SAMPLE` entries of whole rows of `mode`; finding these takes O(nnz).
         """
         if (known := self._orders.get(mode)) is not None:
             return known
@@ -168,7 +172,7 @@ class TensorPattern:
         return (*order, *others)
 
     def _sampled(self, mode: int) -> NDArray[np.int64]:
-        """Entries of whole rows of `mode`, about ORDER_SAMPLE, at most four times as many."""
+        """Return numbers of entries of whole rows of `mode`: about ORDER_SAMPLE, at most four times as many."""
         stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
         rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
         kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]

@@ -1,4 +1,4 @@
-"""Problem: what is to be computed. Never how."""
+"""Problem: the operation, operands and machine of a computation, without any choice of how it is computed."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from autosparse.core.values import dataclass
 
 
 def columns_bucket(n_dense_cols: int) -> int:
-    """Smallest power of two >= `n_dense_cols`: plans are shared by widths of one bucket (1 is its own: SpMV)."""
+    """Return the smallest power of two >= `n_dense_cols`. Widths of one bucket share plans; 1 (SpMV) has its own."""
     return 1 << max(0, n_dense_cols - 1).bit_length()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """One operation on one pattern.
+    """Operation on one pattern, for a number of dense columns, a dtype, a number of threads and a target.
 
     `matmul`: ``C = op(A) @ B`` with op(A) = A or its transpose; `sddmm`: values of ``A ∘ (X @ Yᵀ)``; `mttkrp`: the
-    product of a tensor with factors, `mode` as rows. `n_dense_cols` is the number of columns of the dense operands (1
-    for a vector); `dtype` the dtype that is computed in (the upcast of all operands); `threads` the most threads a
-    kernel may use. Where values may be rounded (`storage`) the result may differ by that from SciPy's, elsewhere never.
+    product of a tensor with factors, `mode` as rows. `n_dense_cols` is the number of columns of the dense operands, 1
+    for a vector. `dtype` is the dtype of the computation, the upcast of all operands. `threads` is the maximum number
+    of threads of a kernel. Results differ from SciPy's by a rounding of A's values only where `storage` allows it.
     """
 
     operation: str
@@ -33,37 +33,37 @@ class Problem:
     deterministic: bool
     target: Target
     mode: int = 0
-    storage: str = ""  # what A's values may be rounded to: the setting of that name; or NUMBERED: they are of few kinds
+    storage: str = ""  # type that A's values may be rounded to (setting `storage`), or NUMBERED: few distinct values
 
     @property
     def matrix(self) -> Pattern:
-        """The pattern of an operation on a matrix."""
+        """Pattern of an operation on a matrix."""
         assert isinstance(self.pattern, Pattern), f"{self.operation} is about tensors"
         return self.pattern
 
     @property
     def tensor(self) -> TensorPattern:
-        """The pattern of an operation on a tensor."""
+        """Pattern of an operation on a tensor."""
         assert isinstance(self.pattern, TensorPattern), f"{self.operation} is about matrices"
         return self.pattern
 
     @property
     def result_rows(self) -> int:
-        """Rows of a dense result, the matrix C or M."""
+        """Number of rows of a dense result, the matrix C or M."""
         return self.pattern.shape[1 if self.transposed else self.mode]
 
     @property
     def n_flops(self) -> int:
-        """Multiplications and additions of the product."""
+        """Number of multiplications and additions of the product."""
         return len(self.pattern.shape) * self.pattern.nnz * self.n_dense_cols
 
     @property
     def operand_bytes(self) -> int:
-        """Bytes of the sparse operand as the user has it: the unit of the bound on extra memory."""
+        """Bytes of the sparse operand as the user stores it, the unit of the limit on extra memory."""
         item = np.dtype(self.dtype).itemsize
         return self.pattern.csr_bytes(item) if isinstance(self.pattern, Pattern) else self.pattern.coo_bytes(item)
 
     @property
     def name(self) -> str:
-        """The operation, with its mode where that is not the first."""
+        """Name of the operation, with its mode where that is not 0."""
         return f"{self.operation}@{self.mode}" if self.mode else self.operation

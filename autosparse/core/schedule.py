@@ -1,4 +1,4 @@
-"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with our own axes added."""
+"""SuperSchedule: format and loop schedule in one value (WACO §4.1.2, Table 3, Fig. 10), with additional parameters."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ PARTITIONS: Final = ("nnz", "dynamic")
 GENERATED: Final = "generated"
 RUNTIME: Final = "runtime"
 IMPLEMENTATIONS: Final = (GENERATED, RUNTIME)
-"""Who computes a schedule: a kernel emitted and compiled for it, or loops that were compiled at installation."""
+"""Implementations of a schedule: a kernel that is generated for it, or loops compiled at installation."""
 RUNTIME_TILE: Final = 32768
-"""Tile of the dense index by which texts before the field `implementation` named the runtime's loops."""
+"""Tile size of `j` that marked the runtime's loops in texts written before the field `implementation` existed."""
 RUN_TIME: Final = ("partition", "chunk", "threads")
-"""Fields that no code depends on."""
+"""Fields that are arguments at run time; generated code does not depend on them."""
 FAR_AHEAD: Final = 16
-"""Nonzeros ahead from which rows are fetched into a core's second cache: the first one would lose them again."""
+"""Prefetch distance, in nonzeros, from which rows are prefetched into L2: L1 would evict them before their use."""
 MAX_CHUNK: Final = 1 << 20
 MAX_THREADS: Final = 1 << 16
 MAX_UNROLL: Final = 64
 MAX_PREFETCH: Final = 1 << 12
-"""Far above what any space holds: a schedule may come from a file, and kernels take it as it is."""
+"""Upper bound of prefetch distances, far above any search space: schedules from files reach kernels unchecked."""
 SCHEDULE_VERSION: Final = 1
-"""Raise when the meaning of a field changes: kernels and plans of other versions are not reused."""
+"""Version of the text form; raise it when a field changes its meaning. Kernels and plans of others are not reused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuperSchedule:
-    """How one operation is computed.
+    """Description of how one operation is computed: format, loop order, tiles, parallel loop and implementation.
 
     Coordinates: ``i`` rows, ``k`` columns of the sparse operand A (of its transpose for transposed products), ``j``
     columns of the dense operands; ``x1``/``x0`` outer/inner after a split. `loop_order` lists every coordinate that
@@ -43,14 +43,14 @@ class SuperSchedule:
     operation: str = "matmul"
     format: Format = CSR
     loop_order: tuple[str, ...] = ("i1", "k1")
-    dense_splits: tuple[tuple[str, int], ...] = ()  # of indices that A does not have, e.g. (("j", 32),): column tile
+    dense_splits: tuple[tuple[str, int], ...] = ()  # of indices that A lacks, e.g. (("j", 32),): column tile
     parallel: str = "i1"  # coordinate of the parallel loop
-    partition: str = "nnz"  # "nnz": static, equal nonzeros per thread; "dynamic": chunks handed out
-    chunk: int = 32  # iterations of the parallel loop per hand-out, for "dynamic"
-    threads: int = 0  # most threads it is run on; 0: as many as the caller allows
-    unroll: int = 1  # of the innermost loop over nonzeros
-    prefetch: int = 0  # nonzeros ahead whose row of B is prefetched; 0: none
-    implementation: str = GENERATED  # of RUNTIME the loops over dense columns are its own: `loop_order` has none
+    partition: str = "nnz"  # "nnz": static, equal nonzeros per thread; "dynamic": chunks are assigned at run time
+    chunk: int = 32  # iterations of the parallel loop per assignment, for "dynamic"
+    threads: int = 0  # maximum number of threads; 0: as many as the caller allows
+    unroll: int = 1  # unrolling factor of the innermost loop over nonzeros
+    prefetch: int = 0  # prefetch distance of rows of B, in nonzeros; 0: none
+    implementation: str = GENERATED  # RUNTIME loops tile dense columns themselves: `loop_order` then has none of these
 
     def __post_init__(self) -> None:
         reason = self.reason_illegal()
@@ -58,7 +58,7 @@ class SuperSchedule:
             raise ScheduleError.illegal(self.to_json(), reason)
 
     def reason_illegal(self) -> str | None:
-        """Why this is no schedule, or None. Whether a *backend* can lower it is the backend's `supports`."""
+        """Return why the fields form no schedule, or None. A backend's `supports` says whether it can lower it."""
         if self.implementation not in IMPLEMENTATIONS:
             return f"implementation must be one of {IMPLEMENTATIONS}, not {self.implementation!r}"
         if self.partition not in PARTITIONS:
@@ -81,29 +81,29 @@ class SuperSchedule:
 
     @property
     def is_precompiled(self) -> bool:
-        """Whether the runtime's own loops compute it: nothing is generated, they cut dense columns as they see fit."""
+        """Return whether the runtime's precompiled loops compute the schedule; they tile dense columns themselves."""
         return self.implementation == RUNTIME
 
     def dense_split(self, index: str) -> int:
-        """Compile-time tile of the dense index (0 when the operation has none)."""
+        """Return the compile-time tile of the dense index, 0 when the operation has none."""
         return dict(self.dense_splits).get(index, 0)
 
     def as_compiled(self) -> SuperSchedule:
-        """The schedule as code sees it: fields that are arguments at run time are normal. Equal ones share a kernel."""
+        """Return the schedule with run-time arguments at their defaults; schedules with equal results share code."""
         run_time: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(self) if one.name in RUN_TIME}
         return dataclasses.replace(self, format=self.format.as_compiled(), **run_time)
 
     def to_json(self) -> str:
-        """Canonical text; `from_json` inverts it."""
+        """Return the canonical text, which `from_json` reads."""
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values["format"] = str(self.format)
         if self.implementation == GENERATED:
-            del values["implementation"]  # as before there was the field: names of kernels and of records stay
+            del values["implementation"]  # keeps the names of kernels and records from before the field existed
         return json.dumps({"version": SCHEDULE_VERSION, **values}, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> SuperSchedule:
-        """Read `to_json` text; ScheduleError when it is no schedule of this version."""
+        """Parse text of `to_json`; raise ScheduleError when it is no schedule of this version."""
         try:
             values: dict[str, Any] = json.loads(text)
             version = values.pop("version")
@@ -120,12 +120,12 @@ class SuperSchedule:
             raise ScheduleError.unparsable(text, expected=f"a SuperSchedule as JSON ({err})") from err
 
     def stable_hash(self) -> str:
-        """16 hex digits that name this schedule in cache keys."""
+        """Return 16 hex digits that identify the schedule in cache keys."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
 
 def _with_implementation(values: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a text from before the runtime's loops were an implementation: they were a tile of their own."""
+    """Convert fields of an older text, where the tile RUNTIME_TILE meant the runtime's loops, to `implementation`."""
     if "implementation" in values or ("j", RUNTIME_TILE) not in values["dense_splits"]:
         return values
     loops = tuple(name for name in values["loop_order"] if name not in ("j1", "j0"))
@@ -137,7 +137,7 @@ _WORDS: Final = ("operation", "parallel", "partition", "implementation")
 
 
 def _check_types(values: dict[str, Any]) -> None:
-    """TypeError for fields of another type than code relies on: ``True`` and ``1.5`` are no numbers of threads."""
+    """Raise TypeError for fields of another type than the code needs: ``True`` and ``1.5`` are no thread counts."""
     splits = values["dense_splits"]
     whole = [*(values[name] for name in _INTEGERS if name in values), *(size for _, size in splits)]
     words = [*(values[name] for name in _WORDS if name in values), *(name for name, _ in splits), *values["loop_order"]]

@@ -17,12 +17,12 @@ from typing import Any, Final
 from autosparse.core.values import dataclass
 
 VECTOR_BYTES: Final = {"baseline": 16, "avx2": 32, "avx512": 64}
-"""Width of one vector register per instruction set, bytes."""
+"""Width of one vector register in bytes, by instruction set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """Cores, instruction set and caches (bytes) of one machine; everything a plan's speed depends on but the code."""
+    """Cores, instruction set and caches (bytes) of one machine, on which the speed of a plan depends."""
 
     cpu: str  # model name as the system reports it
     machine: str  # "x86_64", "aarch64", ...
@@ -34,27 +34,27 @@ class Target:
 
     @property
     def vector_bytes(self) -> int:
-        """Bytes of one vector register."""
+        """Width of one vector register in bytes."""
         return VECTOR_BYTES[self.isa]
 
     @property
     def fills_last_cache_late(self) -> bool:
-        """Whether the last cache takes what the cores' own ones throw out, results and all (AMD's)."""
+        """Return whether the last-level cache is filled by evictions from the cores' own caches (AMD)."""
         return "AMD" in self.cpu
 
     @property
     def processor(self) -> str:
-        """See `processor_of`."""
+        """Kind of processor, as `processor_of` names it."""
         return processor_of(asdict(self))
 
     @functools.cache  # noqa: B019  # there are one or two targets in a process
     def key(self) -> str:
-        """Stable identity: plans measured on one target are not believed on another."""
+        """Return a stable identity; plans measured on one target are not used on another."""
         text = json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
     def held_to(self, isa: str | None) -> Target:
-        """This machine, with kernels of no higher instruction set than `isa` (None: the highest it has)."""
+        """Return this machine restricted to instruction sets up to `isa` (None: no restriction)."""
         if isa is None or VECTOR_BYTES[isa] >= self.vector_bytes:
             return self
         return dataclasses.replace(self, isa=isa)
@@ -62,10 +62,10 @@ class Target:
     @classmethod
     @functools.lru_cache(maxsize=1)
     def host(cls) -> Target:
-        """The machine we run on (asked once per process)."""
+        """Return the machine that this process runs on (detected once per process)."""
         info = _cpu_info()
         return cls(
-            # platform.processor() starts a process: ask it only where /proc says nothing.
+            # platform.processor() starts a process: call it only where /proc has no model name.
             cpu=info.get("model name") or platform.processor() or platform.machine() or "unknown",
             machine=platform.machine(),
             isa=_isa_of_runtime() or _isa(set(info.get("flags", "").split())),
@@ -77,14 +77,14 @@ class Target:
 
 
 def processor_of(facts: Mapping[str, Any]) -> str:
-    """The kind of processor of a target's fields: its maker and a core's caches, which virtual machines tell too."""
+    """Return the kind of processor from a target's fields: maker and a core's caches, which VMs report, too."""
     cpu = str(facts.get("cpu", ""))
     maker = next((one for one in ("AMD", "Intel") if one in cpu), cpu)
     return f"{maker}, {int(facts.get('l1_bytes', 0)) >> 10} KiB, {int(facts.get('l2_bytes', 0)) >> 10} KiB"
 
 
 def _cpu_info() -> dict[str, str]:
-    """First processor's lines of /proc/cpuinfo; empty where there is none."""
+    """Return the first processor's fields of /proc/cpuinfo; empty where the file is missing."""
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
@@ -95,10 +95,10 @@ def _cpu_info() -> dict[str, str]:
 
 
 def _isa_of_runtime() -> str | None:
-    """The instruction set that the C runtime found by CPUID; None where there is no runtime.
+    """Return the instruction set that the C runtime found by CPUID; None where there is no runtime.
 
-    The processor answers CPUID as the process may use it. /proc/cpuinfo describes the machine below: an emulator, or a
-    virtual machine that masks instructions, differs.
+    CPUID reports what the process may use. /proc/cpuinfo describes the underlying machine, which may differ from an
+    emulator or from a virtual machine that masks instructions.
     """
     from autosparse._native import runtime_api
 
@@ -106,7 +106,7 @@ def _isa_of_runtime() -> str | None:
 
 
 def _isa(flags: set[str]) -> str:
-    """The instruction set by the flags of /proc/cpuinfo."""
+    """Return the instruction set from the flags of /proc/cpuinfo."""
     if {"avx512f", "avx512vl", "avx512bw", "avx512dq"} <= flags:
         return "avx512"
     return "avx2" if {"avx2", "fma"} <= flags else "baseline"
@@ -115,12 +115,12 @@ def _isa(flags: set[str]) -> str:
 def _usable_cores() -> int:
     try:
         return max(1, len(os.sched_getaffinity(0)))
-    except (AttributeError, OSError):  # not on macOS or Windows
+    except (AttributeError, OSError):  # not available on macOS and Windows
         return os.cpu_count() or 1
 
 
 def _cache_bytes(level: int, default: int) -> int:
-    """Size of the data cache of `level` as Linux reports it, else `default`."""
+    """Return the size of the data cache of `level` as Linux reports it, else `default`."""
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
         try:
             facts = {name: (folder / name).read_text().strip() for name in ("level", "type", "size")}

@@ -1,10 +1,9 @@
-"""Values: `dataclasses.dataclass` whose methods are written when they are first used.
+"""Variant of `dataclasses.dataclass` that generates a class's methods when they are first used.
 
-The decorator of the standard library compiles up to six methods per class, 0.2 to 0.45 ms each time a process imports
-it. The modules of tuning define more than a hundred such classes, and most processes use the methods of a few. The
-decorator here has the same meaning for the parameters that it takes. `fields`, `replace` and `asdict` of the standard
-library work on its classes. Not supported: ``InitVar``, ``order``, and a base class from the standard decorator that
-is frozen.
+The standard decorator compiles up to six methods per class, 0.2 to 0.45 ms each time a process imports it. The modules
+of tuning define more than a hundred such classes, and most processes use the methods of a few. The decorator here has
+the same meaning for the parameters that it takes. `fields`, `replace` and `asdict` of the standard library work on its
+classes. Not supported: ``InitVar``, ``order``, and a frozen base class made by the standard decorator.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _UNSET: Final = object()
 
 
 class _WrittenLate:
-    """A method that is compiled, and put in its own place, when it is first looked up."""
+    """Descriptor that compiles a method and replaces itself by it when the method is first looked up."""
 
     __slots__ = ("_cls", "_name", "_write")
 
@@ -40,7 +39,7 @@ class _WrittenLate:
 
 
 class _InitLate(_WrittenLate):
-    """`__init__`: the first instances are made without compiling it, since most classes have no more than a few."""
+    """Descriptor for `__init__` that makes the first instances without compiling it: most classes have only a few."""
 
     __slots__ = ("_facts", "_n_left", "_positional")
 
@@ -66,7 +65,7 @@ class _InitLate(_WrittenLate):
         n_given = len(given)
         values = [(name, _value(name, *rest, given)) for name, rest in facts]
         if n_given != len(kwargs) + len(args) or given or any(value is _UNSET for _, value in values):
-            super().__get__(instance, self._cls)(*args, **kwargs)  # says what is wrong, or sets what it may
+            super().__get__(instance, self._cls)(*args, **kwargs)  # raises the right error, or sets fields
             return
         for name, value in values:
             object.__setattr__(instance, name, value)
@@ -75,7 +74,7 @@ class _InitLate(_WrittenLate):
 
 
 def _value(name: str, is_argument: bool, default: Any, make: Any, given: dict[str, Any]) -> Any:
-    """Return the value of a field, taken out of what is `given`, or _UNSET."""
+    """Return the value of a field, taken from `given` where it is an argument, or _UNSET."""
     if is_argument and name in given:
         return given.pop(name)
     if make is not dataclasses.MISSING:
@@ -166,7 +165,7 @@ def _set_state(self: Any, state: list[Any]) -> None:
 
 
 def _with_slots(cls: type) -> type:
-    """`cls` made again with a slot for each field that no base class has a slot for."""
+    """Return `cls` made again with a slot for each field that no base class has a slot for."""
     contents = dict(cls.__dict__)
     inherited = {name for base in cls.__mro__[1:] for name in getattr(base, "__slots__", ())}
     own = tuple(one.name for one in dataclasses.fields(cls) if one.name not in inherited)
@@ -180,7 +179,7 @@ def _with_slots(cls: type) -> type:
 
 def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -> type:
     own = set(cls.__dict__)
-    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # fields alone
+    made: type = dataclasses.dataclass(init=False, repr=False, eq=False, kw_only=kw_only)(cls)  # collects fields
     made = _with_slots(made) if slots else made
     late: dict[str, Callable[[type], Callable[..., Any]]] = {} if "__repr__" in own else {"__repr__": _write_repr}
     if eq:
@@ -189,7 +188,7 @@ def _process(cls: type, *, eq: bool, frozen: bool, slots: bool, kw_only: bool) -
             if frozen:
                 late["__hash__"] = _write_hash
             else:
-                made.__hash__ = None  # type: ignore[assignment]  # equal by value and changeable: not hashable
+                made.__hash__ = None  # type: ignore[assignment]  # equal by value and mutable: not hashable
     placed: dict[str, Any] = {name: _WrittenLate(made, name, write) for name, write in late.items()}  # Any: methods
     placed["__init__"] = _InitLate(made)
     if frozen:
@@ -206,7 +205,7 @@ if TYPE_CHECKING:
 else:
 
     def dataclass(cls=None, /, *, eq=True, frozen=False, slots=False, kw_only=False):
-        """Make a dataclass of `cls`; the parameters mean what they mean to `dataclasses.dataclass`."""
+        """Make `cls` a dataclass; the parameters have the meaning of `dataclasses.dataclass`."""
         if cls is not None:
             return _process(cls, eq=eq, frozen=frozen, slots=slots, kw_only=kw_only)
         return lambda decorated: _process(decorated, eq=eq, frozen=frozen, slots=slots, kw_only=kw_only)

@@ -1,1 +1,1 @@
-"""What a product runs through: small, imported with the first product, and free of tuning."""
+"""Path of every product: imported with the first product, small, and independent of the tuning modules."""

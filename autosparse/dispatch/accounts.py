@@ -1,7 +1,7 @@
-"""Accounts of problems over processes: what earlier processes spent on a problem, and what this one adds.
+"""Accounts of problems across processes: the time that earlier processes spent on a problem, and this one's.
 
-A short program earns too little time to pay for tuning. So what a process spends on a problem is added to a file in the
-cache (`cache.accounts`) when it ends, and the next process counts it as its own. `first_look` reads and writes.
+A short program does not run long enough to pay for tuning. When a process ends, it adds its spending on a problem to a
+file in the cache (`cache.accounts`), and the next process counts that as its own. `first_look` reads and writes.
 """
 
 from __future__ import annotations
@@ -20,16 +20,19 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 RUN_SHARE: Final = 0.1
-"""Fraction of the lifetime of earlier processes that one process may spend on tuning that these have earned."""
+"""Maximum fraction of earlier processes' mean lifetime that one process may spend on tuning that they have earned."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
 CREDIT: Final = 10.0
-"""Multiple of rent, scaled by the expected gain, that steps without a compiler may overdraw it by (likewise)."""
+"""Factor of the advance on the overhead budget: steps without a compiler may cost 1 + CREDIT * expected gain times it.
+
+`tuning.amortization` has the same.
+"""
 
 
 class Spender(Protocol):
-    """What an account asks of a state of dispatch."""
+    """Protocol of a dispatch state whose spending an account reads."""
 
     n_calls: int
     product_ns: int
@@ -41,7 +44,7 @@ class Spender(Protocol):
 
 
 class ProblemAccount:
-    """The account of one problem: what earlier processes spent, and what of this one's is not written yet."""
+    """Account of one problem: spending of earlier processes, and this process's spending that is not written yet."""
 
     __slots__ = (
         "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_settled", "key",
@@ -55,10 +58,10 @@ class ProblemAccount:
         self.folder, self.root, self.key = folder, root, key
         self.spent: Spent = spent or _NOTHING
         self.plan = plan
-        self.next_step_s = next_step_s  # price of the step that the unfinished search of earlier processes waits for
-        self.is_served = False  # by the plan that earlier processes left
-        self.recall_s = 0.0  # spent in this process on letting a remembered plan serve
-        self.is_settled = False  # a plan of the effort that is asked for serves, or says that none is faster
+        self.next_step_s = next_step_s  # price of the next step of an unfinished search by earlier processes
+        self.is_served = False  # whether the plan that earlier processes left serves
+        self.recall_s = 0.0  # seconds that this process spent on recalling a remembered plan
+        self.is_settled = False  # whether a plan of the requested effort serves, or says that none is faster
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
 
@@ -67,16 +70,16 @@ class ProblemAccount:
         return RUN_SHARE * self.spent.mean_life_s
 
     def expected_saved_s(self) -> float:
-        """Return the seconds that the plan of earlier processes, if it serves, saves a process in the mean."""
+        """Return the seconds that the plan of earlier processes, if it serves, saves per process on average."""
         return self.spent.mean_saved_s if self.is_served else 0.0
 
     def earned_s(self, overhead: float) -> float:
-        """Seconds of tuning that earlier processes have earned and not spent."""
+        """Return the seconds of tuning that earlier processes have earned and not spent."""
         spent = self.spent
         return overhead * spent.product_s + REINVEST_SHARE * spent.saved_s - spent.tuning_s
 
     def collect(self, state: Spender) -> None:
-        """Put aside what `state` has spent since the last call, to be written at exit."""
+        """Add the spending of `state` since the last call to PENDING, which is written at exit."""
         state.settle()
         tuning_s, saved_s = self._spent_and_saved_s(state)
         more = Spent(
@@ -89,7 +92,7 @@ class ProblemAccount:
         PENDING[name] = PENDING.get(name, _NOTHING) + more
 
     def tell(self, state: Spender) -> None:
-        """Take for written what `state` has spent so far."""
+        """Mark the spending of `state` so far as written."""
         state.settle()
         self._told(state)
 
@@ -98,9 +101,9 @@ class ProblemAccount:
         self._told_tuning_s, self._told_saved_s = self._spent_and_saved_s(state)
 
     def _spent_and_saved_s(self, state: Spender) -> tuple[float, float]:
-        """Seconds that this process spent on tuning, and those that tuned kernels saved."""
+        """Return the seconds that this process spent on tuning, and those that tuned kernels saved."""
         tuning_s, saved_s = state.live_tuner.spent_and_saved_s() if state.live_tuner is not None else (0.0, 0.0)
-        if not saved_s:  # a tuner that has measured nothing: the remembered plan serves
+        if not saved_s:  # a tuner without measurements: the remembered plan serves
             plan = self.plan
             is_measured = plan is not None and plan.measured_s and plan.default_s
             ratio = plan.default_s / plan.measured_s if plan is not None and is_measured else 1.0
@@ -110,14 +113,14 @@ class ProblemAccount:
 
 _NOTHING: Final = Spent()
 PENDING: Final[dict[tuple[Path, bytes], Spent]] = {}
-"""What this process spent, by cache folder and key, and has not written yet."""
+"""Spending of this process that is not written yet, by cache folder and key."""
 _roots: Final[dict[Path, Path | None]] = {}
 
 
 def key_of(
     operand: AnyOperand, options: Options, *, operation: str, transposed: bool, columns: int, dtype: str
 ) -> bytes:
-    """Return the name of a problem in the file of accounts, from samples of the structure: microseconds."""
+    """Return the key of a problem in the file of accounts, from samples of the structure; takes microseconds."""
     facts = (
         operation, getattr(operand, "mode", 0), transposed, max(0, columns - 1).bit_length(), dtype,
         options.threads or runtime_api.max_threads(), options.isa, options.storage, options.hybrid, options.compiler,
@@ -128,7 +131,7 @@ def key_of(
 
 
 def place_of(options: Options) -> tuple[Path, Path] | None:
-    """Return the cache folder and the root below it; None where options keep nothing, or the folder is not trusted."""
+    """Return the cache folder and its root, or None where options disable the cache or the folder is not trusted."""
     folder = stores.folder_of(options) if options.cache_max_bytes >= 4 * MAX_BYTES else None
     if folder is None:
         return None

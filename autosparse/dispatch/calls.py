@@ -1,6 +1,6 @@
-"""Calls: one execution of an operation as kernels see it, by addresses and widths in entries.
+"""Call objects: one execution of an operation as kernels see it, by addresses and by widths in entries.
 
-Each knows how the default kernel and how a bound generated kernel computes it; who computes is decided elsewhere.
+Each class can run the default kernel and a bound generated kernel. Other modules decide which of them runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class MatmulCall:
-    """C = op(M) @ B, row-major B and C."""
+    """Call of C = op(M) @ B with row-major B and C."""
 
     rows: NativeRows
     source: int  # address of B
@@ -27,15 +27,15 @@ class MatmulCall:
     ldc: int
     n_vecs: int
     transposed: bool
-    kept: Any = None  # B itself, where the address would not keep it alive
+    kept: Any = None  # B itself, which the address alone would not keep alive
 
     @property
     def suits_generated(self) -> bool:
-        """Kernels of vectors write adjacent elements."""
+        """Return whether generated kernels support the layout: with one column they write adjacent elements of C."""
         return self.n_vecs != 1 or self.ldc == 1
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`."""
+        """Run the default kernel (see `protocols.Call`)."""
         rows, cast = self.rows, runtime_api.ffi.cast
         kernel = runtime_api.lib.asp_csr_t_mm if self.transposed else runtime_api.lib.asp_csr_mm
         status: int = kernel(
@@ -46,13 +46,13 @@ class MatmulCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `protocols.Call`."""
+        """Run a bound kernel (see `protocols.Call`)."""
         return bound.run(self.source, self.ldb, self.result, self.ldc, self.n_vecs, n_threads) is not False
 
 
 @dataclass(slots=True)
 class SampledCall:
-    """S = M ∘ (X @ Yᵀ) at M's entries: X (n_major, n_vecs) and Y (n_minor, n_vecs) by rows, values of S one by one."""
+    """Call of S = M ∘ (X @ Yᵀ) at M's entries: X (n_major, n_vecs) and Y (n_minor, n_vecs) by rows, S (nnz,)."""
 
     rows: NativeRows
     X: int
@@ -65,11 +65,11 @@ class SampledCall:
 
     @property
     def suits_generated(self) -> bool:
-        """Rows that lie on each other (broadcast ones) are for the default kernel."""
+        """Return whether generated kernels support the layout: rows must not overlap, as broadcast ones do."""
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`; sums have one order for any number of threads, with or without flags."""
+        """Run the default kernel (see `protocols.Call`); sums have one order for any `n_threads` and `flags`."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -79,7 +79,7 @@ class SampledCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `protocols.Call`."""
+        """Run a bound kernel (see `protocols.Call`)."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
         done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.result, self.n_vecs, n_threads)
         return done is not False
@@ -87,7 +87,7 @@ class SampledCall:
 
 @dataclass(slots=True)
 class TensorCall:
-    """M from an unfolded tensor and its factors by rows, (extent, n_vecs) each, in the order of its other modes."""
+    """Call of MTTKRP: M from an unfolded tensor and factors (extent, n_vecs) by rows, in the order of other modes."""
 
     unfolding: Unfolding
     factors: list[int]
@@ -101,11 +101,11 @@ class TensorCall:
 
     @property
     def suits_generated(self) -> bool:
-        """Rows that lie on each other are for the default kernel."""
+        """Return whether generated kernels support the layout: rows must not overlap."""
         return self.n_vecs > 0 and min((*self.lds, self.ldm)) >= self.n_vecs
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`."""
+        """Run the default kernel (see `protocols.Call`)."""
         from autosparse.operands.csf import csf_mttkrp
 
         result, places = (self.result, self.ldm, self.n_vecs), self.unfolding.places
@@ -113,6 +113,6 @@ class TensorCall:
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, result, threads=n_threads, flags=flags)
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `protocols.Call`."""
+        """Run a bound kernel (see `protocols.Call`)."""
         done = bound.run(self.factors, self.lds, self.result, self.ldm, self.n_vecs, n_threads)
         return done is not False

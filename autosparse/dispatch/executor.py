@@ -1,6 +1,6 @@
-"""Run products: the default kernel from the first call on, what tuning found once it pays.
+"""Execution of products: by the default kernel from the first call on, by a tuned kernel once tuning has paid off.
 
-`matmul` is the hot path: whatever it does beside the kernel costs every user on every call.
+`matmul` is the hot path: all of its work beside the kernel costs every user on every call.
 """
 
 from __future__ import annotations
@@ -30,25 +30,26 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand, Unfolding
     from autosparse.tuning.report import Report
 
-AnyArray = NDArray[Any]  # one of the native dtypes
+AnyArray = NDArray[Any]  # Any: one of the native dtypes
 
 MAX_ROWS: Final = FEW_AT_FIRST
-"""Rows of the result up to which a product may be one of few."""
+"""Maximum number of result rows for which a product may be computed by `few`."""
 LARGE_COPY: Final = 1 << 12
-"""Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
+"""Minimum number of entries of a dense operand for which reading it in place, or transposing it by threads, pays."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 _ffi, _lib, _address_of = runtime_api.ffi, runtime_api.lib, runtime_api.address_of
 _empty = memory.empty_result
 _new = np.empty
-_from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # without the runtime nothing gets here
+_from_buffer: Any = _ffi.from_buffer if runtime_api.available else None  # unused without the runtime
 
 
 def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | None = None) -> AnyArray:
-    """C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
+    """Compute C = M @ B, or Mᵀ @ B when `transposed`; B (k,) or (k, n) of the operand's dtype, any strides.
 
     `out`, when given, has the right shape and dtype and rows without gaps between their entries, and shares no memory
-    with B or the operand.
+    with
+    B or the operand.
     """
     rows = operand.rows or operand.validate()
     n_vecs = ldb = ldc = 1 if B.ndim == 1 else B.shape[1]
@@ -68,7 +69,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
         state.take_few(operand)
-    trial = None if sys.is_finalizing() else state.serving  # which imports what it needs: not in `__del__` at exit
+    trial = None if sys.is_finalizing() else state.serving  # it may import, which fails in `__del__` at exit
     sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
     if sampled_ns is None and (trial is None or not trial.run(operand, _call(rows, B, out, transposed))):
@@ -90,7 +91,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
 
 
 def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> None:
-    """C = M @ B or Mᵀ @ B by the default kernel; `at`: address and step of B, of C, and columns."""
+    """Compute C = M @ B or Mᵀ @ B by the default kernel; `at`: address and row step of B, then of C, and columns."""
     B, ldb, C, ldc, n_vecs = at
     code = (_lib.asp_csr_t_mm if state.transposed else _lib.asp_csr_mm)(
         rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0], rows.data[0],
@@ -101,7 +102,7 @@ def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> 
 
 
 def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
-    """C = Mᵀ @ B by the rows of Mᵀ, where earlier products have paid for them; else False."""
+    """Compute C = Mᵀ @ B from rows of Mᵀ if earlier products have paid for making them; else return False."""
     turning = state.turning
     assert turning is not None
     made = turning.rows(operand, at[-1])
@@ -109,10 +110,10 @@ def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...])
 
 
 def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
-    """C = M @ B, or Mᵀ @ B when `transposed`, where that is over before its problem was thought of; else None.
+    """Compute C = M @ B, or Mᵀ @ B when `transposed`, for the first small products of an operand; None for others.
 
-    For the first milliseconds of small products: no state, no fast path and no native rows are made for what may be
-    the only one. B may be any array. StructureError is left to `matmul`.
+    No dispatch state, fast path or native rows are made in the first milliseconds, because the product may be the only
+    one. B may be any array. `matmul` raises StructureError.
     """
     if B.dtype.char not in NATIVE:
         return None
@@ -126,7 +127,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
 
 
 def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
-    """C = M @ B, or Mᵀ @ B, by the default kernel, with no state: the operand is a temporary one. B is contiguous."""
+    """Compute C = M @ B, or Mᵀ @ B, by the default kernel without a state, for a temporary operand. B is contiguous."""
     rows, options = operand.validate(), get_options()
     runtime_api.hold(options.isa, options.wait)
     out = _empty(((rows.n_minor if transposed else rows.n_major), *B.shape[1:]), rows.dtype)
@@ -137,7 +138,7 @@ def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
 
 
 def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArray) -> int | None:
-    """See `fast_path.sampled_ns`; tuning has loaded that."""
+    """Time a product by a sampling fast path (`fast_path.sampled_ns`, a module that tuning has loaded)."""
     if sys.is_finalizing():
         return None
     from autosparse.dispatch import fast_path
@@ -146,13 +147,13 @@ def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArr
 
 
 def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
-    """Let the next product like this one go past Python."""
+    """Open a fast path for the next product like this one, if it is due."""
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
-        if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
+        if sys.is_finalizing():  # a product in `__del__` at exit: modules cannot be imported
             return
-        if state.turning is not None and state.turning.is_serving:  # which the way past Python knows nothing of
+        if state.turning is not None and state.turning.is_serving:  # fast paths do not support rows of Mᵀ
             return
         try:
             from autosparse.dispatch import fast_path
@@ -165,8 +166,9 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
 def enters(operand: Operand, B: Any, out: AnyArray, transposed: bool) -> bool:
     """Compute C = M @ B, or Mᵀ @ B, by a fast path that is not the open one; return whether there is one.
 
-    Each problem of an operand has a fast path of its own: products with M and with Mᵀ in turn, or with one and with
-    several columns. The one that computes is opened. `B` may be anything.
+    Each problem of an operand has its own fast path, for example products with M and Mᵀ in turn, or with one and
+    several
+    columns. The fast path that computes becomes the open one. `B` may be anything.
     """
     dispatcher = operand.dispatcher
     if dispatcher is None or type(B) is not np.ndarray or not 0 < B.ndim < 3:
@@ -180,7 +182,8 @@ def enters(operand: Operand, B: Any, out: AnyArray, transposed: bool) -> bool:
 
 
 def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = None) -> AnyArray:
-    """Values of M ∘ (X @ Yᵀ) in the order of M's entries, (nnz,); X (n_major, k), Y (n_minor, k) of M's dtype.
+    """Compute the values of M ∘ (X @ Yᵀ) in the order of M's entries, (nnz,); X (n_major, k), Y (n_minor, k) of M's
+    dtype.
 
     Rows of X and Y that cannot be read in place are copied. `out`, when given, is (nnz,), contiguous, of M's dtype, and
     shares no memory with the operands.
@@ -201,10 +204,11 @@ def sddmm(operand: Operand, X: AnyArray, Y: AnyArray, *, out: AnyArray | None = 
 
 
 def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray | None = None) -> AnyArray:
-    """M of the tensor, (rows of its first mode, R); `factors` (extent, R) in the order of its other modes.
+    """Compute the MTTKRP matrix M (rows of the first mode, R); `factors` (extent, R) in the order of the other modes.
 
-    Their dtype is float32 or float64; where it is not the tensor's, values are converted at every call. `out`, when
-    given, is (rows, R) of that dtype with adjacent entries in each row, and shares no memory with the operands.
+    The factors' dtype is float32 or float64; where the tensor has another one, its values are converted at every call.
+    `out`, when given, is (rows, R) of that dtype with adjacent entries in each row, and shares no memory with the
+    operands.
     """
     from autosparse.dispatch.calls import TensorCall
     from autosparse.operands.dense import by_rows, row_step
@@ -222,9 +226,9 @@ def mttkrp(unfolding: Unfolding, factors: Sequence[AnyArray], *, out: AnyArray |
 
 
 def serve(operation: str, operand: AnyOperand, typed: HasDtype, n_vecs: int, make_call: Callable[[int], Call]) -> None:
-    """Compute what `make_call` makes for a number of threads (0: all), by the tuned kernel or the default one.
+    """Run the call that `make_call` makes for a number of threads (0: all), by the tuned kernel or the default one.
 
-    For every operation of `OPS` that is tuned; `typed` tells the dtype that is computed in.
+    For every tuned operation of `OPS`; `typed` has the dtype that is computed in.
     """
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((n_vecs, operation)) if dispatcher is not None else None
@@ -234,7 +238,7 @@ def serve(operation: str, operand: AnyOperand, typed: HasDtype, n_vecs: int, mak
 
 
 def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
-    """Let the tuned kernel compute, or the default one; then tuning may go on."""
+    """Run the call by the tuned kernel or the default one, count it, and let tuning continue where it is due."""
     trial = state.serving
     start_ns = perf_counter_ns()
     if trial is None or not trial.run(operand, call):
@@ -248,8 +252,8 @@ def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
 
 
 def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> MatmulCall:
-    """The product as tuned kernels take it: vectors of adjacent elements, else row-major."""
-    from autosparse.dispatch.calls import MatmulCall  # of use to what tuning found only
+    """Return the call object for tuned kernels: vectors with adjacent elements, matrices row-major."""
+    from autosparse.dispatch.calls import MatmulCall  # only tuned kernels need it
 
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
     if n_vecs == 1 and B.strides[0] != B.itemsize:
@@ -261,12 +265,12 @@ def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> Mat
 
 
 def _void(array: AnyArray) -> Any:
-    """``void *`` to the elements of an array of any strides."""
+    """Return ``void *`` to the elements of an array of any strides."""
     return _ffi.cast("void *", array.__array_interface__["data"][0])
 
 
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
-    """(B or a row-major copy of it, entries between rows, address unless the copy is contiguous) for any B."""
+    """Return (B or a row-major copy, entries between rows, address unless the copy is contiguous) for any B."""
     if B.ndim == 1 or B.size < LARGE_COPY:
         return np.array(B, order="C"), 1 if B.ndim == 1 else B.shape[1], None
     from autosparse.operands.dense import by_rows, has_rows, row_step
@@ -277,11 +281,11 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
 
 
 def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving | None, took_ns: int) -> None:
-    """Off the hot path: tuning may want to begin or to go on. What it needs is imported no earlier than this."""
+    """Let tuning begin or continue, off the hot path. Modules for tuning are imported here and not earlier."""
     if sys.is_finalizing():
         state.next_look_ns = FOREVER_NS
         return
-    state.options = get_options()  # equal decisive ones; how much may be spent is what is said now
+    state.options = get_options()  # decisive options are equal; the budget is that of the options in force now
     try:
         if state.live_tuner is None and _is_enough(state, operand):
             return
@@ -289,7 +293,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         from autosparse.tuning.setup import live_tuner_of
 
         live_tuner = live_tuner_of(state, operand)
-        if is_new and state.expected is not None:  # what a solver lets be spent includes loading the modules
+        if is_new and state.expected is not None:  # a solver's budget includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
         state.settle()
@@ -302,21 +306,21 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 
 def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Look up what earlier processes know of the problem; return whether tuning need not be thought of yet."""
+    """Read the account of earlier processes of the problem; return whether tuning need not be considered yet."""
     from autosparse.dispatch import first_look
 
     return first_look.is_enough(state, operand)
 
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
-    """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
+    """Return None, the kernel that serves in place of `trial`; drop the dispatcher if the matrix has changed."""
     if trial is not None and (trial.lab.is_stale or operand.structure_version != trial.lab.structure_version):
         operand.dispatcher = None
     return None
 
 
 def tune(operand: AnyOperand, **hints: Any) -> Plan:
-    """Find now what should run, and let the next products use it; the hints are those of `tuning.explicit.tune`."""
+    """Find the kernel to run now and let the next products use it; `hints` go to `tuning.explicit.tune`."""
     try:
         from autosparse.tuning import explicit
 
@@ -325,7 +329,7 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
         if "start new thread" not in str(err):
             raise
         raise MemoryError("tuning: there is no memory for the stack of another thread") from err
-    except SystemError as err:  # what Python's import raises where it could not raise MemoryError
+    except SystemError as err:  # raised by Python's import where it could not raise MemoryError
         raise MemoryError("tuning: no memory is left to load a module") from err
     except OSError as err:
         if err.errno != errno.ENOMEM:
@@ -334,14 +338,14 @@ def tune(operand: AnyOperand, **hints: Any) -> Plan:
 
 
 def current_plan(operand: Operand, **problem: Any) -> Plan:
-    """What the next product would run; columns=, transposed= as in `tuning.explicit.current_plan`."""
+    """Return the plan of the next product; arguments as in `tuning.explicit.current_plan`."""
     from autosparse.tuning import explicit
 
     return explicit.current_plan(operand, **problem)
 
 
 def report(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = names.MATMUL) -> Report:
-    """Everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
+    """Return everything known about the problem ``op(M) @ B``; B is the dense operand or its number of columns."""
     from autosparse.tuning import explicit
 
     return explicit.report(operand, B, transposed=transposed, operation=operation)

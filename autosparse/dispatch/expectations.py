@@ -1,8 +1,8 @@
-"""Expectations of solvers: how many products of a problem are to come, told while they run.
+"""Expected number of products of a problem, reported by solvers while they run.
 
-A solver sees its residual fall and knows its limit of iterations, so it knows more about the products to come than the
-prior of `tuning.amortization`. It calls `tell` a few times per solve. Tuning then starts earlier where many products
-are left, and does not start where few are.
+A solver knows its residuals and its limit of iterations, and therefore more about future products than the prior of
+`tuning.amortization`. It calls `tell` a few times per solve. Tuning then starts earlier where many products are left,
+and does not start where few are.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Tuning
 
 GROWTH: Final = 1.25
-"""Factor by which the certain products must have grown for tuning to be looked at again: a look costs microseconds."""
+"""Factor by which the certain products must grow before tuning is checked again; a check costs microseconds."""
 NEVER_NS: Final = 1 << 62
 """Value of `DispatchState.next_look_ns` from which on the problem is not tuned (`dispatch.state.FOREVER_NS`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Products of one problem in this process that a solver expects, those that have run included."""
+    """Number of products of one problem in this process that a solver expects, including those that have run."""
 
-    n_calls: float  # likely, by this solve and by later ones: decides whether a step of tuning pays
-    n_certain: float  # at least, by this solve: decides how much may be spent
+    n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
+    n_certain: float  # minimum number, by this solve: decides how much may be spent
 
     def certain_ns(self, n_calls: int, product_ns: int) -> float:
-        """Return nanoseconds of the certain products, of which `n_calls` have taken `product_ns`."""
+        """Return the nanoseconds of the certain products, of which `n_calls` have taken `product_ns`."""
         return max(1.0, self.n_certain / n_calls) * product_ns if n_calls else 0.0
 
 
@@ -46,14 +46,12 @@ class Expecting(Protocol):
 
 
 def tell(state: Expecting, expected: Expected | None) -> None:
-    """Tell `state` what a solver expects of its problem; None: no solver runs any more.
+    """Record the products that a solver expects of the problem of `state`; None: no solver runs any more.
 
-    Let tuning look at the next product where it waits for pay, and more products are certain than before.
+    If tuning has not begun or lacks budget, and more products are certain than before, it is checked at the next one.
     """
     before, state.expected = state.expected, expected
-    if (
-        expected is None or state.next_look_ns >= NEVER_NS
-    ):  # not tuned: switched off, given up, or another thread's turn
+    if expected is None or state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes
         return
     n_before = before.n_certain if before is not None else float(state.n_calls)
     tuning = state.live_tuner

@@ -1,12 +1,12 @@
-"""From Python straight to a kernel, for products whose operands were looked at before.
+"""Fast calls: products that go from Python directly to a kernel, for operands that were checked before.
 
-Checking a product's operands, finding its problem and keeping its accounts takes some microseconds in Python, ten and
-more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
-all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
-made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
-options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): the
-operand's `Watch` looks at the arrays where it must, and their versions are those of the copy. Whatever differs is
-answered with False, and Python looks.
+Checking a product's operands, finding its problem and counting its time takes some microseconds in Python, ten and
+more after a product that has filled the caches. Small products do not take much longer. A fast path is a builtin over
+one C structure (`runtime/python/entry_python.h`). It serves while everything is as it was when it was made: the
+operand's arrays (`Operand.rows` is the same object as long as none was exported), dtype, extents, options and the
+serving kernel. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`): the operand's `Watch`
+checks the arrays where necessary, and their versions must equal the copy's. Otherwise the builtin returns False, and
+the product goes through Python.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ if TYPE_CHECKING:
     from autosparse.dispatch.state import DispatchState
 
 Run = Callable[..., bool]
-"""(B, out, decisive options, transposed) -> whether out holds the product."""
+"""Function (B, out, decisive options, transposed) -> whether out holds the product."""
 
 MOST_ASIDE: Final = 8
-"""Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
+"""Maximum number of sampling fast paths of one state: a batch of candidates, the incumbent and the default kernel."""
 ASIDE_WAIT: Final = 8
-"""Products after one that such a way did not serve."""
+"""Number of products without sampling calls after one that did not serve."""
 LOOKS_ASIDE: Final = 16
-"""Looks past Python after which a product is led through it, where the plan's service accounts for them."""
+"""Number of guard checks by fast calls after which Python runs a product, so that the plan's service counts them."""
 WAIT: Final = 2
-"""Products after a fast path that served some; twice as many after one that did not."""
+"""Number of products before the next fast path, after one that has served; doubled after one that has not."""
 
 
 class FastPath:
-    """The way into the kernel whose turn it is, for one state: same operand, same width."""
+    """Fast path of one state into the kernel that serves: one operand, one width."""
 
     __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
@@ -67,7 +67,7 @@ class FastPath:
             setattr(record, name, cast("void **", getattr(rows, name)))
         self.trial: Serving | None = state.serving
         self.rows, self._record, self.has_served, self.is_retired = rows, record, False, False
-        self._kernel: list[object] = []  # what a generated kernel reads
+        self._kernel: list[object] = []  # objects that a generated kernel reads
         self._bound = None if self.trial is None else weakref.ref(self.trial.bound)
         if self.trial is not None:
             self._kernel += _generated(record, self.trial, operand, rows, is_guarded=is_guarded)
@@ -76,27 +76,27 @@ class FastPath:
         self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Whether results of this shape are served, as things are now."""
-        # A generated kernel that did not serve, because something was written, does so again once its copy has it.
+        """Return whether results of this shape are served in the present state."""
+        # A generated kernel that did not serve, because of a write, serves again once its copy is updated.
         return self.leads(rows, trial, n_dims, n_vecs)
 
     def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Whether it was made for such products, and is not retired."""
+        """Return whether the fast path was made for such products and is not retired."""
         is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
         is_bound = trial is None or trial.bound is (self._bound and self._bound())
         return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
 
     @property
     def n_running(self) -> int:
-        """Products by a generated kernel that run now."""
+        """Number of products that a generated kernel is computing now."""
         return int(self._record.n_running)
 
     def forget_threads(self) -> None:
-        """In a forked child: products of other threads will not end."""
+        """Reset the running products in a forked child, where other threads do not exist."""
         self._record.n_running = 0
 
     def settle(self, state: DispatchState) -> None:
-        """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
+        """Add the products that were served to the state's counts, and stay open until tuning is due again."""
         record = self._record
         n_calls = runtime_api.lib.asp_entry_take_calls(record)
         if n_calls:
@@ -114,11 +114,11 @@ class FastPath:
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
 
     def open(self) -> None:
-        """Stay open, whatever the accounts of a state say."""
+        """Stay open without a time limit."""
         self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
-        """Nanoseconds of a product that it has just computed, Python's left out; None where it did not serve."""
+        """Compute a product and return its nanoseconds, timed in C; None where the fast path did not serve."""
         record = self._record
         record.n_calls = record.product_ns = 0
         return int(record.product_ns) if self.run(*product) else None
@@ -128,7 +128,7 @@ class FastPath:
         self._record.limit_ns = 0
 
     def retire(self) -> None:
-        """Serve nothing any more, and let the packed copy go."""
+        """Serve nothing any more, and release the packed copy."""
         self.is_retired = True
         self.close()
         if not self.n_running:
@@ -136,11 +136,11 @@ class FastPath:
 
 
 def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> None:
-    """After a product (k,) or (k, n_vecs) that Python has led to its kernel: the next one may go directly."""
+    """Open a fast path after a product (k,) or (k, n_vecs) that went through Python, so that the next can skip it."""
     rows, trial, old = operand.rows, state.serving, state.fast_path
     if make is None or rows is None or rows.dtype is not state.dtype or not rows.is_live:
         return
-    # Where another state's way was open, as before an options block, nothing was written that closed this one.
+    # If another state's path was open, as before an options block, no write has closed this one.
     is_apart = old is not None and operand.fast_path is not old.run and old.leads(rows, trial, n_dims, n_vecs)
     if old is not None and (is_apart or old.is_for(rows, trial, n_dims, n_vecs)):
         operand.fast_path = old.run
@@ -160,13 +160,13 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
 def beside(
     operand: Operand, state: DispatchState, rows: NativeRows, *, n_dims: int, n_vecs: int, is_guarded: bool = True
 ) -> FastPath | None:
-    """The way that `arm` would open for `state`, for products that are timed; None where there is none.
+    """Return a separate fast path, as `arm` would open it, for products that are timed; None where none is possible.
 
-    Not `is_guarded`: whatever was written, a packed copy is read as it is. For times alone.
+    With ``is_guarded=False`` a packed copy is read whatever was written since: results are then useful for timing only.
     """
     trial = state.serving
     if trial is not None and trial.packed_copy is not None and is_guarded:
-        operand.refresh()  # a copy of values that were written since is of no use
+        operand.refresh()  # a copy of outdated values would not serve
     if make is None or not rows.is_live or (trial is not None and not may_serve(trial, operand, rows, is_guarded)):
         return None
     made = FastPath(state, operand, rows, n_dims, n_vecs, is_guarded=is_guarded)
@@ -175,9 +175,10 @@ def beside(
 
 
 def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDArray[Any]) -> int | None:
-    """Compute a product that tuning looks at, past Python: its nanoseconds; None where it must be led through Python.
+    """Compute a product that tuning samples by a fast path and return its nanoseconds; None if it must go through
+    Python.
 
-    There a tuned kernel takes microseconds longer than the default one, which products past Python do not.
+    Through Python a tuned kernel takes microseconds longer than the default kernel; fast calls do not have this bias.
     """
     rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
     if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
@@ -194,7 +195,7 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     looks_at = None if trial is None or trial.packed_copy is None else operand
     looked_ns = 0 if looks_at is None else looks_at.total_look_ns
     took_ns = path.took_ns(B, out, state.decisive, state.transposed)
-    if took_ns is None:  # something was written
+    if took_ns is None:  # an array was written
         del aside[id(trial)]
         state.aside_due = state.n_calls + ASIDE_WAIT
     elif trial is not None:
@@ -205,9 +206,9 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
 
 
 def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bool = True) -> bool:
-    """Whether the kernel of `trial` computes matrix products, and what it reads is what the operand holds.
+    """Return whether the kernel of `trial` computes matrix products, and reads the operand's present content.
 
-    Not `is_guarded`: a packed copy may be of older values.
+    With ``is_guarded=False`` a packed copy may hold older values.
     """
     if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
         return False
@@ -228,7 +229,7 @@ def _places(rows: NativeRows) -> tuple[Any, ...]:
 
 
 def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, *, is_guarded: bool) -> list[object]:
-    """Write what a generated kernel needs into `record`; what must live as long."""
+    """Write the fields of a generated kernel into `record`; return the objects that must live as long as it."""
     cast, bound = runtime_api.ffi.cast, trial.bound
     assert bound is not None
     bound.enter(record)
@@ -237,7 +238,7 @@ def _generated(record: Any, trial: Serving, operand: Operand, rows: NativeRows, 
             record.places[at] = place
         return [bound]
     if not is_guarded:
-        for at, place in enumerate(_places(rows)):  # whatever was written there
+        for at, place in enumerate(_places(rows)):  # read whatever was written there
             record.places[at] = place
         return [bound]
     watch, packed_copy = operand.watch, trial.packed_copy

@@ -1,7 +1,7 @@
-"""The first look at a problem, before tuning is thought of: its account over processes, and its remembered plan.
+"""First look at a problem, before tuning is considered: its account across processes, and its remembered plan.
 
-Reading the account costs a process 1.5 ms where earlier ones have left some, and a look for a file where not. A plan
-that the account names serves at once, by `tuning.memory.recall`, without the modules that search for plans.
+Reading the account costs a process 1.5 ms where earlier processes left one, else one file lookup. A plan that the
+account names serves at once, by `tuning.memory.recall`, without importing the modules that search for plans.
 """
 
 from __future__ import annotations
@@ -27,29 +27,31 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 RECALL_S: Final = 5e-3
-"""Price of letting a remembered plan serve, seconds: imports, reading its record, loading its kernel."""
+"""Cost in seconds of recalling a remembered plan: imports, reading its record, loading its kernel."""
 RECALL_ENTRY_S: Final = 3e-8
-"""The same per entry of the matrix: hashing, packing, comparing the kernel's result."""
+"""Additional cost in seconds per entry of the matrix: hashing, packing, comparing the kernel's result."""
 FIRST_SEARCH_S: Final = 0.06
-"""Price of a search up to its first candidate, with loading the modules of tuning, seconds. What earlier processes have
-earned must pay for all of it: a process that only loads the modules leaves nothing for the next one."""
+"""Cost in seconds of a search up to its first candidate, including loading the modules of tuning.
+
+Earlier processes must have earned all of it: a process that only loads the modules leaves nothing for the next one.
+"""
 SETUP_S: Final = 0.04
-"""Seconds of it before the first candidate: what one process must be allowed to spend for earlier ones."""
+"""Part of FIRST_SEARCH_S before the first candidate, in seconds, which one process must be allowed to spend."""
 LONG_RECALL_S: Final = 0.05
-"""Price from which on a plan that `tune` found also waits until it pays."""
+"""Recall cost in seconds from which on even a plan that `tune` found must be expected to pay."""
 UNKNOWN_GAIN: Final = 0.2
 """Fraction of a product's time that a plan is expected to save where its gain was never measured."""
 MAX_WRITTEN: Final = 256
-"""Problems whose accounts one process writes: those that took longest."""
+"""Maximum number of problems whose accounts one process writes: those with the most product time."""
 _written: Final[set[tuple[Path, bytes]]] = set()
-"""Problems of which this process has written something: it counts as a process once."""
+"""Problems that this process has written an account of; it counts itself as a process once per problem."""
 _registered: Final[list[bool]] = []
 
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Look at a problem before there is tuning; return whether that need not be thought of yet."""
-    if not state.is_known and state.options.overhead > 0:  # without overhead nothing is recalled unasked
-        due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # all threads
+    """Look at a problem before it is tuned; return whether tuning need not be considered yet."""
+    if not state.is_known and state.options.overhead > 0:  # with overhead 0 nothing is recalled unless asked
+        due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # blocks other threads
         try:
             account = state.account = _opened(state, operand)
             if account is not None and account.plan is not None and state.serving is None:
@@ -87,7 +89,7 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
-    """Let the remembered plan serve where that is expected to pay."""
+    """Let the remembered plan serve if that is expected to pay."""
     if not _pays(state, operand, account, plan):
         return
     from autosparse.tuning.memory import recall
@@ -98,7 +100,7 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
 
 
 def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:
-    """Whether the products that are expected would save more than recalling the plan costs."""
+    """Return whether the expected products would save more time than recalling the plan costs."""
     price_s = RECALL_S + RECALL_ENTRY_S * operand.nnz
     if plan.is_asked and price_s < LONG_RECALL_S:
         return True
@@ -121,10 +123,10 @@ def _tuning_look_ns(state: DispatchState) -> float:
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
     if account is None or account.is_settled:
         return own_ns
-    # On credit, as every step up to a first candidate that needs no compiler.
+    # On an advance, like every step up to a first candidate that needs no compiler.
     share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
     limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
-    # Where the next step of an unfinished search cannot be bought, a process does not load what the step needs.
+    # A process that cannot afford the next step of an unfinished search does not load the modules for it.
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0
     is_due = account.earned_s(share) >= max(FIRST_SEARCH_S, next_s) and limit_s >= max(SETUP_S, next_s)
     return 0.0 if is_due else own_ns
@@ -156,7 +158,7 @@ def _write(found: dict[tuple[Path, bytes], Spent]) -> None:
 
 
 def _life_s() -> float:
-    """Return how long this process has lived; 0 where the system does not tell."""
+    """Return the age of this process in seconds; 0 where the system does not report it."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK"))
@@ -173,7 +175,7 @@ def _open_accounts() -> Iterator[tuple[DispatchState, ProblemAccount]]:
 
 @forking.in_child
 def _forget_counts() -> None:
-    """In a forked child: what the parent spent, the parent writes."""
+    """Discard the parent's counts in a forked child, because the parent writes them."""
     PENDING.clear()
     _written.clear()
     for state, account in _open_accounts():

@@ -1,7 +1,7 @@
-"""What a fast path needs of the fields of Python objects (`dispatch.fast_path`), tried out at import.
+"""Offsets of the fields of Python objects that fast paths read (`dispatch.fast_path`), determined at import.
 
-Where something is not found as expected, there are no fast paths: on other interpreters, without a GIL, without
-Python's headers at build time.
+Where a field is not found as expected, fast paths are disabled: on other interpreters, without a GIL, or if Python's
+headers were missing at build time.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def _packed_copy() -> PackedCopy:
 OFFSETS: Final[Mapping[str, int]] = (
     python_objects.slot_offsets(Operand, ("rows", "structure_version", "values_version")) or {}
 )
-"""Bytes from an Operand to its slots; empty where they were not found."""
+"""Offsets in bytes from an Operand to its slots; empty where they were not found."""
 OF_PACKED_COPY: Final[Mapping[str, int]] = python_objects.slot_offsets(_packed_copy, ("values_version",)) or {}
-"""Bytes from a PackedCopy to its slots; empty where they were not found."""
+"""Offsets in bytes from a PackedCopy to its slots; empty where they were not found."""
 make: Final[Make | None] = python_objects.maker("asp_entry_maker") if OFFSETS else None
-"""(address of an asp_entry, what to keep alive) -> the builtin; None where there can be no fast paths."""
+"""Function (address of an asp_entry, objects to keep alive) -> builtin; None where fast paths are disabled."""

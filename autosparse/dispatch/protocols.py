@@ -1,4 +1,4 @@
-"""What dispatch needs of kernels, trials and tuning, whoever made them: it imports none of these."""
+"""Protocols of kernels, trials and tuning for dispatch, which imports none of their implementations."""
 
 from __future__ import annotations
 
@@ -13,128 +13,128 @@ if TYPE_CHECKING:
 
 
 class HasDtype(Protocol):
-    """Whatever tells the dtype that is computed in: the operand's rows, a dense operand."""
+    """Protocol of objects that have the dtype of a computation: the operand's rows, or a dense operand."""
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """None: not for our kernels."""
+        """Dtype of the computation; None: no kernels support it."""
 
 
 class Bound(Protocol):
-    """A kernel with its operand, ready to be called from several threads."""
+    """Protocol of a kernel with its operand, which several threads may call."""
 
     @property
     def packed(self) -> Any:  # Any: of the operation's own kind
-        """What it reads of the sparse operand."""
+        """Packed operand that the kernel reads."""
 
     @property
     def passes_python(self) -> bool:
-        """Whether products may go to it past Python: `enter` writes what `run` hands over into a fast path's record."""
+        """Return whether fast calls support the kernel, so that `enter` can fill in a fast path's record."""
 
     @property
     def enter(self) -> Callable[[Any], None]:
-        """See `passes_python`."""
+        """Function that writes the kernel's arguments into a fast path's record (see `passes_python`)."""
 
     @property
     def run(self) -> Callable[..., bool]:
-        """Compute a call's result from its arguments; False when it cannot be trusted (`_native.kernels.kernel`)."""
+        """Function that computes a call's result; False means an untrusted result (`_native.kernels.kernel`)."""
 
 
 class Call(Protocol):
-    """What every operation's call can do."""
+    """Protocol of the call objects of all operations (`dispatch.calls`)."""
 
-    rows: Any  # Any: NativeRows of matrices, nothing for tensors
+    rows: Any  # Any: NativeRows for matrices, None for tensors
     n_vecs: int
-    kept: Any  # what its addresses are of; of calls on synthetic operands the result comes last
+    kept: Any  # arrays behind the addresses; in calls on synthetic operands the result is last
 
     @property
     def suits_generated(self) -> bool:
-        """Whether generated kernels take operands that lie like these."""
+        """Return whether generated kernels support the layout of these operands."""
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Compute by the kernel that was compiled at install; its status."""
+        """Compute by the kernel that was compiled at installation, and return its status."""
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Compute by a bound kernel; False when the result is not to be trusted (see `BoundKernel.run`)."""
+        """Compute by a bound kernel; return False when the result is not to be trusted (see `BoundKernel.run`)."""
 
 
 class Kernel(Protocol):
-    """Machine code for a spec, never unloaded."""
+    """Protocol of the machine code for a spec, which is never unloaded."""
 
     @property
     def address(self) -> int:
-        """Names the code within this process."""
+        """Address that identifies the code within this process."""
 
     def bind(self, packed: Any) -> Bound:  # Any: each operation's own kind, which `_native.kernels.kernel` overloads
-        """The kernel on a packed operand of the kind and format that it was made for."""
+        """Return the kernel bound to a packed operand of the kind and format that it was made for."""
 
 
 class Problems(Protocol):
-    """What a trial tells of the problem that it is for."""
+    """Protocol of the facts that a trial has about its problem."""
 
     @property
     def structure_version(self) -> int:
-        """Version of the operand's structure that its problem was made from."""
+        """Version of the operand's structure that the problem was made from."""
 
     @property
     def is_stale(self) -> bool:
-        """Whether the matrix is known to be another problem by now."""
+        """Return whether the matrix is known to have become another problem."""
 
 
 class Serving(Protocol):
-    """A tuned kernel that may compute products (`tuning.trials.kernel_trial.KernelTrial`)."""
+    """Protocol of a tuned kernel that may compute products (`tuning.trials.kernel_trial.KernelTrial`)."""
 
     failed: str | None
-    looked_ns: int  # of its last product: spent on looks and repacking
+    looked_ns: int  # nanoseconds of the last product that were spent on guard checks and repacking
 
     @property
     def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
-        """What says whether its packed copy pays; None: it reads the user's own arrays, or is a candidate."""
+        """Service that says whether the packed copy pays; None for candidates and kernels without a packed copy."""
 
     @property
     def lab(self) -> Problems:
-        """Who made it."""
+        """Lab that made the trial."""
 
     @property
     def packed_copy(self) -> PackedCopy | None:
-        """The packed copy that it reads; None: it reads the user's own arrays."""
+        """Packed copy that the kernel reads; None: it reads the user's own arrays."""
 
     @property
     def bound(self) -> Bound | None:
-        """The kernel with its operand, once there is one."""
+        """Kernel with its operand, once it is bound."""
 
     @property
     def bound_to(self) -> tuple[Any, ...] | None:
         """Shape and addresses of the user's arrays that a kernel without a packed copy reads."""
 
     def run(self, operand: AnyOperand, call: Call) -> bool:
-        """Compute the call's result; False when this kernel cannot serve this product."""
+        """Compute the call's result; return False when this kernel cannot serve this product."""
 
 
 class PastPython(Protocol):
-    """A fast path of one state (`dispatch.fast_path.FastPath`)."""
+    """Protocol of a fast path of one state (`dispatch.fast_path.FastPath`)."""
 
     has_served: bool
 
     @property
     def trial(self) -> Serving | None:
-        """The tuned kernel that it leads to; None: the default kernel."""
+        """Tuned kernel that the fast path calls; None: the default kernel."""
 
     @property
     def run(self) -> Callable[..., bool]:
-        """(B, out, decisive options, transposed) -> whether out holds the product."""
+        """Function (B, out, decisive options, transposed) -> whether out holds the product."""
 
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Whether results of this shape are served, as things are now."""
+        """Return whether results of this shape are served in the present state."""
 
     def leads(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Whether it was made for such products, and is not retired."""
+        """Return whether the fast path was made for such products and is not retired."""
 
     def took_ns(self, *product: object) -> int | None:
-        """Nanoseconds of a product that it has just computed; None where it did not serve."""
+        """Compute a product and return its nanoseconds; None where the fast path did not serve."""
 
     def settle(self, state: Any) -> None:
-        """Bring the accounts of its state up to date."""
+        """Add the products that were served to the state's counts."""
 
     def close(self) -> None:
         """Serve nothing until `settle` is called again."""
@@ -143,21 +143,21 @@ class PastPython(Protocol):
         """Serve nothing any more."""
 
     def forget_threads(self) -> None:
-        """In a forked child: products of other threads will not end."""
+        """Reset the running products in a forked child, where other threads do not exist."""
 
 
 class Tuning(Protocol):
-    """Tuning of one state's problem (`tuning.live.LiveTuner`)."""
+    """Protocol of the tuning of one state's problem (`tuning.live.LiveTuner`)."""
 
     @property
     def waits_for_pay(self) -> bool:
         """Return whether the next step costs more than the budget that products have earned so far."""
 
     def lend(self, state: Any) -> None:  # Any: a DispatchState
-        """Let the plan serve products of `state` too, where its options allow that plan."""
+        """Let the plan also serve products of `state`, where its options allow that plan."""
 
     def spent_and_saved_s(self) -> tuple[float, float]:
-        """Seconds that this process spent on tuning the problem, and those that tuned kernels saved."""
+        """Return the seconds that this process spent on tuning the problem, and those that tuned kernels saved."""
 
     def forget_threads(self) -> None:
-        """In a forked child: tuning by other threads does not go on."""
+        """Mark tuning by other threads as ended in a forked child."""

@@ -1,4 +1,4 @@
-"""DispatchState: what dispatch knows about one problem of one operand. Tuning is imported only when it begins."""
+"""DispatchState: counts, options and serving kernel of one problem of one operand. Tuning is imported on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse import forking
 from autosparse._native import runtime_api
 from autosparse.config import Effort, Options, decisive_options, get_options
 from autosparse.dispatch.turned import Turning
-from autosparse.log import event  # now: a fallback must import nothing (no descriptors, another root)
+from autosparse.log import event  # imported now, because a fallback must not import (no descriptors, another root)
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
@@ -29,25 +29,27 @@ if TYPE_CHECKING:
 
 FOREVER_NS: Final = 1 << 62
 FIRST_STEP_S: Final = 2e-4
-"""Price of the first step of tuning, a look into the cache: nothing is thought of before it is affordable."""
+"""Cost in seconds of the first tuning step, a cache lookup. Tuning is not considered before the budget covers it."""
 FIRST_IMPORT_S: Final = 0.03
-"""Price of loading the modules of tuning, once per process."""
+"""Cost in seconds of loading the modules of tuning, once per process."""
 FIRST_GLANCE_S: Final = 6e-5
-"""Product time, times the option `overhead`, after which a problem's account is looked up: 1.5 ms at 4 %."""
+"""Product time in seconds, times the option `overhead`, after which a problem's account is read: 1.5 ms at 4 %."""
 
 FIRST_FAST_PATH: Final = 500
-"""Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
+"""Number of products before a state's first fast path, which saves 2 us each; loading its module takes 4 ms."""
 TURNED_FROM_ENTRIES: Final = 1 << 15
-"""Stored entries from which rows of Mᵀ may compute Mᵀ @ B (`turned`): a smaller product is over before they are found
-to be current."""
+"""Minimum number of stored entries for products Mᵀ @ B by rows of Mᵀ (`turned`).
+
+A smaller product takes less time than the check that the rows are current.
+"""
 TURNED_FROM_PRODUCTS: Final = 1 << 17
-"""The same for products with several columns: multiplications of one of them."""
+"""Minimum number of multiplications of such a product with several columns."""
 
 
 class DispatchState:
-    """One problem, (operation, transposed, columns bucket, dtype), under one set of decisive options.
+    """State of one problem (operation, transposed, columns bucket, dtype) under one set of decisive options.
 
-    Counts may lose an increment when threads collide, which costs nothing.
+    Counts may lose an increment when threads collide, which has no consequence.
     """
 
     __slots__ = (
@@ -71,32 +73,32 @@ class DispatchState:
         operation: str = names.MATMUL,
         decisive: tuple[Any, ...] | None = None,
     ) -> None:
-        self.options = options  # those in force at the last look: what may be spent, and where plans are remembered
+        self.options = options  # options at the last look: budget, and where plans are remembered
         self.decisive = decisive_options() if decisive is None else decisive  # the same object for equal values
         self.transposed = transposed
         self.dtype = dtype
-        self.n_dense_cols = n_dense_cols  # width of the first product: candidates are measured at this one
-        self.threads = threads  # 0: let the kernel ask at every call
+        self.n_dense_cols = n_dense_cols  # width of the first product, at which candidates are measured
+        self.threads = threads  # 0: the kernel asks for the maximum at every call
         self.flags = flags
-        self.next_look_ns = next_look_ns  # when product_ns reaches this, tuning may go on
-        self.serving: Serving | None = None  # who computes the next product; None: the default kernel
+        self.next_look_ns = next_look_ns  # value of product_ns from which tuning may continue
+        self.serving: Serving | None = None  # kernel of the next product; None: the default kernel
         self.n_calls = self.product_ns = 0
-        self.n_tuned = self.tuned_ns = 0  # products that a tuned kernel computed, and their time
-        self.recalled: Serving | None = None  # the kernel of a remembered plan, which serves before there is tuning
-        self.live_tuner: Tuning | None = None  # tuning, from the first look on
+        self.n_tuned = self.tuned_ns = 0  # number and time of products by tuned kernels
+        self.recalled: Serving | None = None  # kernel of a remembered plan, which serves before tuning begins
+        self.live_tuner: Tuning | None = None  # set by the first look that begins tuning
         self.operation = operation
-        self.expected: Expected | None = None  # products, by a solver that runs them now
-        self.is_known = False  # whether its account over processes was looked up
-        self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
-        self.fast_path: PastPython | None = None  # the way past Python, where one was opened
-        self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
+        self.expected: Expected | None = None  # products that a running solver expects
+        self.is_known = False  # whether the account across processes was read
+        self.account: ProblemAccount | None = None  # None: not read, or the cache is off
+        self.fast_path: PastPython | None = None  # fast path, once one was opened
+        self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened
         self.fast_path_wait = 2
-        self.aside: dict[int, PastPython] | None = None  # ways past Python that samples take, by id(kernel's trial)
-        self.turning: Turning | None = None  # of products Mᵀ @ B that the rows of Mᵀ may compute
-        self.aside_due = 0  # n_calls from which samples may take them
+        self.aside: dict[int, PastPython] | None = None  # sampling fast paths, by id(kernel's trial)
+        self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
+        self.aside_due = 0  # n_calls from which sampling calls may be made
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
-        """One product more."""
+        """Count one product."""
         self.n_calls += 1
         self.product_ns += took_ns
         if is_tuned:
@@ -104,7 +106,7 @@ class DispatchState:
             self.tuned_ns += took_ns
 
     def give_up(self, err: BaseException) -> None:
-        """No tuning of this problem any more, and the default kernel for its products: something broke."""
+        """Stop tuning this problem after a failure; the default kernel computes its products from now on."""
         self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
         fast_path, self.fast_path, self.aside = self.fast_path, None, None
         if fast_path is not None:
@@ -114,19 +116,19 @@ class DispatchState:
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
 
     def take_few(self, operand: Operand) -> None:
-        """Count the products of `operand` that were over before there was a state."""
+        """Add the products of `operand` that were computed before the state existed."""
         self.n_calls += operand.n_few
         self.product_ns += operand.few_ns if operand.n_few else 0
         operand.n_few = 0
 
     def settle(self) -> None:
-        """Count what was served past Python too."""
+        """Add the products that fast calls served to the counts."""
         if self.fast_path is not None:
             self.fast_path.settle(self)
 
 
 class Dispatcher:
-    """The states of one operand's problems, one per problem and set of options, and its packed copies."""
+    """States of one operand, one per problem and set of options, and its packed copies."""
 
     __slots__ = ("__weakref__", "hot", "packed_copies", "states", "turning")
 
@@ -138,8 +140,8 @@ class Dispatcher:
         DISPATCHERS.add(self)
 
     def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
-        # Slots and drivers refer to each other: without this, packed copies would wait for the garbage collector.
-        # At the end of the process modules that the accounts need may be gone.
+        # Slots and drivers refer to each other: without this, packed copies would stay until a garbage collection.
+        # At the end of the process, modules that the accounts need may be gone.
         if is_finalizing():
             return
         for state in self.states.values():
@@ -148,7 +150,7 @@ class Dispatcher:
             state.serving = state.recalled = state.live_tuner = state.aside = None
 
     def forget_threads(self) -> None:
-        """In a forked child: products and tuning of other threads are not there any more."""
+        """Reset products and tuning of other threads in a forked child."""
         self.packed_copies.forget_threads()
         for state in self.states.values():
             for path in (state.fast_path, *(state.aside or {}).values()):
@@ -159,7 +161,7 @@ class Dispatcher:
 
 
 DISPATCHERS: Final[weakref.WeakSet[Dispatcher]] = weakref.WeakSet()
-"""All that are alive: their calls are counted when the process ends."""
+"""Dispatchers that are alive. Their calls are counted when the process ends."""
 
 
 @forking.in_child
@@ -169,7 +171,7 @@ def _forget_threads() -> None:
 
 
 def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
-    """The dispatcher of `operand`, made when it has none."""
+    """Return the dispatcher of `operand`, made when it has none."""
     dispatcher: Dispatcher | None = operand.dispatcher
     if dispatcher is None:
         dispatcher = operand.dispatcher = Dispatcher()
@@ -179,18 +181,18 @@ def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
 def state_for(
     operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = names.MATMUL
 ) -> DispatchState:
-    """The state of this problem under the options in force; becomes the hot one."""
+    """Return the state of this problem under the options in force, and make it the hot one."""
     options, decisive, dispatcher = get_options(), decisive_options(), dispatcher_of(operand)
     runtime_api.hold(options.isa, options.wait)
     assert rows.dtype is not None
-    bucket = max(0, n_vecs - 1).bit_length()  # as problem.columns_bucket: tuning's modules are not imported yet
+    bucket = max(0, n_vecs - 1).bit_length()  # like problem.columns_bucket, whose module is not imported yet
     key = (operation, bucket, transposed, rows.dtype.char, decisive)
     state = dispatcher.states.get(key)
     if state is None:
         flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
         look_ns = (
             _first_look_ns(options, operation, n_vecs) if rows.dtype == operand.dtype else FOREVER_NS
-        )  # converted values: untuned
+        )  # converted values are not tuned
         state = DispatchState(
             options, transposed, rows.dtype, max(1, n_vecs), threads=options.threads or 0, flags=flags,
             next_look_ns=look_ns, operation=operation, decisive=decisive,
@@ -216,14 +218,14 @@ def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatc
 
 
 def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) -> None:
-    """Let a plan serve that was found for the same problem under other options, where the options in force allow it."""
+    """Let a plan for the same problem under other options serve, where the options in force allow it."""
     for other_key, other in list(dispatcher.states.items()):
         if other is not state and other_key[:-1] == key[:-1] and other.live_tuner is not None:
             other.live_tuner.lend(state)
 
 
 def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
-    """Product time after which a problem is looked at for the first time."""
+    """Return the product time (ns) after which a problem is looked at for the first time."""
     if options.effort is Effort.OFF or options.deterministic:
         return float("inf")
     if options.overhead <= 0:  # other options may be in force by then
@@ -235,7 +237,7 @@ def _first_look_ns(options: Options, operation: str, n_vecs: int) -> float:
 
 
 def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
-    """Return the product time that pays for the first step of tuning, and for loading its modules where needed."""
+    """Return the product time (ns) that pays for the first tuning step, and for loading its modules where needed."""
     if options.runs is not None:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:

@@ -1,8 +1,9 @@
-"""TurnedRows: the rows of Mᵀ, from which the default kernel computes Mᵀ @ B once such products have paid for them.
+"""Rows of Mᵀ, from which the default kernel computes Mᵀ @ B once such products have paid for making them.
 
-The default kernel for Mᵀ @ B adds every entry to a row of the result, on outputs of each thread that are added at last;
-by rows of Mᵀ it writes each row once, 1.5 to 2 times as fast. To make the rows takes as long as about ten products.
-They are made only of arrays that nobody else can write, and let go as soon as somebody was handed one of them.
+The default kernel for Mᵀ @ B adds every entry to a row of the result, on one output per thread; these outputs are
+summed at the end. From rows of Mᵀ it writes each row once, 1.5 to 2 times as fast. Making the rows takes as long as
+about ten products. They are made only of arrays that no other code can write, and are dropped once an array is
+exported.
 """
 
 from __future__ import annotations
@@ -18,23 +19,23 @@ if TYPE_CHECKING:
     from autosparse.operands.native_rows import NativeRows
 
 PRICE_NS: Final = 15
-"""Time in products, per stored entry, after which the rows are made: about twice as long as that takes."""
+"""Product time in ns per stored entry after which the rows are made, about twice the cost of making them."""
 TRIALS: Final = 3
-"""Products by the rows of Mᵀ before their time is compared with that of the products before."""
+"""Number of products by the rows of Mᵀ before their time is compared with that of earlier products."""
 MAX_DROPS: Final = 4
-"""How often the rows are made anew for a matrix whose arrays are handed out between products."""
+"""Maximum number of times that the rows are made anew for a matrix whose arrays are exported between products."""
 
 _lib, _ffi = runtime_api.lib, runtime_api.ffi
 
 
 class TurnedRows:
-    """The rows of Mᵀ of one operand as it was at one moment, in arrays of their own."""
+    """Rows of Mᵀ of one operand at one moment, in arrays of their own."""
 
     __slots__ = ("_arrays", "_n_touched", "_pointers", "_rows", "n_bytes")
 
     def __init__(self, operand: Operand, rows: NativeRows, threads: int) -> None:
-        """MemoryError without room."""
-        self._rows, self._n_touched = rows, operand.n_touched  # before the arrays are read: whatever is written later
+        """Transpose the rows. Raises MemoryError if memory is short."""
+        self._rows, self._n_touched = rows, operand.n_touched  # before the arrays are read: later writes count
         arrays = operand.peek(INDPTR), operand.peek(INDICES), operand.peek(DATA)
         made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
         self._arrays = tuple(array for array in made if array is not None)
@@ -42,11 +43,14 @@ class TurnedRows:
         self.n_bytes = sum(array.nbytes for array in self._arrays)
 
     def are_of(self, operand: Operand) -> bool:
-        """Return whether they are those of the operand as it is now: nobody was handed an array, or can reach one."""
+        """Return whether the rows are current: no array was exported since, and no other object can reach one."""
         return self._rows is operand.rows and self._n_touched == operand.n_touched and operand.is_alone
 
     def multiply(self, at: tuple[Any, ...], threads: int) -> int:
-        """C = Mᵀ @ B; `at`: address and step of B, of C, and columns. The code of the kernel, 0 where it is done."""
+        """Compute C = Mᵀ @ B and return the kernel's code, 0 for success.
+
+        `at` holds address and row step of B, of C, and the number of columns.
+        """
         rows = self._rows
         code: int = _lib.asp_csr_mm(
             rows.dtype_code, rows.index_code, rows.n_minor, rows.n_major, *self._pointers, *at, threads, 0
@@ -61,17 +65,17 @@ class Turning:
 
     def __init__(self) -> None:
         self.made: TurnedRows | None = None
-        self.is_serving = False  # whether the last product was computed by the rows
+        self.is_serving = False  # whether the rows computed the last product
         self._n_drops = self._spent_ns = 0
-        self._times: dict[int, list[int]] = {}  # columns of B -> least ns before and by rows of Mᵀ, products by those
+        self._times: dict[int, list[int]] = {}  # columns -> least ns without and with rows of Mᵀ, products with them
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the rows."""
+        """Bytes of the rows of Mᵀ."""
         return 0 if self.made is None else self.made.n_bytes
 
     def rows(self, operand: Operand, n_vecs: int) -> TurnedRows | None:
-        """Return the rows that compute the next product; None where there are none, or they were no faster."""
+        """Return the rows that compute the next product; None where there are none, or where they were no faster."""
         made, self.is_serving = self.made, False
         if made is None:
             return None
@@ -84,14 +88,14 @@ class Turning:
         return made if self.is_serving else None
 
     def count(self, operand: Operand, n_vecs: int, took_ns: int) -> None:
-        """Count a product by the default kernel, and make the rows once products have spent enough."""
+        """Count a product by the default kernel, and make the rows once products have taken enough time."""
         by_rows = self.is_serving
         times = self._times.setdefault(n_vecs, [0, 0, 0])
         times[by_rows] = least_ns = min(times[by_rows] or took_ns, took_ns)
         times[2] += by_rows
         if times[2] == TRIALS and 0 < times[0] <= times[1] and sum(one[2] for one in self._times.values()) == TRIALS:
-            self.made, self._n_drops = None, MAX_DROPS  # slower for the only width that there is
-        self._spent_ns += least_ns  # the first products of a process take longer, whatever computes them
+            self.made, self._n_drops = None, MAX_DROPS  # slower for the only width in use
+        self._spent_ns += least_ns  # the least time: first products of a process take longer
         rows = operand.rows
         is_paid = self.made is None and self._spent_ns >= (PRICE_NS << self._n_drops) * operand.nnz
         if is_paid and self._n_drops < MAX_DROPS and rows is not None and operand.is_alone:

@@ -1,1 +1,1 @@
-"""What makes other libraries and ours work together; nothing here imports one that the process has not imported."""
+"""Cooperation with other libraries. No module here imports a library that the process has not imported."""

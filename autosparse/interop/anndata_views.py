@@ -1,7 +1,7 @@
-"""Rows for our classes in anndata's tables, which it looks up by exact type: writers of files, and views.
+"""Registration of autosparse classes in anndata's tables, which are looked up by exact type: file writers and views.
 
-Importing this module copies the rows of SciPy's classes. Where a version of anndata keeps its tables elsewhere nothing
-is registered, and it treats our classes as it treats all subclasses of SciPy's.
+Importing this module copies the rows of SciPy's classes. If a version of anndata keeps its tables elsewhere, nothing is
+registered, and anndata treats autosparse's classes like all subclasses of SciPy's.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Types = Any  # a type, or a tuple with types in it
 
 
 def _with_ours(key: Types, classes: Mapping[type, type]) -> Types:
-    """The types of a row with our class in the place of SciPy's."""
+    """Return the types of a row with autosparse's class in place of SciPy's."""
     if isinstance(key, tuple):
         return tuple(_with_ours(one, classes) for one in key)
     return classes.get(key, key) if isinstance(key, type) else key
@@ -30,10 +30,10 @@ def _copy_rows(table: dict[Any, Any], classes: Mapping[type, type]) -> None:
 
 
 def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
-    """The class of ``adata[:2].X``; its copies are of our class, as anndata's are of SciPy's."""
+    """Return the class of ``adata[:2].X``; its copies are of class `ours`, as anndata's are of SciPy's."""
 
     def copy(self: Any) -> Any:
-        """The matrix itself, apart from what it was a view of."""
+        """Return a copy of the matrix that is independent of the AnnData object."""
         return ours(self).copy()
 
     body = {"copy": copy, "__dict__": _SCIPY_DICT, "__doc__": theirs.__doc__, "__module__": __name__}
@@ -41,7 +41,7 @@ def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
 
 
 def _register_view(views: Any, plain: type, ours: type) -> tuple[type, type]:
-    """Anndata's class of views of `plain`, and the one of views of `ours` after its registration."""
+    """Return anndata's class for views of `plain` and the class for views of `ours`, after registering the latter."""
     theirs: Any = type(views.as_view(plain((1, 1)), None))
     made = _view_class(ours, theirs, views._ViewMixin)
 
@@ -56,7 +56,7 @@ def _register() -> None:
     try:
         views = importlib.import_module("anndata._core.views")
         registry = importlib.import_module("anndata._io.specs.registry")._REGISTRY
-        importlib.import_module("anndata._io.specs.methods")  # fills it
+        importlib.import_module("anndata._io.specs.methods")  # fills the registry
         classes = {**_CLASSES, **dict(_register_view(views, *both) for both in _CLASSES.items())}
         tables = registry.write, registry.write_specs
     except (ImportError, AttributeError):

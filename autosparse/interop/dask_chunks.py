@@ -1,7 +1,7 @@
-"""What Dask must know to take our matrices for the sparse matrices that they are.
+"""Registration with Dask, which then treats autosparse matrices as sparse matrices.
 
-Dask asks whether the module of a type is `scipy.sparse`, and has no table for others. Importing this module replaces
-two functions of Dask by ones that say yes to our classes as well; all other objects go to Dask's own.
+Dask tests whether the module of a type is `scipy.sparse`, and has no table for other types. Importing this module
+replaces two functions of Dask by functions that also accept autosparse classes. All other objects go to Dask's own.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _converting(like_safe: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace(name: str, old: Any, new: Any) -> None:
-    """Put `new` in the place of `old` in Dask's own modules, which import it by name."""
+    """Replace `old` by `new` in Dask's own modules, which import it by name."""
     for module in [one for key, one in list(sys.modules.items()) if key.split(".")[0] == "dask"]:
         if vars(module).get(name) is old:
             setattr(module, name, new)

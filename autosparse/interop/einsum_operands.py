@@ -1,4 +1,4 @@
-"""Operands of an einsum that belong to pydata/sparse or pandas, as SciPy's objects or as tensors of ours."""
+"""Conversion of einsum operands of pydata/sparse or pandas to SciPy objects or autosparse tensors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosparse.interop import foreign
 
 
 def operands(given: Sequence[Any]) -> tuple[Any, ...]:
-    """The operands, with those of other libraries converted; neither library is imported."""
+    """Return the operands, with those of other libraries converted; neither library is imported."""
     if "sparse" not in sys.modules and "pandas" not in sys.modules:
         return tuple(given)
     return tuple(map(_as_operand, given))
@@ -20,6 +20,6 @@ def _as_operand(obj: Any) -> Any:
     sparse = sys.modules.get("sparse")
     if sparse is None or not isinstance(obj, foreign.class_of(sparse, "SparseArray")) or obj.ndim == 2:
         return foreign.as_scipys(obj)
-    from autosparse.arrays.sparse_tensor import tensor  # most einsums have none
+    from autosparse.arrays.sparse_tensor import tensor  # most einsums have no such operand
 
     return tensor(obj if type(obj).__name__ == "COO" else obj.asformat("coo"), copy=False)

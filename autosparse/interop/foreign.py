@@ -1,4 +1,4 @@
-"""What `csr` takes beside SciPy's objects, arrays and tensors: files, and matrices of pydata/sparse and pandas."""
+"""Further inputs of `csr`: files, and matrices of pydata/sparse and pandas."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ def class_of(module: ModuleType, name: str) -> Any:
 
 
 def is_file(obj: Any) -> bool:
-    """Whether `obj` is a path, or open to be read from."""
+    """Return whether `obj` is a path, or a file open for reading."""
     return isinstance(obj, str | os.PathLike) or (hasattr(obj, "read") and not hasattr(obj, "shape"))
 
 
 def from_file(obj: Any) -> Any:
-    """The matrix in a path or an open file, as SciPy's readers give it; InputFileError, OSError."""
-    from autosparse.arrays import files  # takes scipy.io, a quarter of the time of our own modules
+    """Return the matrix in a path or an open file, as SciPy's readers give it; raise InputFileError or OSError."""
+    from autosparse.arrays import files  # imports scipy.io, which takes a quarter of this package's import time
 
     return files.read(Path(obj)) if isinstance(obj, str | os.PathLike) else files.read_open(obj)
 
 
 def as_scipys(obj: Any) -> Any:
-    """A matrix of pydata/sparse, or a sparse DataFrame of pandas, as an object of SciPy's; all else as it is.
+    """Return a matrix of pydata/sparse or a sparse pandas DataFrame as a SciPy object; other objects unchanged.
 
-    Neither library is imported. ValueError where entries that are not stored are not 0.
+    Neither library is imported. Raises ValueError where entries that are not stored are not 0.
     """
     sparse, pandas = sys.modules.get("sparse"), sys.modules.get("pandas")
     if sparse is not None and isinstance(obj, class_of(sparse, "SparseArray")):
         if obj.ndim != 2:
-            return obj  # SciPy says what is wrong with it
+            return obj  # SciPy raises the error
         return (obj if hasattr(obj, "to_scipy_sparse") else obj.to_coo()).to_scipy_sparse()
     if pandas is not None and isinstance(obj, class_of(pandas, "DataFrame")) and obj.shape[1]:
         is_sparse = all(isinstance(dtype, pandas.SparseDtype) for dtype in obj.dtypes)

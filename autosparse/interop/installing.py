@@ -1,11 +1,11 @@
-"""`install`: SciPy's own constructors and conversions make our matrices while it is active, and its solvers are ours.
+"""`install`: while it is active, SciPy's constructors, conversions and solvers are autosparse's.
 
-Everything in SciPy, and in libraries above it, that makes a csr or csc object calls one of four classes. While
-`install` is active a call of one of these four makes an object of the class of ours that is derived from it. `PATCHED`
-lists the four. The names of solvers in `scipy.sparse.linalg` lead to those of `autosparse.linalg` (`solver_names`).
-Nothing else is replaced: no name in another module, no other class.
+All code in SciPy, and in libraries that use it, makes csr and csc objects by calling one of four classes. While
+`install` is active, a call of one of these four makes an object of the autosparse class derived from it. `PATCHED`
+lists the four. The names of solvers in `scipy.sparse.linalg` then refer to those of `autosparse.linalg`
+(`solver_names`). Nothing else is replaced: no name in another module, no other class.
 
-The call is redirected by the metaclass: ``type(scipy.sparse.csr_array)`` is a class of ours while `install` is active,
+The metaclass redirects the call: ``type(scipy.sparse.csr_array)`` is a class of autosparse while `install` is active,
 and SciPy's again afterwards. Objects that exist already, and objects that are unpickled, keep their class.
 """
 
@@ -26,7 +26,7 @@ PATCHED: Final[dict[Any, Any]] = {
     sps.csr_matrix: csr_matrix,
     sps.csc_matrix: csc_matrix,
 }
-"""SciPy's classes, and the classes whose objects their calls return while `install` is active."""
+"""SciPy's classes, and the classes whose instances their calls return while `install` is active."""
 
 _Metaclass: Final[Any] = type(sps.csr_array)
 
@@ -47,10 +47,10 @@ def _new_of_scipy(cls: Any, *_: Any, **__: Any) -> Any:
 
 
 def redirect(metaclass: Any = _Making) -> None:
-    """Let calls of SciPy's classes make objects of ours, and names of SciPy's solvers lead to ours.
+    """Redirect calls of SciPy's classes to autosparse's, and names of SciPy's solvers to autosparse's.
 
-    Where SciPy's metaclass is `type` itself (before SciPy 1.15) Python refuses another one: then the classes get a
-    ``__new__``, which stays there, and does what Python's own does after `restore`.
+    Where SciPy's metaclass is `type` itself (before SciPy 1.15), Python refuses another one. The classes then get a
+    ``__new__``, which remains after `restore` with the effect of Python's own.
     """
     solver_names.exchange(is_installed=True)
     for plain in PATCHED:
@@ -61,7 +61,7 @@ def redirect(metaclass: Any = _Making) -> None:
 
 
 def restore() -> None:
-    """Let calls of SciPy's classes make SciPy's objects, and names of SciPy's solvers lead to SciPy's."""
+    """Let calls of SciPy's classes make SciPy's objects, and names of SciPy's solvers refer to SciPy's."""
     solver_names.exchange(is_installed=False)
     for plain in PATCHED:
         if "__new__" in vars(plain):
@@ -71,7 +71,7 @@ def restore() -> None:
 
 
 class Installation:
-    """One call of `install`; leaving it as a context manager undoes that call."""
+    """Handle of one call of `install`; leaving it as a context manager undoes that call."""
 
     _open: Final[set[Installation]] = set()
     _mutex: Final = forking.lock()
@@ -101,12 +101,13 @@ class Installation:
 
 
 def install() -> Installation:
-    """Let SciPy's constructors and conversions return our csr and csc matrices, and its solvers be ours.
+    """Let SciPy's constructors and conversions return autosparse's csr and csc matrices, and replace SciPy's solvers.
 
     Effective in the whole process until `uninstall`, or until the end of the block where it is used as a context
     manager. Blocks and calls nest. A call such as ``scipy.sparse.csr_array(...)`` shares memory exactly as SciPy's
-    does. Other formats stay SciPy's; their conversions to csr and csc are ours. Objects that exist already keep their
-    class. ``scipy.sparse.linalg.cg(A, b)`` calls `autosparse.linalg.cg`; a name imported earlier is SciPy's.
+    does. Other formats stay SciPy's; their conversions to csr and csc give autosparse classes. Objects that exist
+    already
+    keep their class. ``scipy.sparse.linalg.cg(A, b)`` calls `autosparse.linalg.cg`; a name imported earlier is SciPy's.
 
     >>> with asp.install():
     ...     A = sps.vstack([sps.eye_array(3), sps.eye_array(3)], format="csr")

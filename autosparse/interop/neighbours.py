@@ -1,8 +1,8 @@
-"""Registration of our classes with the libraries that the process has imported.
+"""Registration of autosparse classes with libraries that the process has imported.
 
-Some libraries look a matrix up by its exact type, or by the module of its type. They know SciPy's classes and refuse
-subclasses. Each row of `PENDING` names such a library and the module of ours that registers our classes there. A
-library is looked for in `sys.modules` whenever a matrix is made: nothing is imported, and there is no import hook.
+Some libraries look a matrix up by its exact type, or by the module of its type. They accept SciPy's classes and refuse
+subclasses. Each row of `PENDING` names such a library and the autosparse module that registers the classes there.
+`sys.modules` is searched for the libraries whenever a matrix is made. Nothing is imported, and there is no import hook.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ PENDING: Final[dict[str, str]] = {
     "dask.array": "autosparse.interop.dask_chunks",
     "threadpoolctl": "autosparse.interop.thread_limits",
 }
-"""Modules of other libraries that have not been seen yet, and the modules of ours whose import registers with them."""
+"""Libraries not seen yet -> autosparse module whose import registers the classes with the library."""
 
 _modules: Final = sys.modules
 
@@ -27,7 +27,7 @@ def greet() -> None:
     for name in PENDING:
         if name in _modules and not _is_being_imported(_modules[name]):
             _register(name)
-            greet()  # what is pending has changed
+            greet()  # PENDING has changed
             return
 
 
@@ -36,7 +36,7 @@ def _is_being_imported(module: types.ModuleType) -> bool:
 
 
 def _register(name: str) -> None:
-    """Import the module of ours that registers with the library `name`; another thread may have done so."""
+    """Import the module that registers with the library `name`, unless another thread has done so."""
     module = PENDING.pop(name, None)
     if module is not None:
         importlib.import_module(module)

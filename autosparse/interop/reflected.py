@@ -1,7 +1,7 @@
-"""Operators with one of SciPy's own matrices on the left: the result is of our class.
+"""Operators with a plain SciPy matrix on the left and an autosparse matrix on the right.
 
-Python asks the right operand first where its class is derived from the left operand's class, as ours are from SciPy's
-of the same format. Operands of other formats are SciPy's (`asp.install` has an answer for these).
+Python calls the right operand first if its class derives from the left operand's class, as autosparse's classes do from
+SciPy's of the same format. If the left operand has another format, SciPy computes (unless `asp.install` is active).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 
 class Reflected:
-    """``m + A``, ``m - A``, ``m * A`` and ``m @ A`` of a plain `m` of A's format."""
+    """Mixin for ``m + A``, ``m - A``, ``m * A`` and ``m @ A`` of a plain `m` of A's format; results have A's class."""
 
     __slots__ = ()
 
@@ -18,7 +18,7 @@ class Reflected:
     _twin: ClassVar[Any]
 
     def _joined(self, other: Any) -> Any:
-        """`other`, an object of SciPy's class under this one, as a matrix of ours over the same arrays; else None."""
+        """Return `other`, of class `_plain_class`, as an autosparse matrix over the same arrays; None for others."""
         if type(other) is not self._plain_class:
             return None
         kind = self._twin._twin

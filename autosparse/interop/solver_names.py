@@ -1,7 +1,7 @@
-"""Functions that `install` puts in the place of SciPy's solvers, one for each name of `autosparse.linalg.OURS`.
+"""Functions that `install` puts in place of SciPy's solvers, one for each name of `autosparse.linalg.OURS`.
 
-Each calls our solver while `install` is active, and SciPy's otherwise: a module that is imported while `install` is
-active (``from scipy.sparse.linalg import cg``) keeps such a function, and calls SciPy's solver again after `uninstall`.
+Each calls autosparse's solver while `install` is active, and SciPy's otherwise. A module that imports a name while
+`install` is active (``from scipy.sparse.linalg import cg``) therefore calls SciPy's solver again after `uninstall`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def exchange(*, is_installed: bool) -> None:
-    """Let the names of SciPy's solvers lead to our functions, or to SciPy's again where they lead to ours."""
+    """Put forwarding functions in place of SciPy's solvers, or restore SciPy's where they are in place."""
     global _is_active
     _is_active = is_installed
     for name in linalg.OURS:

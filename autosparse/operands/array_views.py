@@ -1,4 +1,4 @@
-"""Views of the user's arrays that our own code reads, and whether two array objects are of one memory."""
+"""Read-only views of the user's arrays for the package's own code, and comparison of the memory of array objects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 
-AnyArray = NDArray[Any]  # value arrays may have any dtype
+AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
 
 class Lease:
@@ -19,7 +19,7 @@ class Lease:
 
     def __init__(self, array: AnyArray) -> None:
         interface = dict(array.__array_interface__)
-        interface["data"] = (interface["data"][0], True)  # read-only: our own code never writes a user's array
+        interface["data"] = (interface["data"][0], True)  # read-only: the package never writes a user's array
         self.__array_interface__ = interface
         self._owner = array
 
@@ -28,7 +28,7 @@ _OWNDATA: Final = 0x4
 
 
 def same_memory(new: Any, old: Any) -> bool:
-    """Whether `new` is another array object over exactly the memory of `old` (SciPy's prune() makes such views)."""
+    """Return whether `new` is another array object over exactly `old`'s memory (SciPy's prune() makes such views)."""
     return (
         type(new) is np.ndarray
         and type(old) is np.ndarray
@@ -39,20 +39,24 @@ def same_memory(new: Any, old: Any) -> bool:
 
 
 def moved(one: AnyArray, other: AnyArray) -> bool:
-    """Whether two array objects differ in address, shape or dtype."""
+    """Return whether two array objects differ in address, shape or dtype."""
     address_of = runtime_api.address_of
     return bool(address_of(one) != address_of(other) or one.shape != other.shape or one.dtype != other.dtype)
 
 
 def pointer_to(array: AnyArray) -> tuple[Any, bool]:
-    """Cffi pointer to a pointer to the array's memory, and whether that is the object's own, right after a resize."""
+    """Return a cffi pointer to a pointer to the array's memory, and whether that pointer is the array object's own
+    field.
+
+    The object's own field stays right after a resize.
+    """
     fixed = runtime_api.pointer(array)
     live = runtime_api.ffi.cast("void **", id(array) + object.__basicsize__)
     return (live, True) if live[0] == fixed else ((fixed,), False)
 
 
-def structure_sample(operand: Any) -> bytes:  # Any: an Operand, which imports this module
-    """Shape and some of the structure: tells most patterns apart in microseconds."""
+def structure_sample(operand: Any) -> bytes:  # Any: an Operand, whose module imports this one
+    """Return the shape and samples of the structure as bytes, which distinguish most patterns in microseconds."""
     nnz = operand.nnz
     picks = np.linspace(0, max(nnz - 1, 0), 64).astype(np.int64)
     starts = np.linspace(0, operand.n_major, 17).astype(np.int64)

@@ -10,22 +10,22 @@ from numpy.typing import NDArray
 
 from autosparse._native import runtime_api
 
-AnyArray = NDArray[Any]  # of one native dtype
+AnyArray = NDArray[Any]  # Any: one native dtype
 
 MAX_ORDER: Final = 16
-"""Most modes that kernels know (ASP_MAX_MODES)."""
+"""Maximum number of modes that kernels support (ASP_MAX_MODES)."""
 LEAST_CHILDREN: Final = 3
-"""Entries per node above them below which levels cost more than they save, and a tensor is stored flat."""
+"""Minimum number of entries per node of the level above them. Below it a tensor is stored flat, with two levels."""
 
 
 class Csf(NamedTuple):
-    """A tensor by levels, its modes in the order that the kernel walks them; level d of n_modes. See csf_api.h."""
+    """Tensor by levels, its modes in the order in which the kernel walks them; level d of n_modes. See csf_api.h."""
 
     ids: tuple[AnyArray, ...]
     ptr: tuple[AnyArray, ...]
-    first_leaf: AnyArray  # of each node of level 0, and the number of leaves
-    perm: AnyArray  # entry that each leaf is
-    values: AnyArray  # of the leaves
+    first_leaf: AnyArray  # first leaf of each node of level 0, then the number of leaves
+    perm: AnyArray  # number of the entry at each leaf
+    values: AnyArray  # values of the leaves
     struct: Any  # cffi asp_csf *
 
     @property
@@ -34,7 +34,7 @@ class Csf(NamedTuple):
         return sum(array.nbytes for array in (*self.ids, *self.ptr, self.first_leaf, self.perm, self.values))
 
     def with_values(self, values: AnyArray) -> Csf:
-        """The same structure with other values (in the order of the entries), which are gathered anew."""
+        """Return the same structure with other values (in the order of the entries), which are gathered anew."""
         leaves = _gathered(values, self.perm)
         struct = runtime_api.ffi.new("asp_csf *", self.struct[0])
         struct.values = runtime_api.pointer(leaves)
@@ -42,9 +42,10 @@ class Csf(NamedTuple):
 
 
 def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: AnyArray) -> Csf:
-    """CSF of the entries: `coords` and extents `sizes` of the modes, outermost level first; values (nnz,).
+    """Return the CSF of entries: `coords` and extents `sizes` of the modes, outermost level first; values (nnz,).
 
-    Coordinates of one type, int32 (then nnz < 2**31) or int64, contiguous, within the extents. May raise MemoryError.
+    Coordinates have one type, int32 (then nnz < 2**31) or int64, are contiguous and within the extents. May raise
+    MemoryError.
     """
     ffi, lib, pointer = runtime_api.ffi, runtime_api.lib, runtime_api.pointer
     n_modes, nnz, dtype = len(coords), values.size, coords[0].dtype
@@ -54,7 +55,7 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
     runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
     lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
     is_flat = n_modes > 2 and LEAST_CHILDREN * n_nodes[n_modes - 2] > nnz
-    n_levels = 2 if is_flat else n_modes  # of two levels every entry is a node of the second
+    n_levels = 2 if is_flat else n_modes  # with two levels every entry is a node of the second
     common = (code, n_levels, nnz, sources, pointer(perm), n_nodes)
     lib.asp_tensor_levels(*common, ffi.NULL, ffi.NULL)
     ids = tuple(np.empty(n_nodes[depth], dtype) for depth in range(n_levels))
@@ -81,9 +82,9 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
 def csf_mttkrp(
     csf: Csf, addresses: Sequence[int], lds: Sequence[int], result: tuple[int, int, int], *, threads: int, flags: int
 ) -> int:
-    """M from factors by rows in the order of the levels below the first, all given by address; the status.
+    """Compute M from factors by rows, in the order of the levels below the first, given by address; return the status.
 
-    `result` is M's address, entries between its rows, and its columns.
+    `result` is M's address, the number of entries between its rows, and its number of columns.
     """
     ffi = runtime_api.ffi
     pointers = ffi.new("uintptr_t[]", [0, *addresses])

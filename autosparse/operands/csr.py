@@ -1,8 +1,11 @@
 """Operand: the compressed rows behind a sparse array, shared by the array and its transpose, and watched for writes.
 
 ``M`` is stored as CSR: row i holds columns ``indices[indptr[i]:indptr[i+1]]``. For a csr array A = M, for a csc array
-A = Mᵀ. Three questions, three prices: where are the arrays (`rows`: an attribute), is the structure within bounds (one
-pass, after it was handed out), and did bytes change (`refresh`: nothing, or an xxh3 pass; see `mutation_guard`).
+A = Mᵀ. Three checks differ in cost:
+
+- the addresses of the arrays (`rows`): one attribute;
+- the bounds of the structure (`validate`): one pass, after an array was exported;
+- changed bytes (`refresh`): nothing, or a pass that hashes them (see `mutation_guard`).
 """
 
 from __future__ import annotations
@@ -23,14 +26,14 @@ if TYPE_CHECKING:
 __all__ = ["DATA", "INDICES", "INDPTR", "NOT_FEW_NS", "Operand"]
 
 NOT_FEW_NS: Final = 1_000_000
-"""Time in products from which on their problem is thought about (`executor.few`)."""
+"""Product time in ns from which on dispatch keeps a state for the problem; before, `executor.few` computes."""
 
 FEW: Final = 1 << 14
-"""Multiplications of a product that is not worth a second thread."""
+"""Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
 FEW_AT_FIRST: Final = 2 * FEW
-"""The same for the first products of a matrix, which is often the last: a second thread saves less than state costs."""
+"""Limit in place of FEW for a matrix's first products, often its last: a state costs more than threads save."""
 FIRST: Final = 2
-"""How many products those are."""
+"""Number of first products for which FEW_AT_FIRST applies."""
 
 _BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
 
@@ -43,16 +46,16 @@ class Operand(WatchedArrays):
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
-    fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
-    few_ns: int  # spent in products that nobody has thought about yet, n_few of them
-    n_touched: int  # products that found arrays handed out or replaced
-    shared: bool  # a transpose uses this operand too
-    solver_memory: Any  # ... and of `autosparse.linalg`: vectors that solves work in
-    _flat: bool  # one-dimensional sparse array
+    fast_path: Any  # Any: the open fast path (`dispatch.fast_path`)
+    few_ns: int  # time of the n_few products that were computed without a dispatch state
+    n_touched: int  # number of products that found arrays exported or replaced
+    shared: bool  # whether a transpose uses this operand, too
+    solver_memory: Any  # Any: work vectors of solvers, private to autosparse.linalg
+    _flat: bool  # whether the sparse array is one-dimensional
     _pattern: tuple[int, Pattern] | None
 
     def __init__(self) -> None:
-        # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
+        # Every sparse array has one, and most are never multiplied: data of the guard are made at its first look.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
         self.n_few = self.n_touched = self._aliases_before = 0
         self.few_ns = _BEGIN_NS
@@ -62,14 +65,14 @@ class Operand(WatchedArrays):
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER
         self.shared = self._flat = self._checked = self._is_rebound = self.frozen = False
         self.copied_bytes = None
-        self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
+        self.fresh = self._handed_out = True  # the constructor that fills it in may still exchange arrays
         self._arrays = [None, None, None]
         self._leased = self._anchors = self._prints = NONE_YET
         self._looks = (0, 0, 0, 0)
 
     @classmethod
     def over(cls, n_major: int, n_minor: int, arrays: list[Any], *, is_valid: bool) -> Operand:
-        """Operand over [indptr, indices, data]: known to be within bounds and in nobody else's hands, or unread."""
+        """Return an operand over [indptr, indices, data]; `is_valid`: checked, and held by no other object."""
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
@@ -78,7 +81,7 @@ class Operand(WatchedArrays):
         return made
 
     def fork(self) -> Operand:
-        """An operand over the same arrays, for one of two objects that part; the other keeps its dispatch state."""
+        """Return an operand over the same arrays for one of two separating objects; the other keeps dispatch states."""
         twin = Operand()
         twin._arrays = list(self._arrays)
         twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
@@ -86,12 +89,12 @@ class Operand(WatchedArrays):
         return twin
 
     def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
-        """Take the shape. Aliases that came with the arrays (of the object we were made from) are none of ours."""
+        """Set the shape. References to the arrays that exist already, as by the source object, are accepted."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
         if self._native_watch is not None:
-            self._native_watch.retire()  # it is filled in anew by the next look
+            self._native_watch.retire()  # the next look fills it in anew
         self.rows = None
         self._handed_out = False
         if flat:
@@ -107,12 +110,12 @@ class Operand(WatchedArrays):
 
     @property
     def pattern(self) -> Pattern:
-        """The structure as it is now (the guard looks first). StructureError when it is not within bounds."""
+        """Pattern of the present structure, after a guard check. Raises StructureError where it is out of bounds."""
         return self.pattern_with(None)
 
     def pattern_with(self, hashes: tuple[int, int] | None) -> Pattern:
-        """`pattern`, whose `structure_hashes` are known from elsewhere: from the process that sent the arrays."""
-        from autosparse.core.pattern import Pattern  # tuning asks for it, products do not
+        """Return `pattern` with known `structure_hashes`, for example from the process that sent the arrays."""
+        from autosparse.core.pattern import Pattern  # only tuning needs it
 
         self.refresh()
         if self._pattern is None or self._pattern[0] != self.structure_version:
@@ -122,21 +125,21 @@ class Operand(WatchedArrays):
 
     @property
     def known_hashes(self) -> tuple[int, int] | None:
-        """`structure_hashes` of the structure as it was at the last look; None where nobody has asked for them."""
+        """`structure_hashes` of the structure at the last look; None where they were not computed."""
         is_known = self._pattern is not None and self._pattern[0] == self.structure_version
         return self._pattern[1].hashes if self._pattern is not None and is_known else None
 
     @property
     def structure_bytes(self) -> int:
-        """Bytes of the index arrays, about."""
+        """Bytes of the stored column indices, the bulk of the structure."""
         return self.nnz * int(self.indices.itemsize)
 
     def structure_sample(self) -> bytes:
-        """See `array_views.structure_sample`."""
+        """Return samples of the structure (see `array_views.structure_sample`)."""
         return structure_sample(self)
 
     def pin(self) -> None:
-        """Until `unpin` the arrays are read between products too: nothing to do where the operand owns them."""
+        """Keep the arrays readable between products until `unpin`; nothing to do here, as the operand holds them."""
 
     def unpin(self) -> None:
         """Undo one `pin`."""
@@ -144,7 +147,7 @@ class Operand(WatchedArrays):
     # -- the C side
 
     def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
-        """Out = M @ B (or Mᵀ @ B) at once when that is a small product, checked as by `validate`; else False."""
+        """Compute out = M @ B (or Mᵀ @ B) at once for small products, checked as by `validate`; else return False."""
         most = FEW if self.n_few >= FIRST else FEW_AT_FIRST
         took_ns = python_objects.few(
             self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most
@@ -159,17 +162,18 @@ class Operand(WatchedArrays):
         return True
 
     def validate(self) -> NativeRows:
-        """Look at the arrays again after they were handed out: dtypes, layout, and bounds when those may have changed.
+        """Check the arrays after they were exported: dtypes, layout, and bounds when those may have changed.
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
-        self.n_touched += 1  # products that find arrays handed out or replaced come here
+        self.n_touched += 1  # products that find arrays exported or replaced call this method
         if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
                 return known
         self.fresh = False
-        # From the second time on: who reads the structure between products does so again, and then C compares hashes.
+        # From the second time on: code that reads the structure between products does so repeatedly, and C compares
+        # hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
         if codes is None:
@@ -180,8 +184,8 @@ class Operand(WatchedArrays):
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
             rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
             rows.indptr, rows.indices, rows.data = map(self._point, (INDPTR, INDICES, DATA))
-            self._known_rows = rows  # not before it is whole: another thread would use it
-        # While somebody keeps an array of the structure that we handed out, it is checked at every product.
+            self._known_rows = rows  # assigned once it is complete, because another thread may use it
+        # While another object holds an exported array of the structure, it is checked at every product.
         if self._checked or is_back:
             self._checked = True
             self._handed_out = False
@@ -191,22 +195,22 @@ class Operand(WatchedArrays):
         return rows
 
     def _codes_and_prints(self) -> tuple[int, int] | None:
-        """`_codes`, and prints of the structure: raises its version when it is not what it was at the last look."""
+        """Return `_codes` and hash the structure; raise its version when it differs from the last look."""
         known = [None, None, None] if self._prints is NONE_YET else self._prints
         indptr = self._arrays[INDPTR]
         if indptr.size != self.n_major + 1 or not 0 <= indptr[-1] <= self._arrays[INDICES].size:
-            return self._codes()  # which says what is wrong
+            return self._codes()  # raises the error that says what is wrong
         now = [self._print_of(field) for field in (INDPTR, INDICES)]
         if any(last is not None and not one.is_like(last) for one, last in zip(now, known, strict=False)):
             self._forget_structure()
         self._prints = known
-        known[INDPTR] = known[INDICES] = UNHASHED  # nobody must take what is out of bounds for what was checked
+        known[INDPTR] = known[INDICES] = UNHASHED  # an unchecked structure must not compare equal to a checked one
         codes = self._codes()
         known[INDPTR], known[INDICES] = now
         return codes
 
     def _codes(self) -> tuple[int, int] | None:
-        """Codes of the dtypes of arrays that our kernels take and that are within bounds; None: SciPy computes."""
+        """Return dtype codes of arrays that kernels accept and that are within bounds; None where SciPy computes."""
         indptr, indices, data = self._arrays
         if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in NATIVE:
             return None
@@ -222,7 +226,7 @@ class Operand(WatchedArrays):
         return codes
 
     def _point(self, field: int) -> Any:
-        """Cffi pointer to a pointer to the array's memory."""
+        """Return a cffi pointer to a pointer to the array's memory."""
         found, is_live = pointer_to(self._arrays[field])
         self._known_rows = self._known_rows if is_live else None
         return found

@@ -1,4 +1,4 @@
-"""How a matrix or tensor holds its arrays: whose they are, and what they take."""
+"""Ownership and memory of the arrays of a matrix or tensor, for `explain` and for estimates of guard checks."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 LOOK_BYTES_PER_S: Final = 2e10
-"""Speed at which a look reads arrays, before one was timed."""
+"""Assumed speed, in bytes per second, of a look at arrays (hashing) before one was timed."""
 
 
 def late_look_s(operand: Operand) -> float:
-    """Return the seconds of a look lately; 0 before the first. The first looks of a process load what they use."""
+    """Return the recent time of a look in seconds; 0 before the first. The first looks of a process also load code."""
     return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
 
 
 def expected_look_s(operand: AnyOperand | None) -> float:
-    """Return the expected seconds per product of looks at arrays that others can write; 0 where nobody else can."""
+    """Return the expected seconds per product of looks at arrays that other code can write; 0 where it cannot."""
     if not isinstance(operand, Operand) or not operand.is_exposed:
         return 0.0
     n_bytes = operand.structure_bytes + operand.data.nbytes
@@ -27,18 +27,18 @@ def expected_look_s(operand: AnyOperand | None) -> float:
 
 
 class Holding(NamedTuple):
-    """How a matrix or tensor holds its arrays, as `explain` tells it."""
+    """Ownership and bytes of the arrays of a matrix or tensor, as `explain` reports them."""
 
     array_bytes: int
-    copied_bytes: int | None  # by the constructor, of arrays of the caller; None: it took them as they were
-    is_owned: bool  # nobody handed the arrays in, or nobody else holds them any more
-    is_alone: bool  # nobody else can reach them now
+    copied_bytes: int | None  # bytes of the caller's arrays that the constructor copied; None: it did not copy
+    is_owned: bool  # no caller passed the arrays in, or no other object holds them any more
+    is_alone: bool  # no other object can reach them now
     is_frozen: bool
 
     @classmethod
     def of(cls, operand: AnyOperand) -> Holding:
-        """How things are now."""
-        # A first look needs neither: the one imports scipy.sparse, which takes 0.15 s, the other what tensors need.
+        """Return the present ownership of the arrays of `operand`."""
+        # Imported late: the first takes 0.15 s (scipy.sparse), the second is for tensors only.
         from autosparse.operands.ownership import owns_arrays
         from autosparse.operands.unfolding import Entries, Unfolding
 
@@ -56,5 +56,5 @@ class Holding(NamedTuple):
 
     @property
     def caller_bytes(self) -> int:
-        """Bytes of arrays of the caller: those that are shared, or those that were copied, if they are kept."""
+        """Bytes of the caller's arrays: those that are shared, or the originals of those that were copied."""
         return self.copied_bytes or 0 if self.is_owned else self.array_bytes

@@ -1,17 +1,20 @@
-"""Has anybody written to these arrays since we last looked? Asked at every product that uses a copy of them.
+"""Detection of writes to the user's arrays, checked at every product that uses a packed copy of them.
 
-Writing needs a reference to the array (or to a view, memoryview, tensor ... which refers to it in turn). So nothing can
-have changed when (1) nobody fetched an array through our properties since the last look, and (2) nobody else holds
-a reference to the arrays. (2) is read from CPython's reference counts. Where either fails, hashes of the bytes decide
-(`Print`), of those arrays for which it fails.
+Writing needs a reference to the array, or to a view, memoryview or tensor that refers to it. Nothing can have changed
+if
 
-The counts that mean "nobody else" depend on the interpreter: they are measured at first use, on a fresh array and on an
-aliased one. Where the two cannot be told apart (free-threaded builds, other Pythons) every look is a checksum.
-What arrays are views of is counted with them: another view, and the bytes that an array was unpickled from.
+1. no array was exported through a property since the last look, and
+2. no other object holds a reference to the arrays, by CPython's reference counts.
+
+Where either fails for an array, hashes of its bytes decide (`Print`).
+
+The counts that mean "no other reference" depend on the interpreter. They are measured at first use, on a fresh array
+and on an aliased one. Where the two cannot be distinguished (free-threaded builds, other interpreters), every look
+hashes. Bases of views are counted as well: another view, or the bytes that an array was unpickled from.
 Not covered: raw addresses kept by C code.
 """
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations, while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
 
 import functools
 import gc
@@ -24,16 +27,16 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-AnyArray = NDArray[Any]  # any dtype: the guard looks at bytes
+AnyArray = NDArray[Any]  # Any: the guard reads bytes of any dtype
 
 NEVER_ALONE: Final = -1
-"""Expected reference total of arrays that somebody else can always reach: no count equals it."""
+"""Expected reference total of arrays that other code can always reach; no count equals it."""
 
 
 class Anchors(NamedTuple):
-    """Every object through which the memory can be reached and written, and the total of references when all are ours.
+    """Objects through which the memory can be reached and written, and their reference total without other references.
 
-    Arrays come first, then what they are views of, then what lies beneath that: the last `n_beneath`.
+    Arrays come first, then their bases, then the objects beneath these: the last `n_beneath`.
     """
 
     arrays: tuple[Any, ...]
@@ -43,19 +46,19 @@ class Anchors(NamedTuple):
 
 class _Counts(NamedTuple):
     array: int  # references to an array held by one owner and the anchors
-    base: int  # the same for the array that owns the memory of a view held by one owner
+    base: int  # references to the array that owns the memory of a view held by one owner
 
 
 _getrefcount = getattr(sys, "getrefcount", None)
 
 
 def reference_total(arrays: tuple[AnyArray, ...]) -> int:
-    """Sum of the reference counts; the tuple itself and this call are part of every sum."""
+    """Return the sum of the reference counts; references by the tuple itself and by this call are part of every sum."""
     return sum(map(_getrefcount, arrays)) if _getrefcount else 0
 
 
 def _measure_counts() -> _Counts | None:
-    """One look at a fresh array, a fresh view, and both with an alias; None when an alias does not show."""
+    """Measure the reference counts of a fresh array and a fresh view; return None where an alias does not show."""
     owner: list[AnyArray] = [np.empty(2)]
     anchors: tuple[AnyArray, ...] = (owner[0],)
     alone = reference_total(anchors)
@@ -80,7 +83,7 @@ def _base_of(view: AnyArray) -> AnyArray:
 
 @functools.lru_cache(maxsize=1)
 def calibrated_counts() -> _Counts | None:
-    """The counts that mean "ours alone" on this interpreter; None: reference counts tell nothing here."""
+    """Return the counts that mean "no other reference" on this interpreter; None where counts are unreliable."""
     if _getrefcount is None or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     seen = {_measure_counts() for _ in range(20)}  # repeated: adaptive interpreters change after a few runs
@@ -88,9 +91,9 @@ def calibrated_counts() -> _Counts | None:
 
 
 def anchors_of(arrays: Iterable[AnyArray]) -> Anchors:
-    """Anchors of arrays that one owner holds once each (the owner plus the returned tuple).
+    """Return the anchors of arrays that one owner holds once each (the owner and the returned tuple).
 
-    Arrays over `bytes` that were never writeable have none: nobody can write to them.
+    Arrays over `bytes` that were never writeable have none: they cannot be written.
     """
     held = tuple(arrays)
     counts = calibrated_counts()
@@ -110,9 +113,9 @@ def anchors_of(arrays: Iterable[AnyArray]) -> Anchors:
 
 
 def _owners(array: AnyArray) -> list[Any] | None:
-    """What the memory of `array` belongs to, nearest first: views of views that pickle and SciPy's prune() make.
+    """Return the owners of the memory of `array`, nearest first: views of views that pickle and SciPy's prune() make.
 
-    None where a reference to the memory would not show in the counts of these objects.
+    Return None where a reference to the memory would not show in the counts of these objects.
     """
     owners: list[Any] = []
     owner: Any = array
@@ -120,7 +123,7 @@ def _owners(array: AnyArray) -> list[Any] | None:
         owner = owner.base
         owners.append(owner)
     if type(owner) is memoryview:
-        # Views of one buffer share this object, which no attribute names.
+        # Views of one buffer share this object, which no attribute refers to.
         owners += [buffer for buffer in gc.get_referents(owner) if type(buffer).__name__ == "managedbuffer"]
         owner = owner.obj
         owners.append(owner)
@@ -130,7 +133,7 @@ def _owners(array: AnyArray) -> list[Any] | None:
 
 
 MAX_OWNERS: Final = 4
-"""Objects beneath one array of an unpickled matrix: a view, a memoryview, its buffer, a bytearray."""
+"""Maximum number of objects beneath one array of an unpickled matrix: view, memoryview, buffer, bytearray."""
 
 
 def is_immutable(array: AnyArray) -> bool:
@@ -141,36 +144,36 @@ def is_immutable(array: AnyArray) -> bool:
     return type(owner.obj if type(owner) is memoryview else owner) is bytes
 
 
-def are_nested(arrays: Iterable[Any]) -> bool:  # Any: what a user put there as an array
-    """Return whether there is something beneath what one of the arrays is a view of."""
+def are_nested(arrays: Iterable[Any]) -> bool:  # Any: an object that the user assigned as an array
+    """Return whether the base of one of the arrays is itself a view, or a memoryview."""
     bases = [base for array in arrays if (base := getattr(array, "base", None)) is not None]
     return any(type(base) is memoryview or getattr(base, "base", None) is not None for base in bases)
 
 
 def n_others_beneath(anchors: Anchors) -> int:
-    """References by others to what lies beneath the bases."""
+    """Return the number of other references to the objects beneath the bases."""
     counts = calibrated_counts()
     if not anchors.n_beneath or counts is None:
         return 0
-    beneath = anchors.arrays[-anchors.n_beneath :]  # one reference more to each
+    beneath = anchors.arrays[-anchors.n_beneath :]  # the slice adds one reference to each
     return reference_total(beneath) - (counts.base + 1) * len(beneath)
 
 
 def is_alone(anchors: Anchors, *, n_leased: int = 0) -> bool:
-    """Whether nobody but the owner of `anchors` and `n_leased` views of ours can reach the memory, now or later."""
+    """Return whether only the owner of `anchors` and `n_leased` internal views can reach the memory, now or later."""
     return (
         anchors.expected != NEVER_ALONE
         and reference_total(anchors.arrays) == anchors.expected + n_leased
-        and not any(map(weakref.getweakrefcount, anchors.arrays))  # one could bring an alias back: no count shows it
+        and not any(map(weakref.getweakrefcount, anchors.arrays))  # could bring an alias back: no count shows it
     )
 
 
 CHUNK_BYTES: Final = 1 << 16
-"""Bytes of a chunk (ASP_LOOK_CHUNK in look_api.h): what is told apart by a look."""
+"""Bytes of a chunk (ASP_LOOK_CHUNK in look_api.h), the unit in which a look detects changes."""
 
 
 class Print:
-    """Hashes of the chunks of an array's bytes. Every byte and its place count; only prints of one process compare."""
+    """Hashes of the chunks of an array's bytes, in order; only prints of the same process are comparable."""
 
     __slots__ = ("dtype", "hashes", "n_bytes")
 
@@ -201,7 +204,7 @@ def _hasher() -> Any:  # Any: callable of an array, native or not
 
 
 def _slow_hashes(array: AnyArray) -> NDArray[np.uint64]:
-    """Stand-in for the native hash on machines without a compiler; blake2b, about ten times slower than xxh3."""
+    """Hash chunks by blake2b where the native hash is missing; about ten times slower than xxh3."""
     whole = array.view(np.uint8).data
     parts = (whole[begin : begin + CHUNK_BYTES] for begin in range(0, array.nbytes, CHUNK_BYTES))
     return np.array(
@@ -210,7 +213,7 @@ def _slow_hashes(array: AnyArray) -> NDArray[np.uint64]:
 
 
 def count_references(arrays: list[Any], *, own: int) -> int:
-    """References to what a list holds, and to what its members are views of, less `own`: to compare two moments."""
+    """Return the number of references to the members of a list and to their bases, less `own`."""
     if _getrefcount is None:
         return 0
     total: int = sum(map(_getrefcount, arrays)) - own
@@ -230,7 +233,7 @@ class _Dummy:
 
 @functools.lru_cache(maxsize=1)
 def _held_once_count() -> int | None:
-    """Count that `is_held_once` sees for an object that one owner holds; None where an alias does not show."""
+    """Return the count that `is_held_once` sees for an object with one owner; None where an alias does not show."""
     if calibrated_counts() is None or _getrefcount is None:
         return None
     owner = _Dummy(_Dummy(None))
@@ -240,6 +243,6 @@ def _held_once_count() -> int | None:
     return alone if alias is not None and aliased == alone + 1 else None
 
 
-def is_held_once(owner: Any) -> bool:  # Any: an object with the attribute that is asked about
-    """Whether ``owner._cell`` is referred to from nowhere else; False where that cannot be known."""
+def is_held_once(owner: Any) -> bool:  # Any: an object with the attribute `_cell`
+    """Return whether no other reference to ``owner._cell`` exists; False where that cannot be known."""
     return _getrefcount is not None and _getrefcount(owner._cell) == _held_once_count()

@@ -1,4 +1,4 @@
-"""What a C kernel is told about compressed rows, and whether their arrays are such that it may be told."""
+"""Compressed rows as C kernels read them, and checks that their arrays are safe to read."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from numpy.typing import NDArray
 from autosparse._native import runtime_api
 from autosparse.errors import StructureError
 
-AnyArray = NDArray[Any]  # value arrays may have any dtype
+AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
 _DTYPE_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.DTYPE_CODES.items()}
 _INDEX_CODES: Final = {np.dtype(name).str: code for name, code in runtime_api.INDEX_CODES.items()}
 NATIVE: Final = frozenset("fdFD")
-"""Characters of the dtypes of our kernels."""
+"""Characters of the dtypes that have kernels."""
 BUILTIN: Final = {char: np.dtype(char) for char in NATIVE}
-"""NumPy's own objects of these dtypes: unpickled arrays have equal ones, and products compare by identity."""
+"""NumPy's own dtype objects: unpickled arrays have equal ones, but products compare dtypes by identity."""
 _CONTIGUOUS_ALIGNED: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 
 
 class NativeRows:
-    """What a C kernel is told about the operand. `dtype` None: not for our kernels, SciPy computes."""
+    """Addresses, extents and dtype codes of an operand for C kernels. `dtype` None: no kernel, SciPy computes."""
 
     __slots__ = ("data", "dtype", "dtype_code", "index_code", "indices", "indptr", "n_major", "n_minor")
 
@@ -33,18 +33,21 @@ class NativeRows:
         self.n_minor = n_minor
         self.dtype = dtype
         self.dtype_code, self.index_code = codes
-        self.indptr: Any = None  # Any: cffi "void **": `rows.indptr[0]` is the address of the array's memory now
+        self.indptr: Any = None  # Any: cffi "void **": `rows.indptr[0]` is the present address of the array's memory
         self.indices: Any = None
         self.data: Any = None
 
     @property
     def is_live(self) -> bool:
-        """Whether addresses are read where the array objects keep them (else they are good for this product only)."""
+        """Return whether addresses are read from the array objects; otherwise they are valid for one product only."""
         return not any(isinstance(one, tuple) or one is None for one in (self.indptr, self.indices, self.data))
 
 
 def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int]) -> None:
-    """StructureError unless indptr rises from 0 and every stored index is in [0, shape[1]); first lines are SciPy's."""
+    """Raise StructureError unless indptr rises from 0 and all stored indices are in [0, shape[1]).
+
+    First lines of the messages are SciPy's.
+    """
     n_rows, n_cols = shape
     if indptr.size != n_rows + 1:
         raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
@@ -62,7 +65,7 @@ def check_structure(indptr: AnyArray, indices: AnyArray, shape: tuple[int, int])
 
 
 def check_starts(indptr: AnyArray, n_rows: int) -> None:
-    """StructureError unless indptr has n_rows + 1 entries that rise from 0."""
+    """Raise StructureError unless indptr has n_rows + 1 entries that rise from 0."""
     if indptr.size != n_rows + 1:
         raise StructureError.indptr_size(indptr.size, wanted=n_rows + 1)
     if indptr[0] != 0:
@@ -74,7 +77,7 @@ def check_starts(indptr: AnyArray, n_rows: int) -> None:
 
 
 def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
-    """Codes of the values' and the indices' dtype when a C kernel takes the arrays as they are, else None."""
+    """Return the codes of the value and index dtypes if a C kernel accepts the arrays unchanged, else None."""
     if not (runtime_api.available and _is_plain(indptr, indices) and _is_row(data)):
         return None
     code = _DTYPE_CODES.get(data.dtype.str)
@@ -82,7 +85,7 @@ def plain_codes(indptr: Any, indices: Any, data: Any) -> tuple[int, int] | None:
 
 
 def _is_plain(indptr: Any, indices: Any) -> bool:
-    """Whether a C kernel takes the index arrays as they are."""
+    """Return whether a C kernel accepts the index arrays unchanged."""
     if not (_is_row(indptr) and _is_row(indices)):
         return False
     index = indptr.dtype.str
@@ -98,8 +101,8 @@ def _is_row(array: Any) -> bool:
 
 
 def check_bounds(indptr: AnyArray, indices: AnyArray, data: AnyArray, shape: tuple[int, int], *, checked: bool) -> None:
-    """StructureError where a kernel would follow plain arrays out of bounds; indices are read unless `checked`."""
-    if indptr.size != shape[0] + 1:  # looked at even where the structure is known: the shape may be new
+    """Raise StructureError where a kernel would follow plain arrays out of bounds; `checked` skips the indices."""
+    if indptr.size != shape[0] + 1:  # checked even where the structure is known: the shape may be new
         raise StructureError.indptr_size(indptr.size, wanted=shape[0] + 1)
     if indptr[-1] > min(indices.size, data.size):
         raise StructureError.too_short(int(indptr[-1]), n_indices=indices.size, n_data=data.size)

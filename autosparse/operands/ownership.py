@@ -1,8 +1,8 @@
-"""Whose arrays a matrix is made over, and copies of those that belong to the caller.
+"""Ownership of the arrays that a matrix is made over, and copies of arrays that belong to the caller.
 
-`copy` of `autosparse.csr` is one of three: None (the matrix owns its arrays: the caller's are copied once), False (they
-are shared wherever SciPy shares them) and True (everything is copied). Memory that nobody can write through NumPy is
-shared under None as well: a read-only map stays a map, and `bytes` never change.
+`copy` of `autosparse.csr` has three values: None (the matrix owns its arrays: the caller's are copied once), False
+(they are shared wherever SciPy shares them) and True (everything is copied). Memory that cannot be written through
+NumPy is shared under None as well: a read-only map stays a map, and `bytes` never change.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from autosparse.operands.mutation_guard import is_immutable
 if TYPE_CHECKING:
     from autosparse.operands.csr import Operand
 
-AnyArray = NDArray[Any]  # any dtype that SciPy takes
+AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
 _ALWAYS_NEW: Final = (list, int, float, complex, bool, np.generic, range, type(None))
-"""Types from which NumPy makes a new array; of tuples and of all others it may take the memory."""
+"""Types from which NumPy makes a new array. An array made from a tuple or another type may share memory."""
 
 
 def copies_of_rows(
     indptr: AnyArray, indices: AnyArray, data: AnyArray, *, everything: bool
 ) -> tuple[list[AnyArray], int | None]:
-    """`copies_of` of the three arrays of a matrix, of which most are small and copied in half a microsecond."""
+    """Copy the three arrays of a matrix as `copies_of` does; small ones are copied directly in half a microsecond."""
     n_bytes = indptr.nbytes + indices.nbytes + data.nbytes
     if n_bytes < memory.ALL_THREADS_FROM_BYTES and (
         everything or (indptr.flags.writeable and indices.flags.writeable and data.flags.writeable)
@@ -43,7 +43,7 @@ def copies_of_rows(
 def copies_of(arrays: Sequence[AnyArray], *, everything: bool) -> tuple[list[AnyArray], int | None]:
     """Return the arrays with copies in place of those that can be written, or of all if `everything`, and their bytes.
 
-    None in place of the bytes: an array that is not copied may change (a read-only map whose file is written).
+    The bytes are None if an array that is not copied may change (a read-only map whose file is written).
     Raises RoomError, before anything is allocated, where the copies do not fit into memory.
     """
     own = [array for array in arrays if everything or array.flags.writeable or not is_fixed(array)]
@@ -68,42 +68,39 @@ def is_fixed(array: AnyArray) -> bool:
         if owner.flags.writeable:
             return False
         if owner.base is None:
-            return False  # it owns its memory: whoever holds it can set the flag
+            return False  # it owns its memory, so its flag can be set
         owner = owner.base
     return is_immutable(array) or _is_read_only(owner)
 
 
-def _is_read_only(owner: Any) -> bool:  # Any: whatever lends memory to an array
+def _is_read_only(owner: Any) -> bool:  # Any: an object that lends memory to an array
     try:
         with memoryview(owner) as view:
             if not view.readonly:
                 return False
             beneath = view.obj
-    except (TypeError, ValueError, BufferError):  # a tensor, or what speaks __array_interface__
+    except (TypeError, ValueError, BufferError):  # a tensor, or an object with __array_interface__
         return False
     return beneath is owner or _is_read_only(beneath)
 
 
 class Holder(Protocol):
-    """An operand, or the entries of a tensor."""
+    """Protocol of an operand, or of the entries of a tensor."""
 
     copied_bytes: int | None
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else can reach the arrays now."""
+        """Return whether no other object can reach the arrays now."""
 
 
 def owns_arrays(holder: Holder) -> bool:
-    """Return whether nobody has handed in the arrays, or nobody else holds them any more."""
+    """Return whether no caller passed the arrays in, or no other object holds them any more."""
     return holder.copied_bytes is not None or holder.is_alone
 
 
 def take_over(operand: Operand, given: Given, *, everything: bool) -> None:
-    """Let a matrix that was just made own its arrays: those that belong to the caller are copied.
-
-    Raises RoomError.
-    """
+    """Let a new matrix own its arrays: copy those that belong to the caller. Raises RoomError."""
     places = [place for place in range(3) if given.holds(operand.peek(place))]
     copies, copied_bytes = copies_of([operand.peek(place) for place in places], everything=everything)
     for place, array in zip(places, copies, strict=True):
@@ -112,9 +109,9 @@ def take_over(operand: Operand, given: Given, *, everything: bool) -> None:
 
 
 class Given:
-    """The arrays inside of what a matrix was made from."""
+    """Arrays inside the object that a matrix was made from."""
 
-    def __init__(self, obj: Any) -> None:  # Any: whatever `csr` takes
+    def __init__(self, obj: Any) -> None:  # Any: an object that `csr` takes
         self._arrays: list[AnyArray] = []
         self._is_known = True
         if sps.issparse(obj):
@@ -138,7 +135,7 @@ class Given:
 
 
 def _parts(obj: Any) -> Iterable[Any]:
-    """The arrays of a sparse object; a list of lists and a dictionary of keys have none that another format takes."""
+    """Return the arrays of a sparse object that conversions may share: none for the formats lil and dok."""
     names = {"coo": ("coords", "data"), "dia": ("data", "offsets")}.get(obj.format, ("data", "indices", "indptr"))
     if obj.format in ("lil", "dok"):
         return ()

@@ -1,4 +1,4 @@
-"""PackedCopyCache: the packed copies of one operand, shared by its problems and bounded in bytes."""
+"""PackedCopyCache: the packed copies of one operand, shared by its problems and limited in bytes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 SMOOTHING: Final = 8
-"""Samples over which `smoothed` averages: a larger number follows changes later."""
+"""Number of samples over which `smoothed` averages; a larger number follows changes more slowly."""
 
 
 def smoothed(average_ns: int, sample_ns: int) -> int:
@@ -29,10 +29,10 @@ def _no_bound() -> None:
 
 
 class PackedCopy:
-    """One packed copy. Products hold it by `enter`/`leave`; values are rewritten only while none runs.
+    """Packed copy of an operand. Products hold it by `enter`/`leave`; its values are rewritten only while none runs.
 
-    `n_refreshes` counts the times that new values were written into it, `refresh_ns` is the time of the last one, and
-    `smoothed_refresh_ns` the exponential average; both times are zero before the first.
+    `n_refreshes` is the number of times that new values were written into it, `refresh_ns` the time of the last one and
+    `smoothed_refresh_ns` their exponential average. Both times are zero before the first.
     """
 
     __slots__ = (
@@ -49,27 +49,27 @@ class PackedCopy:
         self.values_version = values_version
         self.n_owners = self.n_running = 0
         self.n_refreshes = self.refresh_ns = self.smoothed_refresh_ns = 0
-        self.fast_paths: Any = weakref.WeakSet()  # ways past Python to kernels that read it
+        self.fast_paths: Any = weakref.WeakSet()  # fast paths to kernels that read it
         self._lock = forking.lock()
 
     def enter(self) -> None:
-        """A product begins to read."""
+        """Record that a product begins to read."""
         with self._lock:
             self.n_running += 1
 
     def leave(self) -> None:
-        """A product is done reading."""
+        """Record that a product has finished reading."""
         with self._lock:
             self.n_running -= 1
 
-    def retire_fast_paths(self, trial: Any) -> None:  # Any: a KernelTrial, which is above us
-        """No product by `trial` past Python any more."""
+    def retire_fast_paths(self, trial: Any) -> None:  # Any: a KernelTrial, of a higher layer
+        """Retire all fast paths of `trial` to this copy."""
         for fast_path in [fast_path for fast_path in self.fast_paths if fast_path.trial is trial]:
             fast_path.retire()
             self.fast_paths.discard(fast_path)
 
-    def refresh(self, operand: Any) -> bool:  # Any: an Operand or an Unfolding, which are above us
-        """Take the values that `operand` had at its last look; False while a product reads the old ones: not now."""
+    def refresh(self, operand: Any) -> bool:  # Any: an Operand or Unfolding, of a higher layer
+        """Copy the values that `operand` had at its last look; return False while a product reads the old ones."""
         version = operand.values_version
         with self._lock:
             if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
@@ -85,12 +85,12 @@ class PackedCopy:
 
 
 class PackedCopyCache:
-    """Packed copies by (format, view of the operand). What would exceed the bound is refused before memory is taken."""
+    """Packed copies by (format, view of the operand). A copy beyond the limit is refused before memory is allocated."""
 
     __slots__ = ("_lock", "_copies", "compared")
 
     def __init__(self) -> None:
-        self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand are known
+        self.compared: set[tuple[Any, ...]] = set()  # kernels whose results on the operand were compared
         self._copies: dict[tuple[Format | Composite, str], PackedCopy] = {}
         self._lock = forking.rlock()
 
@@ -100,7 +100,7 @@ class PackedCopyCache:
         return sum(packed_copy.n_bytes for packed_copy in self._copies.values())
 
     def has(self, fmt: Format | Composite, view: str) -> bool:
-        """Whether this copy exists: taking it costs nothing."""
+        """Return whether this copy exists, so that taking it costs nothing."""
         return (fmt, view) in self._copies
 
     def take(
@@ -112,9 +112,9 @@ class PackedCopyCache:
         limit_bytes: int,
         pack: Callable[[], tuple[Any, int]],
     ) -> PackedCopy:
-        """The packed copy, made by `pack` -> (packed operand, values version) if it is not there yet.
+        """Return the packed copy, made by `pack` -> (packed operand, values version) if it does not exist yet.
 
-        PackError when it does not fit beside the others. Every `take` is undone by one `give`.
+        Raises PackError when it does not fit beside the others. Each `take` needs one `give`.
         """
         with self._lock:
             packed_copy = self._copies.get((fmt, view))
@@ -129,12 +129,12 @@ class PackedCopyCache:
             return packed_copy
 
     def forget_threads(self) -> None:
-        """In a forked child: nobody reads a copy but who forked, and that was not in a product."""
+        """Reset the counts of reading products in a forked child, where no other thread exists."""
         for packed_copy in self._copies.values():
             packed_copy.n_running = 0
 
     def give(self, packed_copy: PackedCopy) -> None:
-        """One owner less; the copy goes with the last."""
+        """Release one owner's hold; the last release frees the copy."""
         with self._lock:
             packed_copy.n_owners -= 1
             if packed_copy.n_owners <= 0:

@@ -1,4 +1,4 @@
-"""Memory that a copy may take: what the system, the control group and the address space have left."""
+"""Memory available for copies: limits of the system, the control groups and the address space."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from autosparse._native import memory
 from autosparse.errors import RoomError
 
 CHECKED_FROM_BYTES: Final = 64 << 20
-"""Bytes of a copy from which on the system is asked (0.1 ms, a hundredth of the time that such a copy takes)."""
+"""Size of a copy in bytes from which on available memory is checked (0.1 ms, 1 % of the time of such a copy)."""
 _GROUPS: Final = Path("/sys/fs/cgroup")
 
 
 def require(needed_bytes: int) -> None:
-    """RoomError unless a copy of `needed_bytes` fits into the memory that is available."""
+    """Raise RoomError unless a copy of `needed_bytes` fits into the available memory."""
     available = available_bytes()
     if available is not None and needed_bytes > available:
         memory.release_kept()
@@ -24,7 +24,7 @@ def require(needed_bytes: int) -> None:
 
 
 def available_bytes() -> int | None:
-    """Return the least of what the system, the control groups and the address space have left; None: not known."""
+    """Return the bytes that system, control groups and address space have left, the least of them; None if unknown."""
     known = [one for one in (_of_system(), _of_groups(), _of_address_space()) if one is not None]
     return max(0, min(known)) if known else None
 
@@ -37,7 +37,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _of_system() -> int | None:
-    """Available memory as Linux estimates it; free swap counts, as what is not in use can be moved there."""
+    """Return Linux's estimate of available memory and free swap, to which unused pages can be moved."""
     found = dict(line.split(":", 1) for line in _lines(Path("/proc/meminfo")) if ":" in line)
     if "MemAvailable" not in found:
         return None
@@ -45,7 +45,7 @@ def _of_system() -> int | None:
 
 
 def _of_groups() -> int | None:
-    """What the control groups of this process (version 2, or memory of version 1) and those above them allow."""
+    """Return the bytes that this process's control groups (version 2 or 1) and their parents still allow."""
     left: list[int] = []
     for line in _lines(Path("/proc/self/cgroup")):
         _, controllers, path = line.split(":", 2)
@@ -57,7 +57,7 @@ def _of_groups() -> int | None:
 
 
 def _left_in(root: Path, path: str, limit: str, usage: str) -> list[int]:
-    """Limit less usage of each group on the way from `path` up to `root`; pages of files can be dropped."""
+    """Return limit less usage of each group from `path` up to `root`; file pages count as free."""
     group = root / path.lstrip("/")
     left = []
     for folder in (group, *group.parents):
@@ -72,7 +72,7 @@ def _left_in(root: Path, path: str, limit: str, usage: str) -> list[int]:
 
 
 def _of_address_space() -> int | None:
-    """The limit on the address space (``ulimit -v``) less what is in use."""
+    """Return the limit on the address space (``ulimit -v``) less its use."""
     try:
         import resource  # not on Windows
     except ImportError:

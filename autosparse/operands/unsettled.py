@@ -1,4 +1,4 @@
-"""Operand of a matrix that was made without a constructor: the shape is asked for when it is first needed."""
+"""Operand of a matrix that was made without a constructor; it reads the matrix's shape when that is first needed."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ _N_MINOR: Final[Any] = WatchedArrays.__dict__["n_minor"]
 class UnsettledOperand(Operand):
     """Operand of a matrix that no constructor filled in; it takes the matrix's shape when that is first needed.
 
-    ``cls.__new__(cls)`` and assignments to the attributes make such a matrix, and so do subclasses whose ``__init__``
-    does not call SciPy's. From then on the object is an `Operand`: both classes have one layout.
+    ``cls.__new__(cls)`` with assignments to the attributes makes such a matrix, and so do subclasses whose ``__init__``
+    does not call SciPy's. After that the object's class becomes `Operand`: both classes have the same layout.
     """
 
     __slots__ = ()
 
-    def __init__(self, owner: Any) -> None:  # Any: a matrix, which is imported from above this layer
+    def __init__(self, owner: Any) -> None:  # Any: a matrix, of a higher layer
         super().__init__()
-        self._pattern = weakref.ref(owner)  # type: ignore[assignment]  # not needed before the shape is known
+        self._pattern = weakref.ref(owner)  # type: ignore[assignment]  # the slot is free until the shape is known
 
     def _settled(self) -> Operand:
-        """This operand with the shape of its matrix."""
+        """Return this operand, as an `Operand`, with the shape of its matrix."""
         owner: Any = self._pattern and self._pattern()  # type: ignore[operator]
         self.__class__ = Operand  # type: ignore[assignment]
         self._pattern = None
@@ -36,7 +36,7 @@ class UnsettledOperand(Operand):
 
     @property
     def n_major(self) -> int:
-        """Compressed rows."""
+        """Number of compressed rows."""
         return self._settled().n_major
 
     @n_major.setter

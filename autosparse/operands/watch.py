@@ -1,8 +1,8 @@
-"""Watch: the mutation guard of one operand in C, which answers at once while nothing but values was written.
+"""Watch: the mutation guard of one operand in C, which answers without Python while only values were written.
 
-`asp_watch` (``runtime/python/watch_api.h``) holds what a look needs: where the operand's slots are, its array objects
-and the references to them that are ours, and the hashes of the last look. `operands.watched` fills it in after each
-look of its own. There is none where the runtime cannot read Python's objects.
+`asp_watch` (``runtime/python/watch_api.h``) holds the offsets of the operand's slots, its array objects with the
+expected references, and the hashes of the last look. `operands.watched` fills it in after each look in Python. There is
+none where the runtime cannot read Python's objects.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from autosparse.operands.native_rows import NativeRows
 
 MAX_HELD: Final = 6
-"""Objects through which the memory of one array can be reached (`asp_watched.held`)."""
+"""Maximum number of objects through which the memory of one array can be reached (`asp_watched.held`)."""
 _PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
 TOUCHES: Final = ("_touch_indptr", "_touch_indices", "_touch_data")
 CLEANS: Final = ("_clean_indptr", "_clean_indices", "_clean_data")
 _SLOTS: Final = ("_arrays", "rows", "_checked", "_handed_out", "_aliases_before", "values_version")
 
 make: Final = python_objects.maker("asp_watch_maker")
-"""(address of an asp_watch, what to keep alive) -> the builtin; None: there can be no watches."""
+"""Function (address of an asp_watch, object to keep alive) -> builtin; None where watches are not supported."""
 
 
 @functools.cache
 def layout_of(operand_type: Callable[[], Any]) -> Mapping[str, int] | None:
-    """Return the places of an operand's slots; None where they are not found, or reference counts tell nothing."""
+    """Return the offsets of an operand's slots; None where they are not found, or reference counts are unreliable."""
     if make is None or _references_beside() is None:
         return None
     return python_objects.slot_offsets(operand_type, (*_SLOTS, *TOUCHES, *CLEANS))
@@ -41,7 +41,7 @@ def layout_of(operand_type: Callable[[], Any]) -> Mapping[str, int] | None:
 
 @functools.lru_cache(maxsize=1)
 def _references_beside() -> int | None:
-    """Return what `mutation_guard.reference_total` counts of an object beyond its references; None where it varies."""
+    """Return how many references `mutation_guard.reference_total` counts beyond C's per object; None if that varies."""
     if mutation_guard.calibrated_counts() is None:
         return None
     seen = set()
@@ -54,7 +54,7 @@ def _references_beside() -> int | None:
 
 
 class Watch:
-    """The asp_watch of an operand, and `look(refreshes, n_threads)` -> whether all is known without Python."""
+    """C structure asp_watch of an operand, and `look(refreshes, n_threads)`, which returns whether C could decide."""
 
     __slots__ = ("_kept", "look", "record")
 
@@ -72,7 +72,7 @@ class Watch:
         self.look: Callable[[bool, int], bool] = make(python_objects.address_of(record), record)
 
     def retire(self) -> None:
-        """Answer nothing until it is filled in again."""
+        """Disable answers until it is filled in again."""
         self.record.rows = runtime_api.ffi.NULL
         self.record.generation += 1
 
@@ -119,19 +119,19 @@ class Watch:
         record.rows = cast("void *", id(rows))
 
     def note_lease(self, field: int) -> None:
-        """One reference to an array is ours more than there were."""
+        """Count one more reference to an array as the package's own."""
         one = self.record.of[field]
         one.references += one.n_held > 0
         self.record.n_own += 1
 
 
 def can_watch(arrays: list[Any]) -> bool:
-    """Whether these are arrays of the kind that C looks at."""
+    """Return whether C can look at these arrays."""
     return all(type(array) is np.ndarray and array.ndim == 1 and array.flags.num & _PLAIN == _PLAIN for array in arrays)
 
 
 def _can_be_counted(anchors: Anchors) -> bool:
-    """Whether C can tell by the counts that nobody else reaches the memory."""
+    """Return whether C can tell from reference counts that no other object reaches the memory."""
     return (
         anchors.expected != mutation_guard.NEVER_ALONE
         and len(anchors.arrays) <= MAX_HELD

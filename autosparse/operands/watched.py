@@ -1,8 +1,8 @@
-"""WatchedArrays: indptr, indices and data of compressed rows, as they are handed out, put in place, and looked at.
+"""WatchedArrays: indptr, indices and data of compressed rows: exporting, replacing and checking them.
 
-Whoever fetches an array may write it; whoever holds one may write it later. `refresh` finds out what was written: from
-notes and reference counts that nothing can have been (see `mutation_guard`), else by a look at the arrays concerned,
-which hashes their chunks. `Watch` does so in C while the array objects stay the same and the structure does.
+Code that fetches an array may write it, and code that holds one may write it later. `refresh` detects writes: by notes
+and reference counts if these exclude any (see `mutation_guard`), else by a look that hashes the chunks of the arrays.
+`Watch` does the same in C while array objects and structure stay the same.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import smoothed
 from autosparse.operands.watch import CLEANS, TOUCHES, Watch, can_watch, layout_of
 
-AnyArray = NDArray[Any]  # value arrays may have any dtype
+AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
 INDPTR: Final = 0
 INDICES: Final = 1
@@ -32,17 +32,17 @@ DATA: Final = 2
 FIELDS: Final = (INDPTR, INDICES, DATA)
 
 NEVER: Final = object()
-"""Clean since: not yet."""
+"""Initial value of the clean tokens: no look has found the array clean."""
 NONE_YET: Final[Any] = (None, None, None)
-"""Of each array none, before there is a list."""
+"""Placeholder for per-array lists that were not made yet."""
 UNHASHED: Final = Print(np.dtype(object), 0, np.empty(0, np.uint64))
-"""Print that no array has: whatever is seen at the next look counts as new."""
+"""Print that differs from every array's, so that the next look counts as a change."""
 _COMPARING: Final = forking.rlock()
-"""Held while the prints of a look that Python took are compared."""
+"""Lock held while the prints of a look in Python are compared."""
 
 
 class WatchedArrays:
-    """The three arrays and their versions. `Operand` says what they mean, and whether they are within bounds."""
+    """Three arrays and their versions. `Operand` gives them their meaning and checks bounds."""
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_chunk_versions", "_clean_data",
@@ -53,36 +53,37 @@ class WatchedArrays:
 
     n_major: int
     n_minor: int
-    rows: NativeRows | None  # None: look again, `validate`
-    fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
-    copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
-    frozen: bool  # the caller has promised that nobody writes to the arrays
+    rows: NativeRows | None  # None: `validate` must look again
+    fresh: bool  # no code has read the arrays: they are replaced without a record (`arrays.fields`)
+    copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
+    frozen: bool  # the caller promises that nobody writes to the arrays
     structure_version: int
     values_version: int
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
-    _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
+    _known_rows: NativeRows | None  # as of the last look, valid while the array objects are the same
     _checked: bool  # structure is known to be within bounds
-    _handed_out: bool  # an array of the structure was fetched, and may still be held, since the last check
-    _aliases_before: int  # references to the arrays when that began
-    # Of each array. A touch stores None; a look stores a token of its own and calls it clean only while it is there.
+    _handed_out: bool  # an array of the structure was fetched since the last check, and may still be held
+    _aliases_before: int  # number of references to the arrays when that began
+    # Per array. Exporting stores None as the touch. A look stores a token, which it marks as clean at its end if the
+    # token is still there.
     _touch_indptr: object
     _touch_indices: object
     _touch_data: object
     _clean_indptr: object
     _clean_indices: object
     _clean_data: object
-    _anchors: Any  # list of Anchors or None, each array's; NONE_YET
-    _leased: Any  # list of arrays of ours or None; NONE_YET
-    _prints: Any  # list of the Print of the last look or None, each array's; NONE_YET
-    _chunk_versions: AnyArray | None  # of each chunk of the values: `values_version` when it changed last
-    _is_rebound: bool  # another array of values was put in place since the last look
+    _anchors: Any  # list of Anchors or None per array; NONE_YET
+    _leased: Any  # list of internal views or None per array; NONE_YET
+    _prints: Any  # list of the Print of the last look or None per array; NONE_YET
+    _chunk_versions: AnyArray | None  # `values_version` at the last change of each chunk of the values
+    _is_rebound: bool  # whether the array of values was replaced since the last look
     _looks: tuple[int, int, int, int]  # n_looks, look_ns, smoothed_look_ns, total_look_ns before there was a watch
     _native_watch: Watch | None
 
-    # -- as the user's object hands them out and takes them
+    # -- access by the user's object
 
     def fetch(self, field: int) -> Any:
-        """The user's own array object; from now on it may be written."""
+        """Return the user's own array object and mark it as exported: later writes to it are expected."""
         if self.frozen:
             return self._arrays[field]
         setattr(self, TOUCHES[field], None)
@@ -95,11 +96,11 @@ class WatchedArrays:
         return self._arrays[field]
 
     def peek(self, field: int) -> Any:
-        """The user's own array object, for reading within one call: it must not leave our code."""
+        """Return the user's own array object for reading within one call. It must not leave the package."""
         return self._arrays[field]
 
     def rebind(self, field: int, value: Any) -> None:
-        """Put another array in place; a version rises unless it is the same memory."""
+        """Replace an array; a version rises unless the memory is the same."""
         if self.fresh:
             self._arrays[field] = value
             return
@@ -125,7 +126,7 @@ class WatchedArrays:
             self._forget_structure()
 
     def freeze(self) -> None:
-        """Take the caller's promise that nobody writes to the arrays: no look, and views of them that are read-only."""
+        """Accept the caller's promise that nobody writes to the arrays: no looks, and read-only views of them."""
         self._arrays = [array.view() for array in self._arrays]
         for array in self._arrays:
             array.flags.writeable = False
@@ -138,10 +139,10 @@ class WatchedArrays:
         raise NotImplementedError
 
     def validate(self) -> NativeRows:
-        """See `Operand.validate`."""
+        """Check the arrays (see `Operand.validate`)."""
         raise NotImplementedError
 
-    # -- as our own code uses them: live read-only views that the guard does not take for aliases
+    # -- access by the package: live read-only views that the guard does not count as aliases
 
     @property
     def indptr(self) -> AnyArray:
@@ -150,7 +151,7 @@ class WatchedArrays:
 
     @property
     def indices(self) -> AnyArray:
-        """Columns, (>= nnz,)."""
+        """Column indices, (>= nnz,)."""
         return self._lease(INDICES)
 
     @property
@@ -160,12 +161,12 @@ class WatchedArrays:
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return int(self._arrays[INDPTR][-1])
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """Dtype of the values."""
         dtype: np.dtype[Any] = self._arrays[DATA].dtype
         return dtype
 
@@ -185,17 +186,17 @@ class WatchedArrays:
 
     @property
     def is_alone(self) -> bool:
-        """Whether nobody else can reach the arrays now."""
+        """Return whether no other object can reach the arrays now."""
         return all(map(self._is_alone, FIELDS))
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others can write the arrays unseen, so that no look is good for the next product, too."""
+        """Return whether other code can write the arrays unnoticed, so that each product needs a look."""
         return not self.is_alone
 
     @property
     def is_untouched(self) -> bool:
-        """Whether `refresh` would find at once that nothing can have been written since the last look."""
+        """Return whether `refresh` would find, without hashing, that nothing was written since the last look."""
         return (
             self._touch_data is self._clean_data
             and self._touch_indices is self._clean_indices
@@ -205,7 +206,7 @@ class WatchedArrays:
 
     @property
     def watch(self) -> Watch | None:
-        """What C needs to look; None: only Python can."""
+        """Structure by which C looks at the arrays; None where only Python can."""
         return self._native_watch
 
     def refresh(self) -> None:
@@ -218,7 +219,7 @@ class WatchedArrays:
             self._look()
 
     def _look(self) -> None:
-        """Compare prints. Safe in several threads at once: whoever sees a difference raises a version."""
+        """Compare prints, safely in several threads: each thread that finds a difference raises a version."""
         if self.rows is None:
             self.validate()
         if self.frozen:
@@ -229,7 +230,7 @@ class WatchedArrays:
         start_ns, token = perf_counter_ns(), object()
         alone: dict[int, bool] = {}
         for field in FIELDS:
-            # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
+            # Checked before the bytes are read: an alias that no longer exists cannot write any more.
             is_alone = self._is_alone(field)
             if not is_alone or getattr(self, TOUCHES[field]) is not getattr(self, CLEANS[field]):
                 setattr(self, TOUCHES[field], token)
@@ -245,16 +246,17 @@ class WatchedArrays:
             self._fill_in_watch()
 
     def _is_new(self, is_alone: bool) -> bool:
-        """Whether the values were put in place since the last look by somebody who has let go of them.
+        """Return whether the values were replaced since the last look by code that no longer holds them.
 
-        Their version has risen, and who does so once does it again: a hash of them would be in vain.
+        Their version has risen already, and code that replaces them once does so again, so hashing them would be
+        useless.
         """
         return is_alone and self._is_rebound and self._prints[DATA] is None
 
     def _compare(self, now: dict[int, Print], looked_at: Iterable[int]) -> None:
-        """Take the prints of this look, and raise the versions of what is not as it was."""
+        """Store the prints of this look, and raise the versions of arrays that changed."""
         if self._native_watch is not None:
-            self._native_watch.retire()  # looks of C that are under way count for nothing
+            self._native_watch.retire()  # concurrent looks in C become invalid
         if self._prints is NONE_YET:
             self._prints = [None, None, None]
         known: list[Print | None] = self._prints
@@ -270,7 +272,7 @@ class WatchedArrays:
             known[DATA], self._chunk_versions, self._is_rebound = UNHASHED, None, False
 
     def _compare_values(self, now: Print) -> None:
-        """Raise the version of the values, and of their chunks first, unless they are what they were."""
+        """Raise the version of the values, and before it those of their changed chunks, if the prints differ."""
         last: Print | None = self._prints[DATA]
         version = self.values_version + (last is not None and not now.is_like(last))
         if last is None or not now.is_comparable(last) or self._chunk_versions is None:
@@ -281,7 +283,7 @@ class WatchedArrays:
         self.values_version = version
 
     def changed_since(self, version: int) -> list[tuple[int, int]] | None:
-        """Ranges of entries whose values may have changed since `values_version` was `version`; None: all of them."""
+        """Return ranges of entries whose values may have changed since `values_version` was `version`; None for all."""
         versions, known = self._chunk_versions, self._prints[DATA]
         if versions is None or known is None:
             return None
@@ -307,12 +309,15 @@ class WatchedArrays:
         return anchors
 
     def _is_alone(self, field: int) -> bool:
-        """Whether nobody else can reach the memory of this array."""
+        """Return whether no other object can reach the memory of this array."""
         anchors = self._anchor(field)
         return mutation_guard.is_alone(anchors, n_leased=self._leased[field] is not None and len(anchors.arrays) > 0)
 
     def _n_aliases(self) -> int:
-        """References to the arrays beyond our own, up to a constant; meant to be called with no array in a local."""
+        """Return the references to the arrays beyond the package's own, up to a constant.
+
+        No local variable of the caller may hold one of the arrays.
+        """
         own = sum(leased is not None for leased in self._leased)
         is_nested = self._anchors is NONE_YET and mutation_guard.are_nested(self._arrays)
         for anchors in map(self._anchor, FIELDS) if is_nested else self._anchors:
@@ -324,15 +329,15 @@ class WatchedArrays:
         return n - own
 
     def _can_be_watched(self) -> bool:
-        """Whether C can look at the arrays as they are."""
+        """Return whether C can look at the arrays as they are."""
         return self._layout() is not None and can_watch(self._arrays)
 
     def _layout(self) -> Mapping[str, int] | None:
-        """Where slots are: the same in all that are derived from `Operand`, the first class above this one."""
+        """Return the offsets of slots, which all classes derived from `Operand` (the class above this one) share."""
         return layout_of(type(self).__mro__[-3])
 
     def _fill_in_watch(self) -> None:
-        """Let C look next time, where it can."""
+        """Let C do the next look where it can."""
         rows = self._known_rows
         if rows is None or rows.dtype is None or not rows.is_live or not self._can_be_watched():
             return
@@ -346,26 +351,26 @@ class WatchedArrays:
             self._arrays, rows, anchors, leased, prints=self._prints, versions=self._chunk_versions
         )
 
-    # -- what looks cost
+    # -- cost of looks
 
     @property
     def n_looks(self) -> int:
-        """Times that bytes of the arrays were read to find writes."""
+        """Number of looks: passes over the bytes of the arrays to detect writes."""
         return self._looks_now()[0]
 
     @property
     def look_ns(self) -> int:
-        """Time of the last of these looks; zero before the first."""
+        """Time of the last look in ns; zero before the first."""
         return self._looks_now()[1]
 
     @property
     def smoothed_look_ns(self) -> int:
-        """Exponential average of the times of looks, see `packed_copies.smoothed`; zero before the first."""
+        """Exponential average of the times of looks in ns (`packed_copies.smoothed`); zero before the first."""
         return self._looks_now()[2]
 
     @property
     def total_look_ns(self) -> int:
-        """Time of all looks together. A product may take two: at the structure, and then at the values."""
+        """Total time of all looks in ns. A product may need two: one at the structure, one at the values."""
         return self._looks_now()[3]
 
     def _looks_now(self) -> tuple[int, int, int, int]:

@@ -1,6 +1,6 @@
-"""The operations: one file each, one row in `OPS`. Everything in which they differ is said there.
+"""Operations: one module each, with one row in `OPS` that describes how the operation differs from others.
 
-Rows are loaded when one is asked for: that takes 3 ms, and products do not begin with it (`names` is what they need).
+Rows are loaded on demand, which takes 3 ms. Products need only `names`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
+def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,4 +1,4 @@
-"""Operation: a row that says everything in which one operation differs from another."""
+"""Operation: the class of the rows of `OPS`, which describe how one operation differs from another."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from autosparse.core.values import dataclass, field
 
 Ability = Literal["transposed", "storage", "rows", "symmetric", "slices"]
 ProductKind = Literal["vector", "columns", "sampled", "fibers"]
-"""What a kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
+"""Kind of product that a kernel computes: A x; A B; products at the entries of A; sums over the fibers of a tensor."""
 REAL = ("float32", "float64")
 COMPLEX = ("complex64", "complex128")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Problems that cost models are trained on, by the name that the command line gives them."""
+    """Set of problems that cost models are trained on, by the name that the command line gives it."""
 
     name: str
     algorithm: str  # a key of `Operation.algorithms`
     n_dense_cols: int
     n_dims: int = 2
-    model: str = ""  # of another operation, which learns from this one's measurements too; "": its own
+    model: str = ""  # name of another set whose model also learns from this one's measurements; "": none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceProduct:
-    """A product that GPU kernels compute: its name in schedules and plans, and what its kernels do."""
+    """Product that GPU kernels compute: its name in schedules and plans, and its kind."""
 
     name: str
     kind: ProductKind
@@ -36,81 +36,81 @@ class DeviceProduct:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """How `explain` describes the operation. `{A}` is the sparse operand, `{width}` its dense operands' columns."""
+    """Texts by which `explain` describes the operation: `{A}` is the sparse operand, `{width}` the dense columns."""
 
     title: str
     dense: str  # names of the dense operands
-    dense_shapes: str  # of `n_rows`, `n_cols` and `n_vecs`, written ``n x k``
-    statement: str  # of the innermost loop
-    default_nest: tuple[str, ...]  # the loops of the default kernel
+    dense_shapes: str  # shapes written ``n x k``, from `n_rows`, `n_cols` and `n_vecs`
+    statement: str  # statement of the innermost loop
+    default_nest: tuple[str, ...]  # loops of the default kernel
     default_storage: str = "the matrix as it is (CSR)"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """One row of `OPS`: lowering, interpreter, search, cost models, tuning, `explain` and collection read it.
+    """Row of `OPS`, read by lowering, interpreter, search, cost models, tuning, `explain` and collection.
 
-    The gains are priors, from ``benchmarks/results/cost_models`` (docs/adr/0006): dense columns that a range begins
-    with -> the share of the default kernel's time that tuning is expected to save before this machine has seen any.
+    Gains are priors from ``benchmarks/results/cost_models``. A table maps the first number of dense columns of a range
+    to the fraction of the default kernel's time that tuning is expected to save before this machine has measured any.
     """
 
     name: str
     formula: str
     expressions: tuple[IndexExpression, ...]  # by order of the sparse operand; (): each call brings its own
-    reference: Callable[..., Any]  # NumPy's or SciPy's answer; types differ per operation
-    library: str  # that computes where our kernels do not
+    reference: Callable[..., Any]  # reference result by NumPy or SciPy; types differ per operation
+    library: str  # library that computes what autosparse's kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
     packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
     handling: str = "autosparse.tuning.trials.matmul"  # module whose `HANDLING` packs, times and compares
-    dtypes: tuple[str, ...] = REAL  # that plans choose kernels for
-    default_dtypes: tuple[str, ...] = ()  # further ones that the default kernel computes
-    abilities: frozenset[Ability] = frozenset()  # what its kernels can do beside
-    synonyms: tuple[str, ...] = ()  # what else `tune` calls it
+    dtypes: tuple[str, ...] = REAL  # dtypes that plans choose kernels for
+    default_dtypes: tuple[str, ...] = ()  # further dtypes that the default kernel computes
+    abilities: frozenset[Ability] = frozenset()  # optional features of its kernels
+    synonyms: tuple[str, ...] = ()  # further names that `tune` accepts
     runtime_loops: str = ""  # C function that gives the precompiled loops a search may choose
-    block_loops: str = ""  # the same for operands in blocks
-    panel_loops: str = ""  # ... and in panels of columns, of rows side by side
+    block_loops: str = ""  # C function for precompiled loops on operands in blocks
+    panel_loops: str = ""  # C function for precompiled loops on panels of columns, rows side by side
     space: str = ""  # module whose ``members(problem, is_whole=)`` is its schedule space; "": that of matrix products
     model: str = ""  # function of `tuner.analytic.models` that makes its cost model
-    parts: str = ""  # function of `tuner.hybrid.schedules` for matrices in parts; "": they are never divided
-    device: tuple[DeviceProduct, ...] = ()  # what GPU kernels compute of it
-    gain_prior: Mapping[int, float] = field(default_factory=dict)  # by measuring candidates
-    estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
-    statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
-    learned_margins: Mapping[int, float] = field(default_factory=dict)  # the same of the learned model
-    seconded_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
+    parts: str = ""  # function of `tuner.hybrid.schedules` for composites; "": matrices are never divided
+    device: tuple[DeviceProduct, ...] = ()  # products of the operation that GPU kernels compute
+    gain_prior: Mapping[int, float] = field(default_factory=dict)  # expected gain by measuring candidates
+    estimate_prior: Mapping[int, float] = field(default_factory=dict)  # expected gain by a model's prediction alone
+    statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain accepted unmeasured
+    learned_margins: Mapping[int, float] = field(default_factory=dict)  # minimum gain predicted by the learned model
+    seconded_margins: Mapping[int, float] = field(default_factory=dict)  # where statistics predict a gain, too
     shared_since: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.shared_since`
-    learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
-    algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
+    learned_names: Mapping[int, str] = field(default_factory=dict)  # first number of columns -> learned model
+    algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # names in `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()
     words: Words | None = None
 
     @property
     def is_tuned(self) -> bool:
-        """Whether kernels are generated for it, so that there is something to choose."""
+        """Return whether kernels are generated for the operation, so that there are alternatives to choose from."""
         return bool(self.packed)
 
     @property
     def is_sampled(self) -> bool:
-        """Whether results are at the entries of the sparse operand."""
+        """Return whether results are at the entries of the sparse operand."""
         return bool(self.expressions) and self.expressions[0].sampled
 
     @property
     def reason_not_lowered(self) -> str | None:
-        """Why no schedule of it is lowered, or None."""
+        """Reason why no schedule of the operation is lowered, or None."""
         if not self.expressions:
             return f"{self.name} has no index expression of its own: each call brings one"
         return self.expressions[0].reason_not_lowered
 
     def prior_gain(self, n_dense_cols: int) -> float:
-        """Expected share of the default time saved by measuring candidates, in [0, 1), for this width."""
+        """Return the fraction of the default time, in [0, 1), that measuring candidates should save for this width."""
         return of_width(self.gain_prior, n_dense_cols) or 0.0
 
     def prior_estimate_gain(self, n_dense_cols: int) -> float:
-        """... and by the model's word alone."""
+        """Return the fraction of the default time that a model's prediction alone should save for this width."""
         return of_width(self.estimate_prior, n_dense_cols) or 0.0
 
 
-def of_width(table: Mapping[int, Any], n_dense_cols: int) -> Any:  # Any: whatever the table holds, or None
-    """The value of the range that `n_dense_cols` lies in; None below the first."""
+def of_width(table: Mapping[int, Any], n_dense_cols: int) -> Any:  # Any: the type of the table's values, or None
+    """Return the value of the range that contains `n_dense_cols`; None below the first."""
     fitting = [start for start in table if start <= max(1, n_dense_cols)]
     return table[max(fitting)] if fitting else None

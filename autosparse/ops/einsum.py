@@ -1,4 +1,4 @@
-"""R[...] += T0[...] * T1[...] * ...: the subscripts come with each call, so the row has no expression of its own."""
+"""Einsum, R[...] += T0[...] * T1[...] * ...: subscripts come with each call, so the row has no expression."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosparse.ops.base import COMPLEX, REAL, Operation
 
 
 def reference(subscripts: str, *operands: Any) -> Any:  # Any: sparse matrices, tensors and arrays
-    """NumPy's answer, for dense copies of the operands."""
+    """Return NumPy's result for dense copies of the operands."""
     import numpy as np
 
     dense = [operand.todense() if hasattr(operand, "todense") else operand for operand in operands]

@@ -1,4 +1,7 @@
-"""C[i,j] = sum_k op(A)[i,k] * B[k,j], op(A) sparse (A or its transpose), B and C dense (j absent for vectors)."""
+"""Matrix product C[i,j] = sum_k op(A)[i,k] * B[k,j]: op(A) is A or its transpose, sparse; B and C are dense.
+
+For vectors there is no j.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ from autosparse.ops.base import COMPLEX, REAL, Collected, DeviceProduct, Operati
 
 
 def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transposed: bool = False) -> NDArray[Any]:
-    """SciPy's answer: ``op(A) @ B``, shape (rows of op(A),) or (rows of op(A), columns of B)."""
+    """Return SciPy's ``op(A) @ B``, of shape (rows of op(A),) or (rows of op(A), columns of B)."""
     import scipy.sparse
 
     nnz = pattern.nnz
@@ -24,7 +27,7 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
 
 
 def shared_since(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
-    """Whether the default kernel shares such a product with another thread since models were trained (ADR 62)."""
+    """Return whether the default kernel uses a second thread here, but did not when models were trained."""
     return n_dense_cols == 1 and 6_000 <= 0.45 * nnz + 0.6 * n_rows < 18_000  # its serial nanoseconds, as in matmul.c
 
 
@@ -43,15 +46,15 @@ MATMUL: Final[Operation] = Operation(
     model="matrix_product",
     parts="products",
     device=(DeviceProduct(name="spmv", kind="vector"), DeviceProduct(name="matmul", kind="columns")),
-    # Before anything was measured here: vector products gain from rows as vector lanes, smaller indices and blocks,
-    # wide ones from blocks, shared rows of B and column tiles.
+    # Expected gains before this machine has measured any. Products with a vector gain from rows as vector lanes,
+    # smaller indices and blocks. Wide products gain from blocks, shared rows of B and column tiles.
     gain_prior={1: 0.31, 2: 0.10, 16: 0.08, 128: 0.06},
     estimate_prior={1: 0.30, 2: 0.05, 16: 0.05, 128: 0.07},
-    # The statistics model's errors are about 20 %. Of wide products, seven that it expected to save 20 to 25 % came to
-    # nothing in the mean.
+    # The statistics model errs by about 20 %. Seven wide products for which it predicted savings of 20 to 25 % saved
+    # nothing on average.
     statistics_margins={1: 0.20, 128: 0.30},
-    # The learned model's, of wide products: what it expected to save 10 to 20 % came to -14 to 15 % (ADR 62). Of 8
-    # columns it knows more (ADR 78).
+    # Wide products for which the learned model predicted savings of 10 to 20 % saved -14 to 15 %. For 8 columns its
+    # predictions are more accurate.
     learned_margins={1: 0.10, 2: 0.05, 9: 0.20},
     seconded_margins={128: 0.10},
     shared_since=shared_since,

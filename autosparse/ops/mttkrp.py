@@ -1,7 +1,8 @@
-"""M[i,j] = sum over the entries (i, k, l, ...) of T of T[i,k,l,...] * B[k,j] * C[l,j] * ...: one factor per mode but i.
+"""MTTKRP: M[i,j] = sum over the entries (i, k, l, ...) of T of T[i,k,l,...] * B[k,j] * C[l,j] * ..., one factor per k,
+l, ...
 
-The matricised tensor times Khatri-Rao product of CP decompositions (Smith et al. 2015; WACO §5). Entries that repeat
-add up.
+It is the matricized tensor times Khatri-Rao product of CP decompositions (Smith et al. 2015; WACO §5). Entries that
+repeat add up.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from autosparse.core.expression import Access, IndexExpression
 from autosparse.ops import names
 from autosparse.ops.base import Collected, DeviceProduct, Operation, Words
 
-AnyArray = NDArray[Any]  # of one native dtype
+AnyArray = NDArray[Any]  # Any: one native dtype
 
 BLOCK_BYTES: Final = 1 << 24
-"""Products of factor rows that `reference` holds at a time."""
+"""Maximum bytes of products of factor rows that `reference` holds at a time."""
 
 
 def reference(
     coords: AnyArray, values: AnyArray, shape: Sequence[int], factors: Sequence[AnyArray | None], mode: int = 0
 ) -> AnyArray:
-    """M by NumPy, (shape[mode], R); ``factors[mode]`` is not looked at. Entries are taken some at a time."""
+    """Compute M by NumPy, (shape[mode], R), in blocks of entries; ``factors[mode]`` is not read."""
     others = [(n, factor) for n, factor in enumerate(factors) if n != mode and factor is not None]
     n_vecs = others[0][1].shape[1]
     M = np.zeros((shape[mode], n_vecs), dtype=np.result_type(values, *(factor for _, factor in others)))
@@ -41,7 +42,7 @@ def reference(
 TENSOR_INDICES: Final = ("i", "k", "l", "m", "n", "o")
 """Indices of the tensor: the rows of M, then the others in the order of its modes; ``j`` counts columns."""
 FACTORS: Final = ("B", "C", "D", "E", "F")
-"""Dense operands, by the index of their rows: ``k``, ``l``, ..."""
+"""Names of the dense operands, in the order of the indices of their rows: ``k``, ``l``, ..."""
 
 
 def _expression(order: int) -> IndexExpression:
@@ -64,7 +65,7 @@ MTTKRP: Final[Operation] = Operation(
     device=(DeviceProduct(name="mttkrp", kind="fibers"),),
     gain_prior={1: 0.20, 16: 0.40, 128: 0.30},
     estimate_prior={1: 0.10, 16: 0.20, 128: 0.15},
-    # Of 27 choices on generated tensors of order 4 and 5, 23 were faster.
+    # 23 of 27 choices on generated tensors of order 4 and 5 were faster than the default kernel.
     statistics_margins={1: 0.10},
     learned_margins={1: 0.10},
     learned_names={1: "mttkrp16"},

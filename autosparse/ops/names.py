@@ -1,4 +1,4 @@
-"""Names of the operations: until tuning begins, dispatch needs no more of them."""
+"""Names of the operations, the only part of `autosparse.ops` that dispatch needs before tuning begins."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""S[i,k] = A[i,k] * sum_j X[i,j] * Y[k,j] at the stored entries (i, k) of A: X and Y dense by rows, S with A's pattern.
+"""SDDMM: S[i,k] = A[i,k] * sum_j X[i,j] * Y[k,j] at A's stored entries; X and Y dense by rows, S with A's pattern.
 
-Only the sampled dot products are computed; duplicates and explicit zeros of A are entries of their own. Users pass the
-second dense operand as Yᵀ, of shape (j, k): what is named Y here has its rows (WACO §5, TACO).
+Only the sampled dot products are computed. Duplicates and explicit zeros of A stay separate entries. Users pass the
+second dense operand as Yᵀ, of shape (j, k); Y here has its rows (WACO §5, TACO).
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from autosparse.core.pattern import Pattern
 from autosparse.ops import names
 from autosparse.ops.base import COMPLEX, Collected, DeviceProduct, Operation, Words
 
-AnyArray = NDArray[Any]  # of one native dtype
+AnyArray = NDArray[Any]  # Any: one native dtype
 
 FEW: Final = 4
-"""Rows per entry from which an operand that has to be copied is copied only where entries need it."""
+"""Minimum ratio of rows to entries for which an operand that must be copied is copied only where entries need it."""
 BLOCK_BYTES: Final = 1 << 24
-"""Gathered rows that `dots` holds at a time."""
+"""Maximum bytes of gathered rows that `dots` holds at a time."""
 
 
 def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0, flags: int = 0) -> AnyArray:
-    """<X[i, :], Y[k, :]> for each stored (i, k), without conjugation; X (n_rows, K), Y (n_cols, K) → (nnz,).
+    """Compute <X[i, :], Y[k, :]> for each stored (i, k), without conjugation; X (n_rows, K), Y (n_cols, K) → (nnz,).
 
-    X and Y of one native dtype; rows are copied unless their entries are adjacent. `flags`: as of the C runtime.
+    X and Y have one native dtype; rows are copied unless their entries are adjacent. `flags`: flags of the C runtime.
     """
     from autosparse._native import runtime_api
     from autosparse.operands.dense import by_rows, row_step
@@ -48,7 +48,7 @@ def sample(pattern: Pattern, X: AnyArray, Y: AnyArray, *, threads: int = 0, flag
 
 
 def with_few_rows(pattern: Pattern, X: AnyArray, Y: AnyArray) -> tuple[Pattern, AnyArray, AnyArray]:
-    """The same problem with only those rows of X and Y that entries name, where copying all rows would cost more."""
+    """Return the problem restricted to rows of X and Y that entries name, where copying all rows would cost more."""
     from autosparse.operands.dense import has_rows
 
     nnz = pattern.nnz
@@ -63,7 +63,7 @@ def with_few_rows(pattern: Pattern, X: AnyArray, Y: AnyArray) -> tuple[Pattern, 
 
 
 def dots(pattern: Pattern, X: AnyArray, Y: AnyArray) -> AnyArray:
-    """`sample` by NumPy, in any dtype: pairs of rows are gathered, some at a time."""
+    """Compute `sample` by NumPy, in any dtype: pairs of rows are gathered, some at a time."""
     rows = pattern.rows_of_entries()
     columns = pattern.indices[: pattern.nnz]
     values: AnyArray = np.empty(pattern.nnz, dtype=np.result_type(X, Y))
@@ -75,7 +75,7 @@ def dots(pattern: Pattern, X: AnyArray, Y: AnyArray) -> AnyArray:
 
 
 def reference(pattern: Pattern, data: AnyArray, X: AnyArray, Y: AnyArray) -> AnyArray:
-    """Values of S by NumPy; Y by rows, as kernels take it."""
+    """Compute the values of S by NumPy; Y is given by rows, as for kernels."""
     values: AnyArray = data[: pattern.nnz] * dots(pattern, X, Y)
     return values
 

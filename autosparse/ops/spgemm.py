@@ -1,4 +1,4 @@
-"""C[i,j] = sum_k A[i,k] * B[k,j], all three sparse. Computed by Gustavson's algorithm; no kernels are generated yet."""
+"""SpGEMM: C[i,j] = sum_k A[i,k] * B[k,j], all three sparse, by Gustavson's algorithm. No kernels are generated yet."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosparse.ops.base import COMPLEX, REAL, Operation
 
 
 def reference(A: Any, B: Any) -> Any:  # Any: SciPy's sparse arrays
-    """SciPy's answer."""
+    """Return SciPy's product of two sparse arrays."""
     return A @ B
 
 

@@ -1,4 +1,4 @@
-"""`OPS`, the table of operations, and how a row is added to it."""
+"""Table `OPS` of operations, and functions that add rows to it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ if TYPE_CHECKING:
     from autosparse.ops.base import Operation
 
 _MODULES: Final = (names.MATMUL, names.SDDMM, names.MTTKRP, names.SPGEMM, names.EINSUM)
-"""Names of the operations of the library; each is the name of the module that holds its row, too."""
+"""Names of the library's operations; each is also the name of the module that holds its row."""
 _registered: Final[dict[str, Operation]] = {}
 
 
 class _Table(Mapping[str, "Operation"]):
-    """Rows by name. A row of the library is imported when it is first asked for."""
+    """Mapping of rows by name. A row of the library is imported when it is first requested."""
 
     def __init__(self) -> None:
         self._rows: dict[str, Operation] = {}
@@ -44,12 +44,12 @@ OPS: Final[Mapping[str, Operation]] = _Table()
 
 
 def register(row: Operation) -> None:
-    """Add an operation while the program runs. ValueError when its name is taken."""
+    """Add an operation at run time; raise ValueError when its name is taken."""
     if row.name in OPS:
         raise ValueError(f"there is an operation {row.name!r} already")
     _registered[row.name] = row
 
 
 def unregister(name: str) -> None:
-    """Take an operation that was registered out of the table again."""
+    """Remove a registered operation from the table."""
     del _registered[name]

@@ -1,1 +1,1 @@
-"""What is read from files beside plain Matrix Market texts: compressed ones, archives, open files, tensors."""
+"""Readers of compressed files, archives, open files and tensors, beside plain Matrix Market texts."""

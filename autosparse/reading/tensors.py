@@ -1,4 +1,4 @@
-"""Tensors in FROSTT's text format (.tns): a line for each entry, its coordinates from 1 and its value."""
+"""Tensors in FROSTT's text format (.tns): a line per entry with its coordinates, counted from 1, and its value."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from numpy.typing import NDArray
 
 
 class Entries(NamedTuple):
-    """A tensor: value e stands at ``coords[:, e]``."""
+    """Entries of a tensor: value e is at ``coords[:, e]``."""
 
-    coords: NDArray[Any]  # (modes, entries), from 0
+    coords: NDArray[Any]  # (modes, entries), counted from 0
     values: NDArray[Any]
 
 
 _MOST: Final = float(1 << 53)
-"""From here on float64 does not hold every integer."""
+"""Limit of coordinates: from here on float64 does not represent every integer."""
 
 
 def parsed(text: bytes) -> Entries:
-    """The entries in a .tns text; ValueError where it is none."""
+    """Parse the entries of a .tns text; raise ValueError where it is none."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith(b"#")]
     if not lines:
         raise ValueError("it holds no entry, and a .tns file says no shape")

@@ -1,4 +1,4 @@
-"""Bytes of a text: out of compressed files and archives, without a byte-order mark, with SciPy's form of the banner."""
+"""Normalised text of files: without compression, archive or byte-order mark, with SciPy's form of the banner."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _MARKS: Final = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-"""Byte-order mark -> the encoding that takes it away."""
+"""Byte-order mark -> encoding that removes it."""
 _BANNER: Final = b"%%matrixmarket"
 _TAR_MAGIC: Final = slice(257, 262)
 LONGEST_MARK: Final = 3
 
 
 def _from_tar(archive: bytes, stem: str) -> bytes:
-    """The matrix in an archive of SuiteSparse's: named as its folder or the archive is, or the only one."""
+    """Return the matrix in a SuiteSparse archive: the one named like its folder or the archive, or the only one."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         files = {one.name: one for one in tar.getmembers() if one.isfile() and one.name.lower().endswith(".mtx")}
         named = [name for name in files if PurePosixPath(name).stem in (stem, PurePosixPath(name).parent.name)]
@@ -36,16 +36,16 @@ def _from_tar(archive: bytes, stem: str) -> bytes:
 
 
 DECOMPRESS: Final[Mapping[bytes, Callable[[bytes], bytes]]] = {b"\x1f\x8b": gzip.decompress, b"BZh": bz2.decompress}
-"""First bytes of a compressed file -> what decompresses it."""
+"""First bytes of a compressed file -> function that decompresses it."""
 
 
 def is_compressed(content: bytes) -> bool:
-    """Whether a file with this content is compressed in a known way."""
+    """Return whether a file with this content is compressed in a known way."""
     return content.startswith(tuple(DECOMPRESS))
 
 
 def expanded(content: bytes, stem: str = "") -> bytes:
-    """`content` without compression; the matrix of the name `stem` where it is an archive of files."""
+    """Return `content` without compression; from an archive, the matrix that is named `stem`."""
     for magic, decompress in DECOMPRESS.items():
         if content.startswith(magic):
             content = decompress(content)
@@ -54,12 +54,12 @@ def expanded(content: bytes, stem: str = "") -> bytes:
 
 
 def is_plain(start: bytes) -> bool:
-    """Whether a text that begins so is for SciPy's reader as it is."""
+    """Return whether SciPy's reader accepts a text with this beginning unchanged."""
     return start == normal(start)
 
 
 def normal(text: bytes) -> bytes:
-    """`text` in UTF-8 without a byte-order mark, the words of a Matrix Market banner as SciPy wants them."""
+    """Return `text` in UTF-8 without a byte-order mark, with a Matrix Market banner in the case that SciPy expects."""
     for mark, encoding in _MARKS.items():
         if text.startswith(mark):
             text = text.decode(encoding, errors="replace").encode()
@@ -73,6 +73,6 @@ def normal(text: bytes) -> bytes:
 
 
 def content_of(stream: Any) -> bytes:  # Any: an open file, text or binary
-    """All that an open file still holds."""
+    """Return the remaining content of an open file as bytes."""
     content = stream.read()
     return content.encode() if isinstance(content, str) else bytes(content)
