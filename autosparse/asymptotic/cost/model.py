@@ -51,7 +51,7 @@ Steps: TypeAlias = Mapping[Access, str]
 
 
 class CostModel:
-    """Costs of the programs of one kernel."""
+    """Cost model of the programs of one kernel."""
 
     def __init__(self, kernel: Kernel, rules: Rules = Rules()) -> None:
         self.kernel = kernel

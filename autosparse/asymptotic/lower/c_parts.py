@@ -1,4 +1,4 @@
-"""C of an einsum's parts: threads share the outer loop, and their outputs become one."""
+"""C source that runs an einsum's parts on several threads and concatenates their outputs."""
 
 from __future__ import annotations
 

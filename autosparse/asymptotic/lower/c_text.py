@@ -1,4 +1,4 @@
-"""C that kernels of an einsum share: growing outputs, workspaces, searches."""
+"""C source shared by the kernels of einsum: growing outputs, workspaces, searches."""
 
 from __future__ import annotations
 
