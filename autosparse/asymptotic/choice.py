@@ -18,7 +18,7 @@ from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import BuildError
 
 TRANSPOSED: Final = 8.0
-"""Cost of reordering one entry, in tasks (turns of a loop)."""
+"""Cost of reordering one entry, in tasks (loop iterations)."""
 MOVED: Final = 1.0
 """Cost of reordering one entry's value, in tasks, when the reordered pattern is kept. Kept tensors cost nothing."""
 ADDED_AFTERWARDS: Final = 20.0

@@ -67,7 +67,7 @@ def einsum(
     if known.direct is not None:
         result = serve(known.direct, request.operands, known.subscripts, is_dense=wanted == "dense")
     if result is None:
-        from autosparse.asymptotic.contraction import compute  # not needed where a product serves
+        from autosparse.asymptotic.contraction import compute  # not needed if a route computes the call
 
         result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
     return _finished(results.converted(result, wanted), out)

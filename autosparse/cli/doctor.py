@@ -36,7 +36,7 @@ EXTRAS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; it is a problem if it has a cure."""
+    """One line of the report; it is a problem if `cure` says how to mend it."""
 
     name: str
     value: str

@@ -37,7 +37,7 @@ PARTS_OF_SUMS: Final = 32
 MOST_PRIVATE_OUTPUTS: Final = 1 << 22
 """Maximum number of elements of the parts' private dense outputs, summed over all parts."""
 NS_PER_TASK: Final = 2.0
-"""Approximate nanoseconds per innermost loop turn, from which the runtime chooses the number of threads."""
+"""Approximate nanoseconds per innermost loop iteration, from which the runtime chooses the number of threads."""
 
 _loaded: Final[dict[str, Any]] = {}
 _mutex: Final = forking.lock()
@@ -68,7 +68,7 @@ def execute(
 ) -> Sparse | AnyArray:
     """Run the program: return an ndarray for a dense output, else entries sorted by the output's indices.
 
-    `tasks` is the estimated number of loop turns, or 0 if unknown. A small number keeps the run on one thread.
+    `tasks` is the estimated number of loop iterations, or 0 if unknown. A small number keeps the run on one thread.
     """
     inputs = Inputs.of(program, operands)
     return Run(program, inputs, extents, tasks).run(inputs.arrays)
