@@ -1,9 +1,9 @@
 """Cache of plans and compiled kernels on disk, shared by processes. Import it as `autosparse.cache` only.
 
-One folder holds records (plans, histories, cost estimates, failures) under keys that include everything they depend on. It also
-holds compiled kernels by schedule and target, and one file of accounts (`accounts.ledger`). No failure of the cache
-makes a product fail (see `store`). Names are imported on first use, so that a process that only reads accounts imports
-nothing else.
+One folder holds records (plans, histories, cost estimates, failures) under keys that include everything they depend on.
+It also holds compiled kernels by schedule and target, and one file of accounts (`accounts.ledger`). No failure of the
+cache makes a product fail (see `store`). Names are imported on first use, so that a process that only reads accounts
+imports nothing else.
 """
 
 from __future__ import annotations

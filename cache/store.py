@@ -69,7 +69,8 @@ class Store:
     def load(self, kind: str, key: str, *, fresh: bool = False) -> Record | None:
         """Return the record `key` of `kind`, or None if there is no valid one; it must not be modified.
 
-        `fresh` reads the disk even if this process has read the record before, because another process may have replaced it.
+        `fresh` reads the disk even if this process has read the record before, because another process may have
+        replaced it.
         """
         name = (kind, key)
         if name in self._late:

@@ -155,3 +155,4 @@ ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
     "export": _export,
     "import": _import,
 }
+"""Function of each action, by name."""

@@ -225,3 +225,4 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _extras,
     _gpu,
 )
+"""Checks in the order in which their findings are printed."""

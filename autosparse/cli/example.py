@@ -20,7 +20,9 @@ from numpy.typing import NDArray
 from autosparse.cli.show import CommandError
 
 CASE: Final = "case13659pegase"
+"""Name of the MATPOWER case."""
 NAME: Final = f"power-flow Jacobian of {CASE} (European transmission grid)"
+"""Name of the example matrix in the output."""
 PQ, PV = 1, 2  # bus types of the MATPOWER format
 
 Array = NDArray[Any]  # float64 or complex128

@@ -19,7 +19,9 @@ from autosparse.cli.show import CommandError
 from autosparse.config import Effort, Options, options
 
 SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
+"""File name endings of matrix files."""
 DTYPES: Final = ("float32", "float64", "complex64", "complex128")
+"""Dtypes for which there are kernels."""
 
 
 @dataclass(frozen=True)

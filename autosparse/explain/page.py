@@ -33,6 +33,7 @@ td:not(:first-child):not(:last-child) { white-space: nowrap }
   table:not(.facts) td:empty { display: none }
 }
 """
+"""Style sheet of the page."""
 
 
 def as_html(title: str, sections: Sequence[Section], pictures: Sequence[tuple[str, bytes]], note: str = "") -> str:

@@ -21,6 +21,7 @@ Array = NDArray[Any]  # numbers of entries
 MAP_SHAPE: Final = (12, 48)
 """Height in lines and width in characters of the map."""
 LETTERS: Final = "abcd"
+"""Letters of the parts in the map, in the order of the parts."""
 
 
 def parts_section(report: Report, composite: Composite) -> Section:

@@ -340,3 +340,4 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _loops,
     _candidates,
 )
+"""Builders of the sections, in the order in which they are shown."""

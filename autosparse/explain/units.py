@@ -6,8 +6,11 @@ import math
 from typing import Final
 
 TIME_UNITS: Final = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"), (1e-9, "ns"))
+"""Seconds per unit of time, largest unit first."""
 BYTE_UNITS: Final = ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"), (1, "B"))
+"""Bytes per unit of memory, largest unit first."""
 UNKNOWN: Final = "-"
+"""Text for unknown values."""
 
 
 def _scaled(value: float, units: tuple[tuple[float, str], ...]) -> str:

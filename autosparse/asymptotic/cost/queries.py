@@ -16,6 +16,7 @@ Predicate: TypeAlias = tuple[int, ...]
 """Union of conjunctions, by their numbers in ascending order; () is false."""
 
 FALSE: Final[Predicate] = ()
+"""Predicate that never holds."""
 
 
 def homomorphism(source: Iterable[Atom], target: Iterable[Atom], fixed: Mapping[int, int]) -> dict[int, int] | None:

@@ -22,6 +22,7 @@ HELPERS: Final = (
     "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
 )  # fmt: skip
 NONE: Final = np.zeros(0, np.int64)
+"""Array that stands for the coordinates of a dense level."""
 
 
 def is_there() -> bool:

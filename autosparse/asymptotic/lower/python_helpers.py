@@ -13,6 +13,7 @@ import numpy as np
 from autosparse.asymptotic.kinds import AnyArray
 
 MOST_DENSE_SLOTS = 1 << 20
+"""Maximum dense size of a table that has one slot per element; larger tables are hashed."""
 
 
 class Space(NamedTuple):

@@ -138,10 +138,15 @@ OF_ROWS: Final = Route(product_of_rows, "The library's product, A @ B.T")
 OF_COLUMNS: Final = Route(product_of_columns, "The library's product, A.T @ B")
 SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
 CHAIN: Final = "the library's products, from right to left"
+"""Text for routes that multiply from right to left, shown by `explain`."""
 DOTS: Final = "elementwise product by SciPy, then sums"
+"""Text for routes that sum an elementwise product, shown by `explain`."""
 AT_ENTRIES: Final = "NumPy, at the entries of A"
+"""Text for routes that read a dense operand at the entries of A, shown by `explain`."""
 DOTTED: Final[Any] = {"begins": True, "finite_result": True}
+"""Properties of routes that call SciPy's elementwise product."""
 TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
+"""Properties of routes that sum over triangles, whose first two operands are multiplied completely."""
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,
     ("ab,cb->ac", "ss"): OF_ROWS,

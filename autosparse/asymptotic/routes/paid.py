@@ -27,6 +27,7 @@ MAX_PAIRS: Final = 1 << 20
 TRIALS: Final = 3
 """Number of kernel calls that are timed before the kernel is compared with the calls before it."""
 MOST_ACCOUNTS: Final = 256
+"""Maximum number of accounts kept in a process."""
 
 
 class Account:
