@@ -205,7 +205,7 @@ class Folder:
                 self.remove_entry(self.root / part)
 
     def remove_kinds(self, kinds: Sequence[str]) -> None:
-        """Remove all records of `kinds`, of any schema."""
+        """Remove all records of `kinds`, of any schema; with "history", remove the accounts as well."""
         for kind in kinds:
             for path in self.root.glob(f"records/{kind}-*"):
                 self.remove_entry(path)

@@ -21,7 +21,7 @@ BLOCK: Final = 1 << 20
 
 
 class TooManyPairsError(Exception):
-    """Error: a join has more pairs of entries than the caller allows. It is raised before the join multiplies."""
+    """Exception for a join with more pairs of entries than the caller allows, raised before the join multiplies."""
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs: float = np.inf) -> Sparse:
