@@ -1,8 +1,9 @@
-"""Cache: plans and kernels that outlive the process. Imported as `autosparse.cache` only.
+"""Cache of plans and compiled kernels on disk, shared by processes. Import it as `autosparse.cache` only.
 
-Two caches in one folder: records (plans, histories, prices, failures) under keys that name all they depend on, and
-compiled kernels under schedule and target; beside them one file of accounts (`accounts.ledger`). None can fail a
-product: see `store`. Names are looked up on first use: a process that only reads the accounts imports nothing else.
+One folder holds records (plans, histories, cost estimates, failures) under keys that include everything they depend on.
+It also holds compiled kernels by schedule and target, and one file of accounts (`accounts.ledger`). No failure of the
+cache makes a product fail (see `store`). Names are imported on first use, so that a process that only reads accounts
+imports nothing else.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _HOMES: Final = {
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # whatever the module of that name holds
+def __getattr__(name: str) -> Any:  # type of the requested name
     if name not in _HOME_OF:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)

@@ -1,4 +1,4 @@
-"""Artefacts: folders with compiled kernels, built once and believed only while their digests match."""
+"""Folders with compiled kernels, built once and used only while the digests of their files match."""
 
 from __future__ import annotations
 
@@ -23,25 +23,28 @@ from autosparse._version import __version__
 from autosparse.errors import BuildError, RecordError
 
 Build = Callable[[Path], None]
-"""Fills an empty folder. What it raises reaches the caller (OSError as BuildError), and nothing is published."""
+"""Function that fills an empty folder. If it raises, nothing is published, and OSError becomes BuildError."""
 
 MANIFEST_SCHEMA: Final = 1
+"""Version of the manifest's layout; manifests of other versions are treated as broken."""
 MAX_FILE_BYTES: Final = 256 << 20
+"""Maximum size of a file of a kernel, in bytes."""
 _PROBE_BYTES: Final = 64 << 10
+"""Number of bytes written to test whether the disk is full."""
 _DISK_ERRORS: Final = frozenset(
-    getattr(errno, name, errno.ENOSPC)  # Windows lacks some
+    getattr(errno, name, errno.ENOSPC)  # Windows lacks some of them
     for name in ("ENOSPC", "EDQUOT", "EROFS", "EIO", "ESTALE", "EFBIG", "ENOLCK", "ENOSYS", "EOPNOTSUPP")
 )
-"""Errors that name no file and still are the disk's."""
+"""Error numbers that indicate a problem of the disk even if the error names no file."""
 
 
 def versioned_key(key: str) -> str:
-    """`key` with the release of autosparse: a code generator that was mended must not meet its old kernels."""
+    """Return `key` prefixed by the release of autosparse, so that kernels of older code generators are not reused."""
     return f"{__version__}/{key}"
 
 
 def find(folder: Folder, key: str) -> Path | None:
-    """The folder of the kernel `key`, every file checked; None when there is none, RecordError when it is broken."""
+    """Return the folder of the kernel `key` after checking every file; None if absent, RecordError if broken."""
     path = folder.kernel_path(versioned_key(key))
     if not path.is_dir() and not path.is_symlink():
         return None
@@ -77,15 +80,15 @@ def _check_files(folder: Folder, path: Path, manifest: dict[str, str]) -> None:
 
 
 def _files(path: Path) -> list[str]:
-    """Names of the files in `path` but for the manifest (and what NFS keeps of open deleted files)."""
+    """Return the names of the files in `path`, except for the manifest and NFS's placeholders of deleted open files."""
     names = sorted(item.name for item in path.iterdir())
     return [name for name in names if name != MANIFEST and not name.startswith(".nfs")]
 
 
 def build_and_publish(folder: Folder, key: str, build: Build, *, now: float) -> Path:
-    """Build beside, record the digests, rename into place; the published folder.
+    """Build in the staging folder, record digests, rename into place, and return the published folder.
 
-    Whoever publishes first wins: a kernel that appeared meanwhile is used instead.
+    The first process to publish wins: a kernel that was published meanwhile is used instead.
     """
     name = f"kernel.{file_name(versioned_key(key))}"
     staged = folder.staging_name(name)
@@ -106,7 +109,7 @@ def _publish(folder: Folder, key: str, staged: Path) -> Path:
     try:
         folder.publish(staged, path)
     except OSError:
-        ready = find(folder, key)  # on a file system without locks two may have built
+        ready = find(folder, key)  # on a file system without locks another process may have built it
         if ready is None:
             raise
         return ready
@@ -114,7 +117,7 @@ def _publish(folder: Folder, key: str, staged: Path) -> Path:
 
 
 def _build(build: Build, staged: Path) -> None:
-    """Run `build`. OSError when the disk of `staged` is to blame, also where a compiler only says that it failed."""
+    """Run `build`; raise OSError instead of BuildError if a test write shows that the disk caused the failure."""
     try:
         build(staged)
     except BuildError:
@@ -129,14 +132,14 @@ def _build(build: Build, staged: Path) -> None:
 
 
 def is_disk_trouble(err: OSError, folder: Folder) -> bool:
-    """Whether `err` is about the cache folder itself, not about something that a build touched elsewhere."""
+    """Return whether `err` concerns the cache folder rather than a path that a build used elsewhere."""
     if err.filename is None:
         return err.errno in _DISK_ERRORS
     return isinstance(err.filename, (str, bytes)) and os.fsdecode(err.filename).startswith(str(folder.root))
 
 
 def _seal_file(path: Path) -> str:
-    """Digest of a built file, which is closed to others. BuildError unless it is a regular file."""
+    """Remove others' access to a built file and return its digest; raise BuildError unless it is a regular file."""
     if path.is_symlink() or not path.is_file():
         raise BuildError(f"{path.name} is not a regular file: a kernel consists of regular files only")
     path.chmod(path.stat().st_mode & 0o700)
@@ -144,9 +147,9 @@ def _seal_file(path: Path) -> str:
 
 
 class PrivateArtefacts:
-    """Kernels of this process alone, in a temporary folder: used when there is no cache folder to share.
+    """Kernels of this process in a temporary folder, used if there is no shared cache folder.
 
-    One thread builds at a time per key; the folder goes when the process ends.
+    Only one thread at a time builds a key. The folder is removed when the process ends.
     """
 
     def __init__(self) -> None:
@@ -156,7 +159,7 @@ class PrivateArtefacts:
         self._ready: dict[str, Path] = {}
 
     def artefact(self, key: str, build: Build) -> Path:
-        """The folder of the kernel `key`, built on first use. BuildError when no temporary folder can be written."""
+        """Return the folder of the kernel `key`, built on first use; raise BuildError without a writable folder."""
         with self._mutex:
             key_lock = self._key_locks.setdefault(key, forking.lock())
         with key_lock:
@@ -173,7 +176,7 @@ class PrivateArtefacts:
             return path
 
     def find(self, key: str) -> Path | None:
-        """The folder of the kernel `key`, if this process built it."""
+        """Return the folder of the kernel `key` if this process built it, else None."""
         ready = self._ready.get(key)
         return ready if ready is not None and ready.is_dir() else None
 
@@ -202,6 +205,6 @@ def _temporary_folder() -> str:
 
 
 def _remove_own(folder: Path, pid: int) -> None:
-    """Remove `folder`, unless this is a forked child of the process that made it."""
+    """Remove `folder`, unless this process is a forked child of the one that created it."""
     if os.getpid() == pid:
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,8 +1,8 @@
-"""Envelope: one record as it lies on disk, with everything needed to decide whether to believe it.
+"""Envelope: one record as stored on disk, with the metadata needed to validate it.
 
-A file is one JSON object ``{"checksum", "kind", "key", "schema", "library", "saved_at", "record"}``; the checksum is
-taken over the canonical text of all other members. It guards against torn and damaged files, not against an enemy:
-that is what `trust` is for.
+A file is one JSON object ``{"checksum", "kind", "key", "schema", "library", "saved_at", "record"}``. The checksum
+covers the canonical text of all other members. It detects torn and damaged files but not manipulation, which `trust`
+prevents.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autosparse.errors import RecordError
 Record = dict[str, Any]  # Any: JSON values
 
 LATEST_S: Final = 1e15
-"""Of dates: arithmetic on them is exact enough, and finite."""
+"""Maximum date, in seconds since 1970. Arithmetic on smaller dates is sufficiently exact and finite."""
 _FIELD_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
     "kind": str,
     "key": str,
@@ -34,7 +34,7 @@ _FIELD_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """A record with its kind, key and origin. `record` holds only what JSON can say and must not be written to."""
+    """Record with its kind, key and origin; `record` contains JSON values only and must not be modified."""
 
     kind: str
     key: str
@@ -45,25 +45,25 @@ class Envelope:
 
     @classmethod
     def seal(cls, kind: str, key: str, record: Record, *, schema: int, saved_at: float) -> Envelope:
-        """An envelope around a copy of `record` in the form that a reader will get (tuples become lists).
+        """Create an envelope around a copy of `record` in the form in which it is read back (tuples become lists).
 
-        TypeError or ValueError when `record` is not JSON.
+        Raise TypeError or ValueError if `record` is not JSON.
         """
         plain = json.loads(canonical_json(record))
         return cls(kind=kind, key=key, schema=schema, library=__version__, saved_at=float(saved_at), record=plain)
 
     def to_json(self) -> Record:
-        """JSON object with its checksum."""
+        """Return the JSON object with its checksum."""
         content = asdict(self)
         return {"checksum": digest(canonical_json(content).encode()), **content}
 
     def to_bytes(self) -> bytes:
-        """The content of a record file."""
+        """Return the content of a record file."""
         return (json.dumps(self.to_json(), separators=(",", ":")) + "\n").encode()
 
     @classmethod
     def from_bytes(cls, content: bytes, *, name: str) -> Envelope:
-        """Invert `to_bytes`; RecordError (naming `name`) when `content` is torn, damaged or something else."""
+        """Invert `to_bytes`; raise RecordError (naming `name`) if `content` is torn, damaged or no record."""
         try:
             found = json.loads(content)
         except (ValueError, RecursionError) as err:
@@ -72,7 +72,7 @@ class Envelope:
 
     @classmethod
     def from_json(cls, found: object, *, name: str) -> Envelope:
-        """Invert `to_json`; RecordError as for `from_bytes`."""
+        """Invert `to_json`; raise RecordError as `from_bytes` does."""
         if not isinstance(found, dict) or set(found) != {"checksum", *_FIELD_TYPES}:
             raise RecordError.broken(name, reason="not a cache record")
         content = {field: found[field] for field in _FIELD_TYPES}

@@ -1,4 +1,4 @@
-"""Size limit and leftovers. Looked after by one process at a time, and by each only now and then."""
+"""Enforce the size limit and remove leftovers, in one process at a time and only at intervals."""
 
 from __future__ import annotations
 
@@ -12,21 +12,22 @@ from autosparse.cache.folder import Entry, Folder
 from autosparse.core.values import dataclass
 
 MAINTAIN_EVERY_S: Final = 3600.0
-OVERSHOOT: Final = 1 / 16  # of the limit: what one process may write before it looks at the size again
-TARGET_FILL: Final = 0.9  # of the limit: evicting to just below it would evict again at once
-KERNEL_GRACE_S: Final = 60.0  # a kernel used so recently may be between its check and its loading
+"""Interval between maintenance rounds, over all processes, in seconds."""
+OVERSHOOT: Final = 1 / 16  # fraction of the limit that one process may write before it checks the size again
+TARGET_FILL: Final = 0.9  # fraction of the limit: evicting less would make the next eviction due at once
+KERNEL_GRACE_S: Final = 60.0  # a kernel used this recently may have been checked and not loaded yet
 
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """What one round removed."""
+    """Numbers of entries that one maintenance round evicted and swept."""
 
     n_evicted: int
     n_swept: int
 
 
 def is_due(folder: Folder, *, now: float, written_bytes: int, max_bytes: int) -> bool:
-    """Whether to look after the cache: this process wrote a lot, or nobody looked for a while."""
+    """Return whether maintenance is due: this process wrote a lot, or no process did it recently."""
     if written_bytes > OVERSHOOT * max_bytes:
         return True
     try:
@@ -37,9 +38,9 @@ def is_due(folder: Folder, *, now: float, written_bytes: int, max_bytes: int) ->
 
 
 def maintain(folder: Folder, *, now: float, max_bytes: int) -> Maintained | None:
-    """Sweep leftovers and evict the entries unused for longest until the size limit holds.
+    """Sweep leftovers and evict the least recently used entries until the size limit holds.
 
-    None when another process is at it. OSError when the folder cannot be written.
+    Return None if another process is doing this. Raise OSError if the folder cannot be written.
     """
     with folder.lock("maintain", "", wait_s=0.0) as held:
         if not held:
@@ -73,6 +74,6 @@ def _spared(entry: Entry, now: float) -> bool:
 
 
 def touch(path: Path) -> None:
-    """Mark the file `path` as used now; in a folder that cannot be written the old order stays."""
+    """Mark the file `path` as used now; in a read-only folder the order of use stays unchanged."""
     with contextlib.suppress(OSError):
         os.utime(path)

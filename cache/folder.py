@@ -1,17 +1,17 @@
-"""Folder: the cache on disk. Files appear whole: written beside, then renamed.
+"""Layout of the cache on disk. Files are written to the staging folder and renamed, so that readers see whole files.
 
 ::
 
-    <cache folder>/cache-v1/             version of this layout: others live beside it and are left alone
+    <cache folder>/cache-v1/             version of this layout; other versions are left alone.
         records/<kind>-<schema>/ab/<name>.json
-        kernels/ab/<name>/               compiled kernels, with manifest.json
-        locks/<name>.lock                exists while held
-        staging/                         what is being written; leftovers of killed processes are swept
-        quarantine/                      broken entries, the newest few
-        accounts                         what programs spent on problems, see `accounts.ledger`
-        maintained                       its time: when size and leftovers were last looked after
+        kernels/ab/<name>/               compiled kernels, with manifest.json.
+        locks/<name>.lock                exists while held.
+        staging/                         files being written; leftovers of killed processes are swept.
+        quarantine/                      the newest broken entries.
+        accounts                         time spent per problem, see `accounts.ledger`.
+        maintained                       its modification time is that of the last maintenance.
 
-Methods raise OSError as the system does; `store.Store` decides what that means.
+Methods raise OSError as the system does; `store.Store` handles it.
 """
 
 from __future__ import annotations
@@ -37,38 +37,41 @@ from autosparse.errors import RecordError
 
 MANIFEST: Final = "manifest.json"
 MAX_RECORD_BYTES: Final = 16 << 20
+"""Maximum size of a record file, in bytes."""
 LEFTOVER_AGE_S: Final = 3600.0  # older staging entries belong to killed processes
 MAX_QUARANTINED: Final = 32
+"""Number of broken entries kept in the quarantine."""
 PUBLISH_ATTEMPTS: Final = 4
+"""Number of renames attempted while another process clears the cache."""
 _TAG: Final = "Signature: 8a477f597d28d172789f06886806bc55\n# Cache of autosparse; may be deleted at any time.\n"
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry as `cache ls` lists it."""
+    """Cache entry as listed by ``cache ls``."""
 
     kind: str  # a key of SCHEMAS, or "kernel"
-    name: str  # file name: the key where that is plain, else its hash
+    name: str  # file name: the key if it is plain, else its hash
     n_bytes: int
-    used_at: float  # seconds since 1970, UTC; not updated more than once per process
+    used_at: float  # seconds since 1970, UTC; updated at most once per process
     path: Path | None  # None: in memory only
 
 
 class Folder:
-    """Paths below one trusted root and the few operations on them."""
+    """Paths below one trusted root and the file operations on them."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     @classmethod
     def open(cls, cache_folder: Path) -> Folder:
-        """The layout below `cache_folder`, created (mode 700) where absent.
+        """Open the layout below `cache_folder`, creating it (mode 700) if absent.
 
-        OSError when that fails; PermissionError with the reason when others could write it.
+        Raise OSError if that fails, and PermissionError with the reason if other users could write it.
         """
         root = trust.made_root(cache_folder)
         folder = cls(root)
-        with contextlib.suppress(OSError):  # read-only or full: good enough for reading
+        with contextlib.suppress(OSError):  # read-only or full: reading still works
             if not (root / "CACHEDIR.TAG").exists():
                 folder.write_file(root / "CACHEDIR.TAG", _TAG.encode())
         return folder
@@ -76,17 +79,17 @@ class Folder:
     # --- paths ---
 
     def record_path(self, kind: str, key: str) -> Path:
-        """Where the record `key` of `kind` lies."""
+        """Return the path of the record `key` of `kind`."""
         name = file_name(key)
         return self.root / "records" / f"{kind}-{SCHEMAS[kind]}" / name[:2] / f"{name}.json"
 
     def kernel_path(self, key: str) -> Path:
-        """The folder of the compiled kernel `key`."""
+        """Return the folder of the compiled kernel `key`."""
         name = file_name(key)
         return self.root / "kernels" / name[:2] / name
 
     def lock(self, kind: str, key: str, *, wait_s: float) -> AbstractContextManager[bool]:
-        """The lock of one entry; yields whether it is held after at most `wait_s`."""
+        """Acquire the lock of one entry; yield whether it is held after at most `wait_s` seconds."""
         path = self.root / "locks" / f"{kind}.{file_name(key)}.lock"
         trust.make_folders(path.parent)
         return locks.hold(path, wait_s=wait_s)
@@ -94,7 +97,7 @@ class Folder:
     # --- records ---
 
     def read_record(self, kind: str, key: str) -> Envelope | None:
-        """The record, or None where there is none or one of another schema; RecordError when it is broken."""
+        """Return the record; None if absent or of another schema, RecordError if broken."""
         path = self.record_path(kind, key)
         try:
             content = trust.read_trusted(self.root, path, max_bytes=MAX_RECORD_BYTES)
@@ -108,22 +111,23 @@ class Folder:
         return found
 
     def keys_with_prefix(self, kind: str, prefix: str) -> Iterator[str]:
-        """Plain keys of records of `kind` that begin with `prefix` (at least two hex digits), the newest first."""
+        """Yield the plain keys of `kind` that begin with `prefix` (at least two hex digits), newest first."""
         folder = self.record_path(kind, prefix.ljust(16, "0")).parent
         with contextlib.suppress(OSError):
             found = [one for one in os.scandir(folder) if one.name.startswith(prefix) and one.name.endswith(".json")]
             yield from (one.name[: -len(".json")] for one in sorted(found, key=lambda one: -one.stat().st_mtime))
 
     def write_record(self, envelope: Envelope) -> int:
-        """Publish `envelope` atomically; the bytes it takes on disk."""
+        """Publish `envelope` atomically and return the bytes that it takes on disk."""
         content = envelope.to_bytes()
         self.write_file(self.record_path(envelope.kind, envelope.key), content)
         return disk_bytes(len(content))
 
     def write_file(self, path: Path, content: bytes) -> None:
-        """`path` has its old content or all of the new one, whenever the process is killed.
+        """Replace the content of `path` atomically, even if the process is killed.
 
-        No fsync: it would guard only against loss of power, cost 0.3 ms instead of 0.07, and the checksum finds out.
+        There is no fsync. It would protect only against power loss, which the checksum detects, and take 0.3 ms instead
+        of 0.07 ms.
         """
         staged = self.staging_name("file")
         try:
@@ -137,14 +141,14 @@ class Folder:
             raise
 
     def staging_name(self, name: str) -> Path:
-        """A fresh path in the staging folder, on the same file system as all entries."""
+        """Return an unused path in the staging folder, on the same file system as all entries."""
         folder = self.root / "staging"
         trust.make_folders(folder)
         return folder / f"{name}.{secrets.token_hex(8)}"
 
     @staticmethod
     def publish(staged: Path, path: Path) -> None:
-        """Rename into place, creating folders on the way; again when somebody clears the cache meanwhile."""
+        """Rename into place, creating folders as needed; retry if another process clears the cache meanwhile."""
         for _ in range(PUBLISH_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 staged.replace(path)
@@ -153,7 +157,7 @@ class Folder:
         staged.replace(path)
 
     def quarantine(self, path: Path) -> None:
-        """Move a broken entry out of the way, keeping the newest few for whoever wants to know."""
+        """Move a broken entry to the quarantine, which keeps the newest ones for inspection."""
         folder = self.root / "quarantine"
         trust.make_folders(folder)
         with contextlib.suppress(FileNotFoundError):
@@ -164,7 +168,7 @@ class Folder:
     # --- listing, removal ---
 
     def entries(self) -> Iterator[Entry]:
-        """Every record and kernel; those that vanish meanwhile are left out."""
+        """Yield every record and kernel, skipping those that vanish meanwhile."""
         for path in self.root.glob("records/*/??/*.json"):
             kind = path.parent.parent.name.rsplit("-", 1)[0]
             with contextlib.suppress(FileNotFoundError):
@@ -178,7 +182,7 @@ class Folder:
                 yield Entry("kernel", path.name, sum(sizes), used_at, path)
 
     def envelopes(self, kinds: Sequence[str]) -> Iterator[Envelope]:
-        """Every believable record of `kinds`."""
+        """Yield every valid record of `kinds`."""
         for kind in kinds:
             for path in sorted(self.root.glob(f"records/{kind}-{SCHEMAS[kind]}/??/*.json")):
                 with contextlib.suppress(FileNotFoundError, RecordError):
@@ -188,20 +192,20 @@ class Folder:
                         yield found
 
     def remove_entry(self, path: Path) -> None:
-        """Remove an entry at once for all readers, then its files."""
+        """Remove an entry, atomically for readers, then delete its files."""
         staged = self.staging_name("trash")
         with contextlib.suppress(FileNotFoundError):
             path.replace(staged)
             remove(staged)
 
     def clear(self) -> None:
-        """Remove everything that this layout knows; foreign files stay."""
+        """Remove everything that belongs to this layout; other files stay."""
         for part in ("records", "kernels", "quarantine", ACCOUNTS):
             if os.path.lexists(self.root / part):
                 self.remove_entry(self.root / part)
 
     def remove_kinds(self, kinds: Sequence[str]) -> None:
-        """Remove all records of `kinds`, whatever their schema."""
+        """Remove all records of `kinds`, of any schema; with "history", remove the accounts as well."""
         for kind in kinds:
             for path in self.root.glob(f"records/{kind}-*"):
                 self.remove_entry(path)
@@ -209,7 +213,7 @@ class Folder:
             self.remove_entry(self.root / ACCOUNTS)
 
     def sweep(self, *, now: float, age_s: float = LEFTOVER_AGE_S) -> int:
-        """Remove what killed processes left in staging/ and locks/ longer than `age_s` ago; how many."""
+        """Remove files in staging/ and locks/ that killed processes left more than `age_s` ago; return their number."""
         n_swept = 0
         for path in [*self.root.glob("staging/*"), *self.root.glob("locks/*.lock")]:
             with contextlib.suppress(OSError):
@@ -222,7 +226,7 @@ class Folder:
         return n_swept
 
     def _is_in_use(self, path: Path) -> bool:
-        """Whether a living process holds the lock `path`, or of the kernel that is staged at `path`."""
+        """Return whether a running process holds the lock `path`, or the lock of the kernel staged at `path`."""
         lock = path
         if path.parent.name == "staging":
             lock = self.root / "locks" / f"{path.name.rsplit('.', 1)[0]}.lock"
@@ -233,7 +237,7 @@ class Folder:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, link or folder; OSError when something stays."""
+    """Remove a file, link or folder; raise OSError if anything remains."""
     try:
         is_folder = stat.S_ISDIR(path.lstat().st_mode)
     except FileNotFoundError:
@@ -245,5 +249,5 @@ def remove(path: Path) -> None:
 
 
 def disk_bytes(n_bytes: int) -> int:
-    """Bytes that a file takes on disk, in blocks of 4 KiB."""
+    """Return the bytes that a file takes on disk, in blocks of 4 KiB."""
     return -(-n_bytes // 4096) * 4096

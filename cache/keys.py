@@ -1,4 +1,4 @@
-"""Keys: canonical JSON, digests, file names, and PlanKey, which names everything a plan depends on."""
+"""Keys of cache entries: canonical JSON, digests, file names, and PlanKey, which has everything a plan depends on."""
 
 from __future__ import annotations
 
@@ -15,54 +15,56 @@ if TYPE_CHECKING:
     from autosparse.core.problem import Problem
 
 PLAN_SCHEMA: Final = 3
-"""Raise when the layout or the meaning of a plan record changes."""
+"""Version of the plan records' layout and meaning. Increase it when either changes."""
 SCHEMAS: Final[Mapping[str, int]] = {
     "plan": PLAN_SCHEMA, "history": 1, "machine": 2, "features": 1, names.EINSUM: 1, "device_plan": 1, "failure": 1,
 }  # fmt: skip
-"""Kind of record -> version of its layout. Part of the folder's name: versions live side by side."""
+"""Layout version of each kind of record. It is part of the folder's name, so that versions coexist."""
 
 _HEX: Final = frozenset("0123456789abcdef")
 MAX_KEY_CHARS: Final = 4096
+"""Maximum length of a key, in characters."""
 PREFIX_DIGITS: Final = 8
+"""Number of hexadecimal digits of a pattern's hash with which its plans' names begin."""
 
 
 def digest(content: bytes) -> str:
-    """32 hex digits (blake2b) that name or guard `content`."""
+    """Return the blake2b digest of `content` as 32 hexadecimal digits."""
     return hashlib.blake2b(content, digest_size=16).hexdigest()
 
 
-def _as_plain(value: Any) -> Any:  # Any: whatever json cannot write itself
-    """NumPy scalars as Python's own; anything else is no JSON."""
+def _as_plain(value: Any) -> Any:  # Any: values that json cannot write
+    """Convert a NumPy scalar to a Python number; raise TypeError for anything else."""
     if hasattr(value, "item"):
         return value.item()
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 def canonical_json(value: Mapping[str, Any]) -> str:
-    """One text per value: sorted keys, no spaces, floats by `repr` (exact)."""
+    """Return a unique text for a value: sorted keys, no spaces, floats by `repr` (exact)."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), default=_as_plain)
 
 
 def file_name(key: str) -> str:
-    """`key` as a file name that is safe on every file system: lower-case hex stays, all else is hashed."""
+    """Return a file name for `key` that is valid everywhere: lower-case hexadecimal stays, anything else is hashed."""
     is_plain = 16 <= len(key) <= 64 and _HEX.issuperset(key)
     return key if is_plain else digest(key.encode("utf-8", "surrogatepass"))
 
 
 class Maker(Protocol):
-    """Who makes the kernels that a plan chooses from: `autosparse._native.kernels.identity.Maker`."""
+    """Identity of the code generator whose kernels a plan chooses from; see `autosparse._native.kernels.identity`."""
 
     @property
     def implementation(self) -> str:
-        """What generates them."""
+        """Name of the implementation that generates kernels."""
 
     @property
     def compiler(self) -> str:
-        """Who compiles them."""
+        """Identity of the compiler."""
 
     @property
     def emitter(self) -> str:
-        """Digest of the sources that emit."""
+        """Digest of the code generator's sources."""
 
     @property
     def runtime(self) -> str:
@@ -70,33 +72,33 @@ class Maker(Protocol):
 
 
 def pattern_prefix_of(pattern: str) -> str:
-    """What the names of all plans begin with whose pattern has this hash."""
+    """Return the digits with which the names of all plans of the pattern with this hash begin."""
     return digest(pattern.encode())[:PREFIX_DIGITS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanKey:
-    """Everything a plan depends on, and nothing else: no values, no addresses, no time."""
+    """Everything a plan depends on. Values, addresses and times are not included."""
 
     pattern: str  # Pattern.sparsity_hash: shape, indptr and indices
     operation: str
     transposed: bool
-    columns_bucket: int  # problem.columns_bucket of the dense operand's columns
+    columns_bucket: int  # problem.columns_bucket of the number of dense columns
     dtype: str
     index_dtype: str
     threads: int
     deterministic: bool
     target: str  # Target.key()
-    space: str  # signature of what the search could choose from
-    implementation: str  # of the generated kernels that raced: who emits them
-    compiler: str  # ... and who compiles them
-    emitter: str  # digest of the sources that emit
-    runtime: str  # digest of the precompiled kernels that they raced against
+    space: str  # signature of the search space
+    implementation: str  # implementation that generated the timed kernels
+    compiler: str  # compiler of the timed kernels
+    emitter: str  # digest of the code generator's sources
+    runtime: str  # digest of the precompiled kernels, which were timed as well
     schema: int = PLAN_SCHEMA
 
     @classmethod
     def of(cls, problem: Problem, *, space: str, maker: Maker) -> PlanKey:
-        """The key of `problem` for a search in `space` among kernels of `maker`."""
+        """Return the key of `problem` for a search in `space` among kernels of `maker`."""
         from autosparse.core.problem import columns_bucket
 
         return cls(
@@ -117,18 +119,18 @@ class PlanKey:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """JSON values by field."""
+        """Return the fields as JSON values by name."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def stable_hash(self) -> str:
-        """32 hex digits, the same in every process and on every machine; the first ones are `pattern_prefix`."""
+        """Return 32 hexadecimal digits, equal in all processes and machines, that begin with `pattern_prefix`."""
         return self.pattern_prefix + digest(canonical_json(self.to_json()).encode())[PREFIX_DIGITS:]
 
     @property
     def pattern_prefix(self) -> str:
-        """What the hashes of all keys of this pattern begin with: they lie side by side in the cache."""
+        """Common first digits of the hashes of all keys of this pattern, which groups them in one folder."""
         return pattern_prefix_of(self.pattern)
 
     def differences(self, other: Mapping[str, Any]) -> tuple[str, ...]:
-        """Fields in which the key that `to_json` gave as `other` is another one."""
+        """Return the names of the fields that differ from those of another key, given by its `to_json`."""
         return tuple(name for name, value in self.to_json().items() if other.get(name) != value)

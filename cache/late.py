@@ -1,4 +1,4 @@
-"""Writing a little later: one daemon thread settles stores that have put records off; at exit the rest is written."""
+"""Delayed writing: a daemon thread writes postponed records of stores, and the process writes the rest at exit."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from typing import Final, Protocol
 from autosparse import forking
 
 DELAY_S: Final = 0.02
-"""Between a record and its writing: what follows a tuning are products, which are not to wait for it."""
+"""Delay in seconds between a record and its writing, so that products after a tuning are not slowed down."""
 
 
 class Settled(Protocol):
-    """What puts records off: a store."""
+    """Object with postponed records: a store."""
 
     def settle(self) -> None:
-        """Write what was put off."""
+        """Write the postponed records."""
 
 
 _stores: weakref.WeakSet[Settled] = weakref.WeakSet()
-"""Those that have ever put something off."""
+"""Stores that have ever postponed a record."""
 _waiting: queue.SimpleQueue[weakref.ref[Settled]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = forking.lock()
 _writing = forking.lock()
-"""Held while the thread writes: the process does not end in the middle of a file."""
+"""Lock held while the thread writes, so that the process does not end in the middle of a file."""
 _is_over = False
 
 
 def write_soon(store: Settled) -> None:
-    """Have `store.settle()` called soon, by the exit of the process at the latest."""
+    """Call `store.settle()` soon, at the latest when the process exits."""
     global _writer
     with _mutex:
         _stores.add(store)
@@ -43,20 +43,20 @@ def write_soon(store: Settled) -> None:
             writer = threading.Thread(target=_write, name="autosparse-cache", daemon=True)
             try:
                 writer.start()
-            except RuntimeError:  # no memory for a stack: the next call tries again, and the exit writes what is left
+            except RuntimeError:  # no memory for a stack: the next call tries again, and the exit writes the rest
                 return
             _writer = writer
     _waiting.put(weakref.ref(store))
 
 
 def settle_all() -> None:
-    """Write everything that was put off, now."""
+    """Write all postponed records now."""
     for store in list(_stores):
         store.settle()
 
 
 def _finish() -> None:
-    """At exit: wait for the thread, then write the rest."""
+    """Let the thread finish its current write, then write the rest (called at exit)."""
     global _is_over
     with _writing:
         _is_over = True
@@ -75,9 +75,9 @@ def _write() -> None:
 
 @forking.in_child
 def _forget() -> None:
-    """In a forked child the thread does not exist; whoever asks next starts another."""
+    """Reset the state in a forked child, where the thread does not exist; the next postponed record starts another."""
     global _writer, _waiting
     _writer, _waiting = None, queue.SimpleQueue()
 
 
-_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # once, when there is a thread
+_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # registered once, when the first thread starts

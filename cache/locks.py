@@ -1,7 +1,8 @@
-"""Locks between processes and threads that die with their holder.
+"""Locks between processes and threads, released by the system when their holder dies.
 
-`flock` (`msvcrt.locking` on Windows) on a file of its own per entry. The system releases it when the holder's last
-descriptor closes, so kill -9 leaves no lock, only an empty file that the next holder takes over and removes.
+A lock is an `flock` (`msvcrt.locking` on Windows) on a file of its own per entry. The system releases it when the
+holder's last descriptor closes. A killed process thus leaves only an empty file, which the next holder takes over and
+removes.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ _FIRST_DELAY_S: Final = 0.001
 _LAST_DELAY_S: Final = 0.05
 _BUSY: Final = {errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES, errno.EDEADLK}
 
-_held: set[int] = set()  # descriptors of held locks, for the child of a fork to close
+_held: set[int] = set()  # descriptors of held locks, which the child of a fork closes
 
 
 @contextlib.contextmanager
 def hold(path: Path, *, wait_s: float) -> Iterator[bool]:
-    """Hold the lock at `path`, waiting at most `wait_s`; yields whether it is held.
+    """Hold the lock at `path`, waiting at most `wait_s` seconds; yield whether it is held.
 
-    OSError where the folder cannot be written or its file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
+    Raise OSError if the folder cannot be written or its file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
     """
     fd = _acquire(path, wait_s)
     owner = os.getpid()
     try:
         yield fd is not None
     finally:
-        if fd is not None and os.getpid() == owner:  # a child of a fork has closed it already
+        if fd is not None and os.getpid() == owner:  # a forked child has closed it already
             _release(fd, path)
 
 
@@ -45,7 +46,7 @@ def _acquire(path: Path, wait_s: float) -> int | None:
     while True:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
         try:
-            # The file may have been removed by its last holder between open and lock: then we hold nothing.
+            # The last holder may have removed the file between open and lock: the lock is then void.
             if _try_lock(fd) and _is_same_file(fd, path):
                 _held.add(fd)
                 return fd
@@ -60,7 +61,7 @@ def _acquire(path: Path, wait_s: float) -> int | None:
 
 
 def _release(fd: int, path: Path) -> None:
-    """Remove the file while it is held, so that no second holder can lock a file about to vanish."""
+    """Remove the file while the lock is held, so that no second holder can lock a file that is about to vanish."""
     _held.discard(fd)
     with contextlib.suppress(OSError):  # Windows cannot remove an open file: it stays, empty and unlocked
         path.unlink()
@@ -108,7 +109,7 @@ def _try_lock(fd: int) -> bool:
 
 @forking.in_child
 def _close_inherited() -> None:
-    """In the child: give up the parent's locks, or they would outlive a parent that is killed."""
+    """Close the parent's locks in a forked child, as they would otherwise outlive a killed parent."""
     for fd in _held:
         with contextlib.suppress(OSError):
             os.close(fd)

@@ -1,4 +1,4 @@
-"""Memory: what this process has seen of the cache, absence included. A repeated look-up costs one dict access."""
+"""In-process copy of cache entries, including their absence, so that a repeated lookup costs one dict access."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from autosparse.cache.envelope import Envelope
 from autosparse import forking
 
 MAX_REMEMBERED: Final = 4096
-ABSENCE_LIFE_S: Final = 30.0  # then another process may have written it
+"""Maximum number of records, and of absent names, kept in memory."""
+ABSENCE_LIFE_S: Final = 30.0  # seconds after which another process may have written the entry
 
 Name = tuple[str, str]  # (kind, key)
 
 
 class Memory:
-    """Envelopes, and names known to be absent, by (kind, key); the oldest quarter goes when it is full.
+    """Envelopes, and names known to be absent, by (kind, key); the oldest quarter is dropped when it is full.
 
     Single dict operations are atomic, so readers take no lock.
     """
@@ -29,29 +30,29 @@ class Memory:
         self._mutex = forking.lock()
 
     def get(self, name: Name) -> Envelope | None:
-        """The envelope remembered under `name`."""
+        """Return the envelope of `name`, or None."""
         return self._found.get(name)
 
     def is_absent(self, name: Name) -> bool:
-        """Whether `name` was looked for in vain a short while ago."""
+        """Return whether a recent lookup of `name` found nothing."""
         until_s = self._absent_until_s.get(name)
         return until_s is not None and self._clock() < until_s
 
     def put(self, envelope: Envelope) -> None:
-        """Remember `envelope`."""
+        """Store `envelope`."""
         with self._mutex:
             _make_room(self._found, self._max_entries)
             self._found[envelope.kind, envelope.key] = envelope
             self._absent_until_s.pop((envelope.kind, envelope.key), None)
 
     def put_absent(self, name: Name) -> None:
-        """Remember that there is nothing under `name`."""
+        """Store that there is no entry `name`."""
         with self._mutex:
             _make_room(self._absent_until_s, self._max_entries)
             self._absent_until_s[name] = self._clock() + ABSENCE_LIFE_S
 
     def forget(self, name: Name | None = None) -> None:
-        """Forget `name`, or everything."""
+        """Drop `name`, or everything."""
         with self._mutex:
             for known in (self._found, self._absent_until_s):
                 if name is None:
@@ -60,7 +61,7 @@ class Memory:
                     known.pop(name, None)
 
     def envelopes(self) -> list[Envelope]:
-        """All that is remembered."""
+        """Return all stored envelopes."""
         with self._mutex:
             return list(self._found.values())
 

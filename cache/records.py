@@ -1,4 +1,4 @@
-"""Records: what each kind of cache entry says, as plain data. To add a kind, add a row to `KINDS`."""
+"""Contents of cache records by kind, as plain data. To add a kind, add a row to `KINDS`."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ T = TypeVar("T")
 
 
 MOST_COUNT: Final = 2**53
-"""Of anything that is counted, bytes included: every such integer is a float, too."""
+"""Maximum of all counts, bytes included. Integers up to this value are exact as floats."""
 MOST_SECONDS: Final = 1e15
-"""Thirty million years, or a date: sums and products of such numbers are finite."""
+"""Maximum of all seconds, dates and ratios. Sums and products of such numbers are finite."""
 
 
 MOST_PROGRAM_CHARS: Final = 4096
-"""Characters of the text of a program: four operands and their loops take a few hundred."""
+"""Maximum length of a program's text, in characters; programs of four operands take a few hundred."""
 
 
 def _is_int(value: object) -> bool:
@@ -36,9 +36,9 @@ def _is_int(value: object) -> bool:
 
 
 def _is_float(value: object) -> bool:
-    """Whether it is a time, a date or a ratio."""
+    """Return whether a JSON value is a valid time, date or ratio."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value <= MOST_SECONDS  # type: ignore[operator]  # nan is not; integers of any size are
+    return is_number and 0 <= value <= MOST_SECONDS  # type: ignore[operator]  # nan gives False
 
 
 _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -49,14 +49,14 @@ _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
     "str | None": lambda value: value is None or isinstance(value, str),
     "float | None": lambda value: value is None or _is_float(value),
 }
-"""Annotation of a field -> whether a JSON value fits, in type and range. Other fields have functions of their own."""
+"""Check of a JSON value's type and range, by annotation of the field. Other fields have their own readers."""
 
 
 def _read(cls: type[T], kind: str, found: object, **own: Callable[[Any], Any]) -> T:
-    """`cls` from the JSON object `found`; fields in `own` are read by their own functions.
+    """Create a `cls` from the JSON object `found`; fields in `own` are read by their own functions.
 
-    Fields that `cls` does not know are ignored and absent ones take their default: releases that share a schema may
-    add fields. RecordError when a value has another type or a field without default is absent.
+    Unknown fields are ignored and absent fields take their defaults, because releases with equal schema may add fields.
+    Raise RecordError if a value has a wrong type or a field without default is absent.
     """
     if not isinstance(found, dict):
         raise RecordError.bad_field(kind, "record", found, expected="an object")
@@ -95,27 +95,27 @@ def _schedule_from_json(found: object) -> Schedule | None:
 def _fields_to_json(value: Plan | Candidate) -> Record:
     found = {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
     guesses = (item.name for item in dataclasses.fields(value) if item.type == "float | None")
-    # A prediction that is not finite is none: no reader would believe it.
+    # A prediction that is not finite is stored as None, because readers would reject it.
     found |= {name: None for name in guesses if not _CHECKS["float | None"](found[name])}
     schedules = ("schedule", "in_place") if isinstance(value, Plan) else ("schedule",)
     return found | {name: _schedule_to_json(getattr(value, name)) for name in schedules}
 
 
 def plan_to_record(plan: Plan, key: PlanKey | None = None) -> Record:
-    """`plan` as JSON values, with every candidate and measurement, and the fields of its key for `plan_key_of`."""
+    """Return `plan` as JSON values with all candidates and measurements, and the fields of its key."""
     content = _fields_to_json(plan) | {"candidates": [_fields_to_json(item) for item in plan.candidates]}
     del content["remembered"], content["not_remembered"]
     return content if key is None else content | {"key": key.to_json()}
 
 
 def plan_key_of(record: Record) -> Record:
-    """The fields of the key under which a plan was stored, as far as the record tells; their values may be anything."""
+    """Return the fields of the key under which a plan was stored, or {}; the values are not validated."""
     found = record.get("key")
     return found if isinstance(found, dict) else {}
 
 
 def plan_from_record(record: Record) -> Plan:
-    """Invert `plan_to_record`: the same plan, every float exact, with `remembered` set. RecordError if it is none."""
+    """Invert `plan_to_record` exactly, with `remembered` set; raise RecordError for invalid records."""
     plan = _read(
         Plan,
         "plan",
@@ -145,14 +145,14 @@ def _effort_from_json(found: object) -> str:
 # --- history ------------------------------------------------------------------------------------------------------
 
 HORIZON_WEIGHT: Final = 0.5
-"""Weight of the newest process in the decayed horizon; that of each older one is halved by every newer one."""
+"""Weight of the newest process in the decayed mean of calls; each newer process halves the weight of older ones."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """How often one problem was computed, over processes.
+    """Number of computations of one problem, over all processes.
 
-    `horizon_calls` is the exponentially decayed mean of calls per process: what to expect of the next one.
+    `horizon_calls` is the exponentially decayed mean of calls per process, which predicts the next process.
     """
 
     n_calls: int = 0
@@ -160,25 +160,25 @@ class History:
     n_processes: int = 0
     n_objects: int = 0
     process: str = ""  # token of the process that reported last
-    process_calls: int = 0  # calls that it reported so far
+    process_calls: int = 0  # calls that it has reported
     earlier_horizon_calls: float = 0.0  # horizon before that process
 
     @property
     def horizon_calls(self) -> float:
-        """Calls expected of one process; 0 while nothing is known."""
+        """Expected number of calls per process, 0 if unknown."""
         if self.n_processes <= 1:
             return float(self.process_calls)
         return (1 - HORIZON_WEIGHT) * self.earlier_horizon_calls + HORIZON_WEIGHT * self.process_calls
 
     @property
     def calls_per_object(self) -> float:
-        """Mean calls per matrix object: packing is paid again by each of them."""
+        """Mean number of calls per matrix object, each of which pays for packing again."""
         return self.n_calls / self.n_objects if self.n_objects else 0.0
 
     def observe(self, *, process: str, calls: int, spent_s: float, new_objects: int = 0) -> History:
-        """History after `process` (any token of its own) reports `calls` more calls that took `spent_s` together.
+        """Return the history after `process` (any unique token) reports `calls` more calls that took `spent_s` seconds.
 
-        Reports of one process may come in pieces. Processes that report in turns count as new at each turn.
+        One process may report several times. Processes that report alternately count as new each time.
         """
         same = process == self.process
         return History(
@@ -192,43 +192,43 @@ class History:
         )
 
     def to_record(self) -> Record:
-        """JSON values."""
+        """Return the fields as JSON values."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_record(cls, record: Record | None) -> History:
-        """Invert `to_record`; None (never seen) is the empty history. RecordError if it is none."""
+        """Invert `to_record`; None gives an empty history. Raise RecordError for invalid records."""
         return cls() if record is None else _read(cls, "history", record)
 
 
 # --- failure ------------------------------------------------------------------------------------------------------
 
 FAILURE_LIFE_S: Final = 7 * 24 * 3600.0
-"""A failure older than this is tried again: a full disk or a killed compiler is not for ever."""
+"""Time in seconds after which a failed kernel is tried again, as causes such as a full disk may have passed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A kernel that could not be built or run, why, and with which compiler and release."""
+    """Kernel that failed to build or run, with the reason, compiler and release."""
 
     reason: str
-    compiler: str  # id of the compiler that failed
+    compiler: str  # identity of the compiler that failed
     failed_at: float  # seconds since 1970, UTC
     library: str = __version__
     n_times: int = 1
 
     def holds(self, *, compiler: str, now: float) -> bool:
-        """Whether it is pointless to try again: same compiler, same release, not long ago."""
+        """Return whether a retry would be pointless: same compiler, same release, and a recent failure."""
         same = (self.compiler, self.library) == (compiler, __version__)
         return same and 0.0 <= now - self.failed_at < FAILURE_LIFE_S
 
     def to_record(self) -> Record:
-        """JSON values."""
+        """Return the fields as JSON values."""
         return dataclasses.asdict(self)
 
     @classmethod
     def from_record(cls, record: Record) -> Failure:
-        """Invert `to_record`. RecordError if it is none."""
+        """Invert `to_record`; raise RecordError for invalid records."""
         return _read(cls, "failure", record)
 
 
@@ -245,13 +245,13 @@ def _better_plan(mine: Envelope, other: Envelope) -> bool:
 
 
 def _longer_history(mine: Envelope, other: Envelope) -> bool:
-    """Not the sum: importing the same file twice must change nothing."""
+    """Compare numbers of calls instead of adding them, so that importing a file twice changes nothing."""
     counts = [(item.record.get("n_calls", 0), item.saved_at) for item in (mine, other)]
     return counts[1] > counts[0]
 
 
 def _features(record: Record) -> Record:
-    """{"values": numbers}."""
+    """Check a record {"values": numbers} and return it."""
     values = record.get("values") if isinstance(record, dict) else None
     if not isinstance(values, list) or not all(map(_is_finite, values)):
         raise RecordError.bad_field("features", "values", values, expected="a list of numbers")
@@ -264,7 +264,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _machine(record: Record) -> Record:
-    """Tables {name: [mean, observations]}."""
+    """Check tables {name: [mean, number of observations]} and return the record."""
     for name in ("rates_s", "gains"):
         table = record.get(name, {}) if isinstance(record, dict) else None
         if not isinstance(table, dict) or not all(map(_is_mean, table.values())):
@@ -273,9 +273,9 @@ def _machine(record: Record) -> Record:
 
 
 def _program(record: Record) -> Record:
-    """A program of an einsum by its text, and the sparse operands whose first level is dense.
+    """Check an einsum program given by its text and the operands with a dense first level; return the record.
 
-    Whether the enumeration lists the program, those who use the record ask: the text is only compared, never read.
+    Callers check that the enumeration lists the program; the text is only compared and never parsed.
     """
     program = record.get("program") if isinstance(record, dict) else None
     if not isinstance(program, str) or len(program) > MOST_PROGRAM_CHARS:
@@ -292,7 +292,7 @@ def _program(record: Record) -> Record:
 
 
 def _device_plan(record: Record) -> Record:
-    """A schedule of a GPU kernel as JSON text, or None where torch's own path was fastest; seconds by candidate."""
+    """Check a GPU kernel's schedule (JSON text, or None if torch's own was fastest) and seconds by candidate."""
     schedule = record.get("schedule", "") if isinstance(record, dict) else ""
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")
@@ -308,16 +308,16 @@ def _is_mean(pair: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One row: a kind of record, how it is checked, and which of two is kept."""
+    """Kind of record: its name, its check, and the rule that chooses between two records of one key."""
 
     name: str
-    check: Callable[[Record], object]  # RecordError unless it is a record of this kind
-    prefers: Callable[[Envelope, Envelope], bool]  # (mine, other): whether the other one is to be kept on import
+    check: Callable[[Record], object]  # raises RecordError unless it is a record of this kind
+    prefers: Callable[[Envelope, Envelope], bool]  # (mine, other): whether the other one is kept on import
     is_wisdom: bool  # exported by default
 
     @property
     def schema(self) -> int:
-        """Version of its layout."""
+        """Version of the layout."""
         return SCHEMAS[self.name]
 
 
@@ -326,8 +326,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     for row in (
         Kind("plan", plan_from_record, _better_plan, is_wisdom=True),
         Kind("history", History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
-        Kind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
+        Kind("machine", _machine, _newer, is_wisdom=False),  # cost estimates: the tuner checks their ranges
+        Kind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
         Kind(EINSUM.name, _program, _newer, is_wisdom=True),
         Kind("device_plan", _device_plan, _newer, is_wisdom=True),
         Kind("failure", Failure.from_record, _newer, is_wisdom=False),
@@ -337,7 +337,7 @@ WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)
 
 
 def is_preferred(mine: Envelope, other: Envelope) -> bool:
-    """Whether `other`, which was checked, is kept instead of `mine`, of which nobody knows what it says."""
+    """Return whether `other`, which was checked, replaces `mine`, which may be invalid."""
     row = KINDS[mine.kind]
     try:
         row.check(mine.record)

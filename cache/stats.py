@@ -1,4 +1,4 @@
-"""Stats: state and contents of one store, and what this process did with it."""
+"""Statistics of one store: its state, its contents and the operations of this process."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """State and contents of one store, and what this process did with it."""
+    """State and contents of one store, and counts of this process's operations on it."""
 
     folder: Path | None
     access: str  # "read and write", "read only" or "memory"
-    reason: str | None  # why not "read and write"
+    reason: str | None  # reason for not being "read and write", else None
     max_bytes: int
     n_entries: dict[str, int]  # by kind, "kernel" included
     n_bytes: int

@@ -1,7 +1,7 @@
-"""Store: what planner and kernels see of the cache. It may fail to remember; it never fails a product.
+"""Store: the interface of planner and kernels to the cache, whose failures never make a product fail.
 
-Three states: a folder that is read and written, one that is only read (after the first error of writing), and none.
-What cannot be written stays in memory, with one CacheWarning per folder and process.
+A store is in one of three states: its folder is read and written, only read (after the first write error), or absent.
+Entries that cannot be written stay in memory, with one CacheWarning per folder and process.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from autosparse import forking
 from autosparse.errors import CacheError, RecordError
 from autosparse.notices import CacheWarning, warn_once
 
-UPDATE_WAIT_S: Final = 2.0  # updates take microseconds: a longer wait means a stopped process, go on without it
-ARTEFACT_WAIT_S: Final = 60.0  # a compile takes 0.3 s: then build a private kernel instead
+UPDATE_WAIT_S: Final = 2.0  # seconds; updates take microseconds, so a longer wait means a stopped process
+ARTEFACT_WAIT_S: Final = 60.0  # seconds; compilations take 0.3 s. Then a private kernel is built
 _DISCARD_WAIT_S: Final = 0.1
 LISTENERS: Final[list[Callable[[Envelope], None]]] = []
-"""Called with each record that a store of this process keeps, in the thread that keeps it; they must not raise."""
+"""Functions called with each record that a store of this process saves, in the saving thread. They must not raise."""
 
 
 class Store:
-    """Records by (kind, key) and compiled kernels by key, on disk where possible, else in memory. Thread-safe."""
+    """Records by (kind, key) and compiled kernels by key, on disk if possible, else in memory. Thread-safe."""
 
     def __init__(
         self, cache_folder: Path | None, *, max_bytes: int = 1 << 30, clock: Callable[[], float] = time.time
@@ -61,15 +61,16 @@ class Store:
 
     @property
     def cache_folder(self) -> Path | None:
-        """The folder that this store was opened in; None when it remembers nothing on disk."""
+        """Folder in which this store was opened, or None if it stores nothing on disk."""
         return self._cache_folder if self._folder is not None else None
 
     # --- records ---
 
     def load(self, kind: str, key: str, *, fresh: bool = False) -> Record | None:
-        """The record `key` of `kind`, not to be written to; None when there is none that can be believed.
+        """Return the record `key` of `kind`, or None if there is no valid one; it must not be modified.
 
-        `fresh` looks at the disk even when this process knows the record: another process may have replaced it.
+        `fresh` reads the disk even if this process has read the record before, because another process may have
+        replaced it.
         """
         name = (kind, key)
         if name in self._late:
@@ -84,7 +85,7 @@ class Store:
         return self._load_from_disk(kind, key, is_locked=False)
 
     def save(self, kind: str, key: str, record: Record) -> None:
-        """Remember `record` (JSON values; NumPy scalars are converted) in place of any older one. Never raises."""
+        """Store `record` (JSON values; NumPy scalars are converted), replacing any older one. Never raises."""
         try:
             envelope = Envelope.seal(kind, key, record, schema=KINDS[kind].schema, saved_at=self._clock())
         except (TypeError, ValueError) as err:
@@ -93,14 +94,14 @@ class Store:
         self._publish(envelope)
 
     def save_later(self, kind: str, key: str, make: Callable[[], Record]) -> None:
-        """`save` what `make` gives soon: in another thread, when it is asked for, or at exit."""
+        """Save the result of `make` soon: in another thread, when the record is requested, or at exit."""
         self._late[kind, key] = make
         late.write_soon(self)
 
     def settle(self, name: tuple[str, str] | None = None) -> None:
-        """Save what `save_later` has put off: one record (kind, key), or all."""
+        """Save what `save_later` has postponed: one record (kind, key), or all."""
         for one in [name] if name is not None else list(self._late):
-            with self._settling:  # whoever asks meanwhile waits until it is there
+            with self._settling:  # other threads block until the record is saved
                 if (make := self._late.get(one)) is not None:
                     self.save(*one, make())
                     if self._late.get(one) is make:
@@ -109,7 +110,7 @@ class Store:
     def update(self, kind: str, key: str, change: Callable[[Record | None], Record]) -> Record:
         """Replace the record by ``change(record)`` under its lock, so that no other process's update is lost.
 
-        `change` gets a copy of the newest record (None: there is none). Returns what it returned.
+        `change` receives a copy of the newest record, or None if there is none. Return its result.
         """
         self.settle((kind, key))
         with self.exclusive(kind, key, wait_s=UPDATE_WAIT_S) as is_locked:
@@ -119,7 +120,7 @@ class Store:
         return record
 
     def remove(self, kind: str, key: str) -> None:
-        """Forget one record."""
+        """Remove one record."""
         self._late.pop((kind, key), None)
         self._memory.forget((kind, key))
         if self._folder is not None and self._reason is None:
@@ -128,7 +129,7 @@ class Store:
 
     @contextmanager
     def exclusive(self, kind: str, key: str, *, wait_s: float = 0.0) -> Iterator[bool]:
-        """Hold the lock of one record over processes and threads (not reentrant); yields whether it is held."""
+        """Hold the lock of one record across processes and threads (not reentrant); yield whether it is held."""
         with ExitStack() as stack:
             if self._folder is not None and self._reason is None:
                 try:
@@ -146,12 +147,12 @@ class Store:
             yield is_held
 
     def envelope(self, kind: str, key: str) -> Envelope | None:
-        """The record `key` of `kind` with its origin, as `load` finds it."""
+        """Return the record `key` of `kind` with its metadata, as `load` finds it."""
         return None if self.load(kind, key) is None else self._memory.get((kind, key))
 
     def _load_from_disk(self, kind: str, key: str, *, is_locked: bool) -> Record | None:
         name = (kind, key)
-        found = self._memory.get(name) if self._reason else None  # then memory has what could not be written
+        found = self._memory.get(name) if self._reason else None  # it has records that were not written
         if found is None and self._folder is not None:
             found = self._read(self._folder, kind, key, is_locked=is_locked)
         if found is None:
@@ -173,7 +174,7 @@ class Store:
         return found
 
     def _look_again(self, folder: Folder, kind: str, key: str, *, is_locked: bool) -> Envelope | None:
-        """A broken record is quarantined, unless another process has replaced it meanwhile."""
+        """Quarantine a broken record, unless another process has replaced it meanwhile."""
         if self._reason:
             return None
         try:
@@ -203,11 +204,11 @@ class Store:
     # --- kernels ---
 
     def artefact(self, key: str, build: Build, *, wait_s: float = ARTEFACT_WAIT_S) -> Path:
-        """The folder of the compiled kernel `key`, which `build` fills when there is none that can be believed.
+        """Return the folder of the compiled kernel `key`, which `build` fills if there is no valid one.
 
-        Of several processes one builds and the others wait, at most `wait_s`. Files are those that `build` made:
-        their digests were recorded then and are compared now. Without a cache folder, a folder of this process.
-        What `build` raises is passed on, OSError as BuildError: also when not even a temporary folder can be written.
+        Of several processes one builds and the others wait, at most `wait_s` seconds. File digests are recorded after
+        `build` and compared on each use. Without a cache folder, the kernel is private to this process. Exceptions of
+        `build` are passed on, OSError as BuildError. BuildError is also raised if no temporary folder can be written.
         """
         if self._folder is not None:
             try:
@@ -222,7 +223,7 @@ class Store:
         return self._private.artefact(key, build)
 
     def find_artefact(self, key: str) -> Path | None:
-        """The folder of the kernel `key` if it is there and can be believed; nothing is built, locked or waited for."""
+        """Return the folder of the kernel `key` if a valid one exists, without building, locking or waiting."""
         if self._folder is not None:
             with contextlib.suppress(RecordError):
                 found = artefacts.find(self._folder, key)
@@ -231,8 +232,8 @@ class Store:
         return self._private.find(key)
 
     def _shared_artefact(self, folder: Folder, key: str, build: Build, wait_s: float) -> Path | None:
-        """None: the folder is only read, or another process builds for too long."""
-        with contextlib.suppress(RecordError):  # a broken one is looked at again under the lock
+        """Return the shared kernel; None if the folder is read-only or another process builds for too long."""
+        with contextlib.suppress(RecordError):  # a broken kernel is checked again under the lock
             ready = self._find_artefact(folder, key)
             if ready is not None or self._reason:
                 return ready
@@ -263,7 +264,7 @@ class Store:
     # --- contents ---
 
     def entries(self) -> list[Entry]:
-        """All records and kernels, the most recently used first."""
+        """Return all records and kernels, most recently used first."""
         self.settle()
         found = [] if self._folder is None else list(self._folder.entries())
         known = {(entry.kind, entry.name) for entry in found}
@@ -276,7 +277,7 @@ class Store:
         return sorted(found, key=lambda entry: -entry.used_at)
 
     def keys_with_prefix(self, kind: str, prefix: str) -> list[str]:
-        """Plain keys of records of `kind` that begin with `prefix` (at least two hex digits)."""
+        """Return the plain keys of `kind` that begin with `prefix` (at least two hex digits)."""
         self.settle()
         known = [envelope.key for envelope in self._memory.envelopes() if envelope.kind == kind]
         found = dict.fromkeys(key for key in known if key.startswith(prefix))
@@ -285,7 +286,7 @@ class Store:
         return list(found)
 
     def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
-        """Every believable record of `kinds` with its key and origin."""
+        """Return every valid record of `kinds` with its key and origin."""
         self.settle()
         found = {(item.kind, item.key): item for item in self._memory.envelopes() if self._reason}
         for envelope in self._folder.envelopes(kinds) if self._folder is not None else ():
@@ -293,7 +294,7 @@ class Store:
         return [found[name] for name in sorted(found) if name[0] in kinds]
 
     def adopt(self, other: Envelope) -> bool:
-        """Keep a record from elsewhere unless ours is preferred by its kind's rule; whether it was kept."""
+        """Keep a record from elsewhere unless its kind's rule prefers the existing one; return whether it was kept."""
         self.settle((other.kind, other.key))
         with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
             self._load_from_disk(other.kind, other.key, is_locked=is_locked)
@@ -304,7 +305,7 @@ class Store:
             return True
 
     def forget(self, kinds: Sequence[str]) -> None:
-        """Remove every record of `kinds`. CacheError when the folder does not let us."""
+        """Remove every record of `kinds`; raise CacheError if the folder's permissions forbid it."""
         self.settle()
         self._memory.forget()
         if self._folder is not None:
@@ -312,7 +313,7 @@ class Store:
                 self._folder.remove_kinds(kinds)
 
     def discard(self, entries: Sequence[Entry]) -> None:
-        """Remove these entries. CacheError when the folder does not let us."""
+        """Remove these entries; raise CacheError if the folder's permissions forbid it."""
         self.settle()
         self._memory.forget()
         if self._folder is not None:
@@ -321,7 +322,7 @@ class Store:
                     self._folder.remove_entry(path)
 
     def clear(self) -> None:
-        """Remove all records, kernels and quarantined entries. CacheError when the folder does not let us."""
+        """Remove all records, kernels and quarantined entries; raise CacheError if permissions forbid it."""
         self._late.clear()
         self._memory.forget()
         if self._folder is not None:
@@ -329,7 +330,7 @@ class Store:
                 self._folder.clear()
 
     def stats(self) -> Stats:
-        """State, contents (as of now, from the disk) and counters."""
+        """Return the state, the contents currently on disk, and the counters of this process."""
         entries = self.entries()
         return Stats(
             folder=self._cache_folder,
@@ -344,7 +345,7 @@ class Store:
     # --- housekeeping ---
 
     def _wrote(self, folder: Folder, n_bytes: int) -> None:
-        """Count what was written and now and then look after size and leftovers."""
+        """Count the bytes written, and start maintenance if it is due."""
         self._written_bytes += n_bytes
         now = self._clock()
         if not eviction.is_due(folder, now=now, written_bytes=self._written_bytes, max_bytes=self.max_bytes):
@@ -352,7 +353,7 @@ class Store:
         self._written_bytes = 0
         try:
             done = eviction.maintain(folder, now=now, max_bytes=self.max_bytes)
-        except OSError as err:  # what was written is there all the same
+        except OSError as err:  # the written entry exists all the same
             self._stop_writing(err)
             return
         if done is not None:
@@ -360,7 +361,7 @@ class Store:
             self._counts["n_swept"] += done.n_swept
 
     def _stop_writing(self, err: OSError) -> None:
-        """From now on memory only for what is new."""
+        """Keep new entries in memory only from now on, and warn once."""
         if self._reason is None:
             self._reason = err.strerror or str(err)
             message = CacheWarning.unusable(
@@ -369,13 +370,13 @@ class Store:
             warn_once(CacheWarning, str(self._cache_folder), message)
 
     def reset_after_fork(self) -> None:
-        """In the child: what the parent put off it writes itself, and its temporary folder is not ours."""
+        """Drop the parent's postponed records and temporary folder in a forked child; the parent keeps both."""
         self._late, self._private = {}, PrivateArtefacts()
 
 
 @contextmanager
 def _asked_for(what: str, path: Path) -> Iterator[None]:
-    """An OSError as CacheError: the user asked for this very thing."""
+    """Convert an OSError to a CacheError, for operations that the user requested explicitly."""
     try:
         yield
     except OSError as err:

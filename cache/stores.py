@@ -1,4 +1,4 @@
-"""Stores of this process: one per cache folder, opened when first asked for."""
+"""Stores of this process: one per cache folder, opened on first use."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _stores_mutex = forking.lock()
 
 
 def open_store(options: Options | None = None) -> Store:
-    """The store of the folder that `options` (default: those in force) name; one per folder and process.
+    """Return the store of the folder that `options` (default: the current ones) name; one per folder and process.
 
-    Never raises: a folder that cannot be used, or must not be trusted, costs one CacheWarning, and the store then
-    remembers for this process only. Options ``cache=False`` and ``cache_max_bytes=0`` ask for that.
+    Never raises. A folder that is unusable or not trusted gives one CacheWarning, and the store then keeps entries for
+    this process only. Options ``cache=False`` and ``cache_max_bytes=0`` request that as well.
     """
     options = options or get_options()
     name = _folder_option(options)
@@ -38,13 +38,13 @@ def open_store(options: Options | None = None) -> Store:
 
 
 def folder_of(options: Options) -> Path | None:
-    """Return the cache folder that `options` name; None where nothing is kept on disk."""
+    """Return the cache folder that `options` name, or None if nothing is stored on disk."""
     name = _folder_option(options)
     return None if name is None else Path(name) if name else _default_folder()
 
 
 def close_stores() -> None:
-    """Forget all stores of this process; the next `open_store` looks at the folders anew (tests)."""
+    """Drop all stores of this process, so that the next `open_store` examines the folders again (for tests)."""
     with _stores_mutex:
         for store in _stores.values():
             store.settle()
@@ -52,18 +52,18 @@ def close_stores() -> None:
 
 
 def _folder_option(options: Options) -> str | None:
-    """What of `options` decides where the cache is: None for memory only, "" for the user's own cache folder."""
+    """Return the option that determines the folder: None for memory only, "" for the user's default folder."""
     if not options.cache or options.cache_max_bytes == 0:
         return None
     return "" if options.cache_dir is None else str(options.cache_dir)
 
 
 def _default_folder() -> Path | None:
-    """The user's cache folder as the system names it (XDG_CACHE_HOME, ~/Library/Caches, LocalAppData)."""
+    """Return the user's cache folder by the system's rules (XDG_CACHE_HOME, ~/Library/Caches, LocalAppData)."""
     if sys.platform == "linux":
         path = Path(xdg_cache_home(), "autosparse")
     else:
-        import platformdirs  # 3 ms: the first look at a problem asks for the folder
+        import platformdirs  # takes 3 ms, which Linux avoids
 
         path = platformdirs.user_cache_path("autosparse", appauthor=False)
     if path.is_absolute():

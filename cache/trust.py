@@ -1,9 +1,9 @@
-"""Trust: which folders and files may be believed. A record steers, and a kernel *is*, code that runs in this process.
+"""Decide which folders and files are trusted, because records and kernels determine the code that runs here.
 
-A folder is trusted when this user owns it and nobody else can write it, and nobody else can put another folder in
-its place: each folder above it belongs to this user or to root and is closed to others or sticky (/tmp). These are
-OpenSSH's rules for ``~/.ssh``. On Windows, profile folders are private by their access lists and mode bits mean
-nothing: everything is trusted there. Access lists beyond the mode bits are not looked at.
+A folder is trusted if this user owns it, nobody else can write it, and nobody else can replace it. For the latter, each
+folder above it must belong to this user or root, and be closed to others or sticky (/tmp). These are OpenSSH's rules
+for ``~/.ssh``. On Windows everything is trusted: profile folders are private by their access lists, and mode bits have
+no meaning. Access lists beyond the mode bits are not examined.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from typing import Final
 from autosparse.errors import RecordError
 
 LAYOUT: Final = "cache-v1"
-"""Folder below the cache folder that this version of the layout has to itself."""
+"""Name of the folder below the cache folder that is reserved for this version of the layout."""
 _ROOT_UID: Final = 0
 
 
 def root_of(cache_folder: Path) -> Path:
-    """Return the root of the layout below `cache_folder`: no link below it is followed again.
+    """Return the root of the layout below `cache_folder` with links resolved; links below it are not followed.
 
-    PermissionError with the reason when others could write it.
+    Raise PermissionError with the reason if other users could write it.
     """
     root = Path(os.path.realpath(cache_folder / LAYOUT))
     refuse_untrusted(root)
@@ -35,22 +35,22 @@ def root_of(cache_folder: Path) -> Path:
 
 
 def made_root(cache_folder: Path) -> Path:
-    """Return `root_of` the cache folder, created where absent. OSError when that fails."""
-    root = root_of(cache_folder)  # before anything is created in a place that others can change
+    """Return `root_of` the cache folder, created if absent; raise OSError on failure."""
+    root = root_of(cache_folder)  # checked before anything is created in a place that others can change
     make_folders(root)
     refuse_untrusted(root)
     return root
 
 
 def refuse_untrusted(root: Path) -> None:
-    """Raise PermissionError where `root` must not be believed."""
+    """Raise PermissionError if `root` is not trusted."""
     reason = untrusted_reason(root)
     if reason:
         raise PermissionError(errno.EPERM, reason, str(root))
 
 
 def make_folders(folder: Path) -> None:
-    """Create `folder` and what is missing above it, private to this user whatever the umask."""
+    """Create `folder` and its missing parents, private to this user regardless of the umask."""
     try:
         folder.mkdir(mode=0o700)
     except FileExistsError:
@@ -65,7 +65,7 @@ def make_folders(folder: Path) -> None:
 
 
 def untrusted_reason(folder: Path) -> str | None:
-    """Why `folder` (absolute, without symbolic links) must not be believed, or None. Parts not there are skipped."""
+    """Return why `folder` (absolute, without links) is not trusted, or None. Missing parts are skipped."""
     if sys.platform == "win32":
         return None
     for part in (folder, *folder.parents):
@@ -93,7 +93,7 @@ def _reason(facts: os.stat_result, *, is_cache: bool) -> str | None:
 
 
 def writable_by_others(facts: os.stat_result) -> bool:
-    """Whether anybody but the owner may write; a user's private group (same name, no other member) is the owner."""
+    """Return whether anyone but the owner may write; a user's private group (same name, no other member) is allowed."""
     if facts.st_mode & stat.S_IWOTH:
         return True
     return bool(facts.st_mode & stat.S_IWGRP) and not _is_private_group(facts.st_gid)
@@ -115,7 +115,7 @@ def _is_private_group(gid: int) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _trusted_owners() -> frozenset[int]:
-    """Owners of folders above the cache: root, and where root is not mapped (containers without root) its stand-in."""
+    """Return the user ids trusted to own folders above the cache: root, and its substitute in rootless containers."""
     owners = {_ROOT_UID}
     try:
         starts = [int(line.split()[0]) for line in Path("/proc/self/uid_map").read_text().splitlines()]
@@ -127,7 +127,7 @@ def _trusted_owners() -> frozenset[int]:
 
 
 def check_inside(root: Path, path: Path) -> None:
-    """RecordError when a folder between the trusted `root` and `path` is a link, another user's, or open to others."""
+    """Raise RecordError if a folder between the trusted `root` and `path` is a link, or owned or writable by others."""
     if sys.platform == "win32":
         return
     folder = path.parent
@@ -139,9 +139,9 @@ def check_inside(root: Path, path: Path) -> None:
 
 
 def read_trusted(root: Path, path: Path, *, max_bytes: int) -> bytes:
-    """Content of the regular file `path` below the trusted `root`.
+    """Return the content of the regular file `path` below the trusted `root`.
 
-    FileNotFoundError when there is none; RecordError when it is a link or a device, another user's, open to others,
+    Raise FileNotFoundError if it is absent. Raise RecordError if it is a link or a device, owned or writable by others,
     larger than `max_bytes`, or unreadable.
     """
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)

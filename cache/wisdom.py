@@ -1,9 +1,9 @@
-"""Wisdom: plans and histories as one file, to carry from machine to machine (the word is FFTW's).
+"""Wisdom (FFTW's term): plans and histories as one file, to be transferred between machines.
 
 The file is one JSON object ``{"autosparse_wisdom": 1, "library", "entries": [envelopes]}``. It holds data only, never
-kernels; keys become file names by hashing only, each entry is checked like a record on disk and by its kind's own
-reader, and size and number of entries are bounded. Of two records of one key, a plan found with the higher effort is
-kept, then the newer one; a history with more calls: importing a file twice changes nothing.
+kernels. Keys become file names only by hashing. Each entry is checked like a record on disk and by the reader of its
+kind, and the size and number of entries are bounded. Of two plans for one key the one found with more effort is kept,
+then the newer one. Of two histories the one with more calls is kept. Importing a file twice therefore changes nothing.
 """
 
 from __future__ import annotations
@@ -26,39 +26,49 @@ if TYPE_CHECKING:
     from autosparse.cache.store import Store
 
 WISDOM_VERSION: Final = 1
+"""Version of the file's layout; other versions are refused."""
 MAX_WISDOM_BYTES: Final = 256 << 20
+"""Maximum size of a file, in bytes."""
 MAX_WISDOM_ENTRIES: Final = 200_000
+"""Maximum number of entries of a file."""
 _MARK: Final = "autosparse_wisdom"
 
 
 def wisdom_export(path: os.PathLike[str] | str) -> int:
-    """Write all remembered plans and histories to the file `path`; how many. CacheError when it cannot be written.
+    """Write all stored plans and histories to the file `path` and return their number.
+
+    Raise CacheError if the file cannot be written.
 
     >>> asp.wisdom_export("plans.json") >= 0
     True
+
     """
     return write(open_store(), _as_path(path), kinds=WISDOM_KINDS)
 
 
 def wisdom_import(path: os.PathLike[str] | str) -> int:
-    """Merge a file that `wisdom_export` wrote into the cache; how many of its records were kept.
+    """Merge a file written by `wisdom_export` into the cache and return the number of records kept.
 
-    CacheError when the file cannot be read or is no wisdom; single broken entries, and those of other kinds, are left
-    out.
+    Raise CacheError if the file cannot be read or has another format. Broken entries and entries of other kinds are
+    skipped.
 
     >>> n_written = asp.wisdom_export("plans.json")
     >>> asp.wisdom_import("plans.json") <= n_written
     True
+
     """
     return read(open_store(), _as_path(path))
 
 
 def wisdom_forget() -> None:
-    """Remove all remembered plans and histories; compiled kernels stay. CacheError when the folder does not let us.
+    """Remove all stored plans and histories; compiled kernels stay.
+
+    Raise CacheError if the folder's permissions forbid it.
 
     >>> asp.wisdom_forget()
     >>> asp.wisdom_export("plans.json")
     0
+
     """
     open_store().forget(WISDOM_KINDS)
 
@@ -72,7 +82,7 @@ def _as_path(path: object) -> Path:
 
 
 def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
-    """Write the records of `kinds` in `store` to `path`, whole or not at all; how many."""
+    """Write the records of `kinds` in `store` to `path` atomically and return their number."""
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise OptionError.bad_value("kinds", unknown, domain=f"among {', '.join(KINDS)}", source="argument")
@@ -89,19 +99,19 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
 
 
 def document_of(envelopes: Iterable[Envelope]) -> Record:
-    """The JSON object that a wisdom file holds."""
+    """Return the JSON object that a wisdom file holds."""
     entries = [item.to_json() for item in envelopes]
     return {_MARK: WISDOM_VERSION, "library": __version__, "entries": entries}
 
 
 def merge(store: Store, document: object, *, name: str) -> int:
-    """Merge what `document_of` made into `store`; how many of its records were kept. CacheError for what is none."""
+    """Merge the result of `document_of` into `store` and return the number of records kept; may raise CacheError."""
     entries = _entries_of(document, Path(name))
     return sum(_merge(store, found, name=f"{name}, entry {i}") for i, found in enumerate(entries))
 
 
 def read(store: Store, path: Path) -> int:
-    """Merge the wisdom file `path` into `store`; how many of its records were kept."""
+    """Merge the wisdom file `path` into `store` and return the number of records kept."""
     return sum(_merge(store, found, name=f"{path}, entry {i}") for i, found in enumerate(_entries(path)))
 
 
@@ -110,13 +120,13 @@ def _merge(store: Store, found: object, *, name: str) -> bool:
         envelope = Envelope.from_json(found, name=name)
         return _is_welcome(envelope) and store.adopt(envelope)
     except RecordError:
-        return False  # damaged or of another release: what remains is still worth having
+        return False  # damaged or of another release: the other entries are still useful
 
 
 def _is_welcome(envelope: Envelope) -> bool:
-    """Whether the record is wisdom of a schema that we use; RecordError when it does not say what it must.
+    """Return whether the record is wisdom of a current schema; raise RecordError if its content is invalid.
 
-    Prices, failures and features say how this machine is, which no file from elsewhere knows.
+    Prices, failures and features depend on the machine and are therefore never imported.
     """
     row = KINDS.get(envelope.kind)
     if row is None or not row.is_wisdom or row.schema != envelope.schema:

@@ -1,3 +1,3 @@
-"""The asymptotic scheduler: products of many sparse tensors from index notation (docs/adr/0034)."""
+"""Einsum of sparse operands: enumerate loop programs, choose one by its asymptotic cost, compile and run it."""
 
 from __future__ import annotations

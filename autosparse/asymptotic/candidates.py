@@ -1,4 +1,4 @@
-"""Programs that kernels can run, for one pattern of subscripts: the frontier of those, by class of cost."""
+"""Candidate programs of an einsum: the frontier of runnable programs, from a stored table or by enumeration."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autosparse.asymptotic.programs.protocols import taco_protocols, with_protoc
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A program that the enumeration lists, with its protocols."""
+    """Enumerated program with the protocols of its reads."""
 
     program: Statement
     steps: Steps
@@ -32,7 +32,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Candidate(Listed):
-    """A program with its protocols and the tasks that it costs."""
+    """Enumerated program with the protocols of its reads and its cost, a set of tasks as a bit mask."""
 
     cost: int
 
@@ -42,7 +42,7 @@ class Candidate(Listed):
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """The frontier of one pattern of subscripts."""
+    """Frontier of one set of subscripts, and the number of programs it was selected from."""
 
     kernel: Kernel
     queries: tuple[PlainQuery, ...]  # one per bit of the members' costs
@@ -51,20 +51,20 @@ class Candidates:
 
 
 MANY: Final = 4
-"""Operands from which a new expression is not searched thoroughly: that takes seconds (docs/adr/0034)."""
+"""Number of operands from which a new expression is searched with fewer protocols: a full search takes seconds."""
 MOST_PROGRAMS: Final = 8192
-"""Programs of a new expression that are priced; where there are more, a pair of operands is contracted first."""
+"""Maximum number of programs of a new expression; above it, a pair of operands is contracted first."""
 MOST_INDICES: Final = 6
-"""Indices of a new expression: so many have 720 orders of loops."""
+"""Maximum number of indices of a new expression; six indices have 720 loop orders."""
 
 
 def name_of(n: int) -> str:
-    """Name of operand n in programs."""
+    """Return the name of operand n in programs."""
     return f"T{n}"
 
 
 def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Kernel:
-    """``R[output] += T0[...] * T1[...] * ...``."""
+    """Return the kernel ``R[output] += T0[...] * T1[...] * ...`` of these subscripts."""
     accesses = tuple(Access(name_of(n), tuple(letters)) for n, letters in enumerate(inputs))
     product: Expression = Call("*", accesses) if len(accesses) > 1 else accesses[0]
     names = {name_of(n) for n, is_sparse in enumerate(sparse) if is_sparse}
@@ -73,7 +73,7 @@ def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) ->
 
 @functools.lru_cache(maxsize=256)
 def candidates(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Candidates:
-    """Every program of least depth with workspaces of rank 0 or 1 that no other such program strictly beats."""
+    """Return the non-dominated programs of minimum loop depth whose workspaces have rank 0 or 1."""
     kernel = kernel_of(inputs, output, sparse)
     key, names = signature(inputs, output, sparse)
     row = _frontiers().get(key)
@@ -81,9 +81,9 @@ def candidates(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -
 
 
 def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Listed | None:
-    """The program that prints as `text` and is enumerated for these subscripts; None where there is none.
+    """Return the enumerated program whose text equals `text`, or None.
 
-    The text is compared and never read: it may come from a file that anybody wrote.
+    The text is compared and never parsed, because it may come from a cache file of unknown origin.
     """
     row = _frontiers().get(signature(inputs, output, sparse)[0])
     if row is not None:
@@ -101,19 +101,19 @@ def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, 
 
 @functools.lru_cache(maxsize=1024)
 def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> bool:
-    """Whether the frontier ships, or is found among at most `MOST_PROGRAMS` programs."""
+    """Return whether the frontier is in the stored table or can be found among at most `MOST_PROGRAMS` programs."""
     key, names = signature(inputs, output, sparse)
     if key in _frontiers():
         return True
     if len(names) > MOST_INDICES:
         return False
-    choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace where the search is thorough
+    choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace if the search is thorough
     n_programs: int = sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse)))
     return n_programs <= MOST_PROGRAMS
 
 
 def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[str, dict[str, str]]:
-    """Subscripts with letters in order of appearance and a letter per operand for its kind, and the new letters."""
+    """Return subscripts with letters renamed in order of appearance and each operand's kind, and the new letters."""
     names: dict[str, str] = {}
     for index in "".join(inputs) + output:
         names.setdefault(index, chr(ord("a") + len(names)))
@@ -140,14 +140,14 @@ def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
             return Call(one.op, tuple(map(renamed, one.args)))
         return Access(one.tensor, tuple(names[index] for index in one.indices), one.protocols)
 
-    return Assign(renamed(node.lhs), node.op, renamed(node.rhs))  # type: ignore[arg-type]  # an access stays one
+    return Assign(renamed(node.lhs), node.op, renamed(node.rhs))  # type: ignore[arg-type]  # an access stays an access
 
 
 def _read(kernel: Kernel, row: dict[str, Any], names: dict[str, str]) -> Candidates:
-    """Candidates from a row that ships, its letters replaced by those of the call (the keys of `names`)."""
+    """Return the candidates of a stored row, its letters replaced by those of the call (the keys of `names`)."""
     back = {new: old for old, new in names.items()}
     place = {new: kernel.indices.index(old) for old, new in names.items()}
-    moved = [place[new] for new in sorted(place)]  # variables of the row's queries are its letters in their order
+    moved = [place[new] for new in sorted(place)]  # a row's variables are its letters, sorted
 
     def variable(one: int) -> int:
         return moved[one] if one < len(moved) else one
@@ -170,7 +170,7 @@ def _read(kernel: Kernel, row: dict[str, Any], names: dict[str, str]) -> Candida
 
 
 def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
-    """Candidates of a new expression; workspaces beside other reads are only located unless `is_thorough`."""
+    """Enumerate candidates of a new expression; workspaces next to other reads are stepped only if `is_thorough`."""
     model = CostModel(kernel)
     found: list[Candidate] = []
     for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
@@ -189,10 +189,10 @@ def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
 
 
 def is_merge(candidate: Candidate) -> bool:
-    """Whether one assignment in all loops intersects the last levels of two inputs.
+    """Return whether one assignment inside all loops intersects the last levels of two inputs.
 
-    The model counts the steps of both, kernels take about those of the shorter: such programs are kept though others
-    beat them (docs/adr/0060-einsum-intersections.md).
+    The cost model counts the steps through both inputs, while kernels take about as many as the shorter one has. Such
+    programs are therefore kept although others dominate them.
     """
     program = candidate.program
     if not isinstance(program, Loop) or not isinstance(program.body, Assign):
@@ -206,19 +206,19 @@ def is_merge(candidate: Candidate) -> bool:
     )
 
 
-@functools.lru_cache(maxsize=8)  # asked once to count programs, once to price them
+@functools.lru_cache(maxsize=8)  # called once to count programs and once to cost them
 def _small_nests(kernel: Kernel) -> tuple[Statement, ...]:
     nests = least_deep(kernel, keep_outer=False)
     return tuple(nest for nest in nests if _has_small_workspaces(nest) and _is_orderly(nest))
 
 
 def _has_small_workspaces(program: Statement) -> bool:
-    """Whether every workspace has rank 0 or 1: larger ones are run (ADR 34), not chosen."""
+    """Return whether every workspace has rank 0 or 1; kernels can run larger ones, but they are never chosen."""
     return all(len(access.indices) <= 1 for access in workspaces(program).values())
 
 
 def _is_orderly(program: Statement) -> bool:
-    """No workspace is read twice by one assignment."""
+    """Return whether no assignment reads a tensor twice."""
     return all(
         len({access.tensor for access in reads(assign.rhs)}) == len(list(reads(assign.rhs)))
         for assign in assignments(program)
@@ -226,7 +226,11 @@ def _is_orderly(program: Statement) -> bool:
 
 
 def _protocols(kernel: Kernel, program: Statement, *, is_thorough: bool) -> Iterator[Steps]:
-    """Those of the TACO compiler; a workspace may be stepped through or located (alone: stepped through)."""
+    """Yield the distinct protocol choices of the TACO compiler, with fewer choices for workspaces.
+
+    A workspace that is an assignment's only read is stepped through. Other workspaces may be stepped or located if
+    `is_thorough`, else they are located.
+    """
     alone = {access.tensor for assign in assignments(program) for access in reads(assign.rhs) if assign.rhs == access}
     seen = set()
     for steps in taco_protocols(kernel, program):

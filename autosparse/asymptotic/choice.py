@@ -1,4 +1,4 @@
-"""The online choice: which program of the frontier runs on the operands at hand."""
+"""Choose which frontier program to run on given operands, by estimating each program's number of tasks from them."""
 
 from __future__ import annotations
 
@@ -18,36 +18,37 @@ from autosparse.asymptotic.subscripts import Subscripts
 from autosparse.errors import BuildError
 
 TRANSPOSED: Final = 8.0
-"""Price of bringing one entry into another order, in tasks."""
+"""Cost of reordering one entry, in tasks (loop iterations)."""
 MOVED: Final = 1.0
-"""The same for a matrix whose pattern is kept in that order: only its values move. A tensor keeps those, too."""
+"""Cost of reordering one entry's value, in tasks, when the reordered pattern is kept. Kept tensors cost nothing."""
 ADDED_AFTERWARDS: Final = 20.0
-"""Price of sorting one entry of an output that no loop order keeps in order."""
+"""Cost of sorting one output entry, in tasks, when no loop order produces the output sorted."""
 SEARCHED: Final = 4.0
-"""Price of a search in a compressed level."""
+"""Cost of one search in a compressed level, in tasks."""
 MOST_DENSE_LEVEL: Final = 8
-"""A first level is dense when its extent is at most so many times the entries."""
+"""Maximum ratio of extent to entries at which a located first level is stored dense."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The plans of the frontier with their estimated costs, the best first."""
+    """Plans of the frontier with their estimated costs in tasks, cheapest first."""
 
     found: Candidates
     plans: tuple[tuple[float, Plan, Candidate], ...]
 
     @property
     def plan(self) -> Plan:
-        """What runs."""
+        """Cheapest plan, which is run."""
         return self.plans[0][1]
 
 
 def choose(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool, are_copies_kept: bool = False
 ) -> Choice:
-    """Frontier programs of `operands` (two or more, indices as in the prepared operands), cheapest first.
+    """Estimate the costs of all frontier programs of two or more prepared operands and sort them, cheapest first.
 
-    `are_copies_kept`: operands in other orders stay from call to call, as in the paper, which does not count them.
+    With `are_copies_kept`, reordered operands are kept between calls. The asymptotic model of the paper does not count
+    them at all.
     """
     inputs = tuple(operand.indices for operand in operands)
     sparse = tuple(isinstance(operand, Sparse) for operand in operands)
@@ -65,13 +66,13 @@ def choose(
         priced.append((price, plan, candidate))
     if not priced:
         raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
-    # At one price a dense first level is better: it needs no list of the rows that are not empty.
+    # At equal cost a dense first level is preferred: it needs no list of the non-empty rows.
     priced.sort(key=lambda row: (round(row[0]), -len(row[1].dense_levels), str(row[1].program)))
     return Choice(found, tuple(priced))
 
 
 def plan_of(candidate: Listed, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Plan:
-    """What runs a program on these operands; how their levels are stored follows from them alone."""
+    """Return the plan that runs a program on these operands; they alone determine how their levels are stored."""
     inputs = tuple(operand.indices for operand in operands)
     kernel = kernel_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
     named = {name_of(n): operand for n, operand in enumerate(operands)}
@@ -85,7 +86,7 @@ def plan_of(candidate: Listed, operands: Sequence[Operand], subscripts: Subscrip
 
 
 def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> Plan:
-    """`plan` for these operands: which first levels are dense (located, not much larger than the entries)."""
+    """Return `plan` with the first levels that are stored dense: located levels not much larger than their entries."""
     dense = set()
     for name, operand in patterns.items():
         order = plan.orders[name]
@@ -97,14 +98,14 @@ def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, in
 
 
 def large(extents: Mapping[str, int]) -> frozenset[str]:
-    """Indices with more values than an array should have places."""
+    """Return the indices whose extent exceeds `MOST_DENSE_PLACES`, which get no dense arrays."""
     return frozenset(index for index, extent in extents.items() if extent > MOST_DENSE_PLACES)
 
 
 def _price(
     plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator, *, are_copies_kept: bool
 ) -> float:
-    """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
+    """Return the cost in tasks, plus operations that the asymptotic model neglects: reordering, searches, sorting."""
     counted = estimator.meetings(plan)
     tasks = estimator.cost(candidate.cost) if counted is None else counted
     price = tasks
@@ -122,7 +123,7 @@ def _price(
 
 
 def is_computable(operands: Sequence[Operand]) -> bool:
-    """Whether a kernel can be made: two to four operands of one numeric type, some sparse with entries."""
+    """Return whether a kernel can be generated: two to four operands of one numeric type, at least one sparse."""
     return 2 <= len(operands) <= 4 and _has_kernels(
         tuple(
             (operand.indices, True, operand.dtype)

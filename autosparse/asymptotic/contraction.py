@@ -1,4 +1,4 @@
-"""The contraction of an einsum whose operands are read: by a generated kernel, numba's, or joins of two operands."""
+"""Contract the checked operands of an einsum: by a generated C kernel, a numba kernel, or pairwise joins in NumPy."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from autosparse.ops import EINSUM
 
 Result: TypeAlias = "Sparse | AnyArray"
 WIDER = np.dtype(np.int64)
-"""Type in which einsums of booleans are counted: kernels have no other for them."""
+"""Type in which einsums of booleans are counted, because there are no generated kernels for booleans."""
 
 
 def compute(
     operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool, by_kernel: bool = False
 ) -> Result:
-    """The result by entries, or as an ndarray; `by_kernel`: no call is to begin without one."""
+    """Return the result as sparse entries or as an ndarray; `by_kernel` compiles a kernel now instead of joining."""
     if dtype.kind == "b":
         return _as_booleans(compute(operands, subscripts, WIDER, is_dense=is_dense, by_kernel=by_kernel))
     prepared = prepare(operands, subscripts, dtype)
@@ -55,7 +55,7 @@ def _as_booleans(result: Result) -> Result:
 
 
 def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
-    """The contraction of prepared operands: first calls by joins, as long as they are short, later ones by a kernel."""
+    """Contract prepared operands: the first calls by joins while these are short, later calls by a compiled kernel."""
     if paid.is_sure() or get_options().deterministic or len(prepared) < 2:
         return generated(prepared, subscripts, is_dense=is_dense)
     account = paid.account_of(key_of(prepared, subscripts, is_dense_output=is_dense))
@@ -72,7 +72,7 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
 
 
 def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
-    """The contraction by a kernel, which is compiled where it is not yet; by joins where there is none."""
+    """Contract prepared operands by a generated kernel, or by joins if no kernel can be generated or compiled."""
     from autosparse.asymptotic.choice import is_computable
     from autosparse.asymptotic.path import is_short, shortened
 
@@ -94,7 +94,7 @@ def generated(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool
 
 
 def compile_for(prepared: Sequence[Operand], subscripts: Subscripts, *, is_dense: bool) -> None:
-    """Choose and compile the kernel of later calls, if these operands have one. BuildError."""
+    """Choose and compile the kernel for later calls if these operands can have one; raise BuildError on failure."""
     from autosparse.asymptotic.choice import is_computable
     from autosparse.asymptotic.path import is_short
     from autosparse.asymptotic.remembered import ready
@@ -105,7 +105,7 @@ def compile_for(prepared: Sequence[Operand], subscripts: Subscripts, *, is_dense
 
 
 def compile_arguments(operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool) -> None:
-    """`compile_for` operands that are not prepared yet."""
+    """Prepare the operands, then choose and compile the kernel for later calls."""
     from autosparse.asymptotic.routes.triangles import triangles
 
     prepared = prepare(operands, subscripts, WIDER if dtype.kind == "b" else dtype)
@@ -117,7 +117,7 @@ def compile_arguments(operands: Sequence[Any], subscripts: Subscripts, dtype: np
 
 
 def copies_of(operands: Sequence[Any]) -> list[Any]:
-    """Copies of sparse arguments, whose owners may write to them meanwhile; one object that comes twice stays one."""
+    """Copy sparse matrices, which the caller may write to meanwhile; an object that occurs twice is copied once."""
     made: dict[int, Any] = {}
     return [made.setdefault(id(one), one.copy()) if is_sparse(one) and sps.issparse(one) else one for one in operands]
 
@@ -131,7 +131,7 @@ def _copied(operand: Operand) -> Operand:
 
 
 def broadcast(entries: Sparse, subscripts: Subscripts) -> Sparse:
-    """Entries with all modes of the output: operands of extent 1 may have left some out, which are then constant."""
+    """Return entries with all modes of the output: indices lost to broadcast operands of extent 1 are repeated."""
     missing = [index for index in subscripts.output if index not in entries.indices]
     if not missing:
         return entries

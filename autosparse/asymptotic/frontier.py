@@ -1,4 +1,4 @@
-"""The frontier: programs that no other beats on all inputs."""
+"""Select the frontier: programs whose cost no other program's cost is strictly contained in, for all inputs."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from autosparse.asymptotic.programs.nests import nests
 
 
 def least_deep(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
-    """Loop nests of least depth, each in one of its orders."""
+    """Return the loop nests of minimum depth, each in one of its loop orders."""
     statement = kernel.statement
     rewritten = bodies(statement.lhs, statement.op, statement.rhs)
     return nests(rewritten, kernel.indices, keep_outer=keep_outer)
 
 
 def undominated(sets: TaskSets, costs: Iterable[int]) -> tuple[int, ...]:
-    """Costs that no other cost is strictly contained in."""
+    """Return the costs in which no other cost is strictly contained."""
     frontier: list[int] = []
     for cost in sorted(costs, key=lambda tasks: (tasks.bit_count(), tasks)):
         if any(sets.is_within(best, cost) and not sets.is_within(cost, best) for best in frontier):

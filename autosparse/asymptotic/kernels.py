@@ -1,4 +1,4 @@
-"""Kernels: what is computed, which tensors are sparse, and the named ones of the paper."""
+"""Kernels: the assignment to compute and which of its tensors are sparse."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ class Kernel:
 
     @classmethod
     def of(cls, text: str, *, sparse: str) -> Kernel:
-        """A kernel from ``"A[i,j] += B[i,k] * C[j,k]"`` and the letters of its sparse tensors."""
+        """Create a kernel from text such as ``"A[i,j] += B[i,k] * C[j,k]"`` and the letters of its sparse tensors."""
         statement = parse(text)
         assert isinstance(statement, Assign)
         return cls(statement, frozenset(sparse))
 
     @property
     def indices(self) -> tuple[str, ...]:
-        """Every index, in alphabetical order."""
+        """All indices, in alphabetical order."""
         accesses = [self.statement.lhs, *reads(self.statement)]
         return tuple(sorted({i for access in accesses for i in access.indices}))
 
     @property
     def inputs(self) -> tuple[Access, ...]:
-        """Reads of sparse inputs, each once."""
+        """Distinct reads of sparse inputs."""
         return tuple(dict.fromkeys(access for access in reads(self.statement) if access.tensor in self.sparse))
 
     def is_sparse(self, tensor: str) -> bool:
-        """Whether `tensor` has a pattern: sparse inputs and outputs, and every workspace."""
+        """Return whether `tensor` has a sparsity pattern: sparse inputs and outputs, and every workspace."""
         return tensor in self.sparse or tensor[0] == "w"
 
     def __str__(self) -> str:

@@ -1,9 +1,9 @@
-"""Arguments of an einsum before any is read: which are sparse, their kinds, and the check of their structure.
+"""Classify the arguments of an einsum and check their structure before any entry is read.
 
-The module is small on purpose: expressions that a product computes need nothing else at the first call.
+The module imports little, because expressions that an existing product computes need nothing else on the first call.
 """
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
 import sys
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -19,11 +19,11 @@ from autosparse.operands.native_rows import check_bounds, check_structure
 
 AnyArray: TypeAlias = NDArray[Any]  # any dtype that NumPy multiplies
 INDEX_TYPES: Final = ("int32", "int64")
-"""Types of index arrays that SciPy's compiled functions and ours take."""
+"""Index dtypes that both SciPy's compiled functions and this package's accept."""
 
 
 class Kind(NamedTuple):
-    """What of an operand decides how an einsum is computed, its entries apart."""
+    """Properties of an operand, other than its entries, that determine how an einsum is computed."""
 
     cls: type
     shape: tuple[int, ...]
@@ -33,12 +33,12 @@ class Kind(NamedTuple):
 
     @classmethod
     def of(cls, obj: Any) -> "Kind":
-        """Kind of a sparse object or an array."""
+        """Create the kind of a sparse object or an array."""
         return cls(type(obj), tuple(obj.shape), obj.dtype, is_tensor(obj), is_sparse(obj))
 
 
 def is_tensor(obj: object) -> bool:
-    """Return whether `obj` is a sparse tensor of this library, which does not exist before its module is imported."""
+    """Return whether `obj` is a sparse tensor of this library, without importing the module of its class."""
     module = sys.modules.get("autosparse.arrays.sparse_tensor")
     return module is not None and isinstance(obj, module.AutoSparseTensor)
 
@@ -49,18 +49,18 @@ def is_sparse(obj: object) -> bool:
 
 
 def is_of_torch(obj: object) -> bool:
-    """Return whether `obj` is a tensor of torch."""
+    """Return whether `obj` is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def shape_of(obj: Any) -> tuple[int, ...]:
-    """Shape of an operand, which may be a number."""
+    """Return the shape of an operand, which may be a scalar."""
     return tuple(obj.shape) if hasattr(obj, "shape") else np.shape(obj)
 
 
 def as_array(obj: Any) -> Any:
-    """Return `obj` with its structure checked, or an ndarray of it; InputTypeError where that has no numbers."""
+    """Return a sparse `obj` after checking its structure, else an ndarray; raise InputTypeError if not numeric."""
     if is_sparse(obj):
         return sound(obj)
     array = np.asarray(obj)
@@ -72,12 +72,12 @@ def as_array(obj: Any) -> Any:
 
 
 def sound(obj: Any) -> Any:
-    """Return a sparse operand whose every stored coordinate lies within its shape; StructureError where one does not.
+    """Return a sparse operand whose coordinates all lie within its shape; raise StructureError otherwise.
 
-    Formats without compressed rows, columns or coordinates come back as COO. Entries are never believed to be in
-    bounds, sorted or distinct by a flag that SciPy has cached: arrays may have been written since.
+    Formats other than CSR, CSC and COO are converted to COO. Cached SciPy flags for sorted or distinct entries are
+    ignored, because the arrays may have been written since.
     """
-    if is_tensor(obj):  # its coordinates are its own and were checked when it was made
+    if is_tensor(obj):  # coordinates of a tensor are private and were checked at construction
         return obj
     if obj.format in ("csr", "csc"):
         return _without_room(_sound_rows(obj))
@@ -89,7 +89,7 @@ def sound(obj: Any) -> Any:
 
 
 def _sound_rows(obj: Any) -> Any:
-    """Return compressed rows or columns that are within bounds, with index arrays that compiled functions take."""
+    """Return CSR or CSC with coordinates within bounds and index arrays of a type that compiled functions accept."""
     cell = getattr(obj, "_cell", None)
     if cell is not None and (cell.rows or cell.validate()).dtype is not None:
         return obj
@@ -108,9 +108,9 @@ def _sound_rows(obj: Any) -> Any:
 
 
 def arrays_of(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """(indptr, indices, data) of compressed rows or columns, for reading within one call."""
+    """Return (indptr, indices, data) of a CSR or CSC object, to be read within one call only."""
     cell = getattr(obj, "_cell", None)
-    if cell is not None:  # not as an attribute: the matrix would take it for handed out, and look at it ever after
+    if cell is not None:  # the attributes would mark the arrays as exported, to be checked for writes
         indptr, indices, data = (cell.peek(field) for field in (INDPTR, INDICES, DATA))
     else:
         indptr, indices, data = obj.indptr, obj.indices, obj.data
@@ -118,7 +118,7 @@ def arrays_of(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 
 def rows_shape(obj: Any) -> tuple[int, int]:
-    """(compressed rows or columns, the other extent); a vector is one row."""
+    """Return (number of compressed rows or columns, other extent); a one-dimensional array counts as one row."""
     if len(obj.shape) == 1:
         return 1, obj.shape[0]
     n_rows, n_cols = obj.shape
@@ -126,7 +126,7 @@ def rows_shape(obj: Any) -> tuple[int, int]:
 
 
 def _without_room(obj: Any) -> Any:
-    """Return `obj` without what lies behind its last entry, which SciPy's conversions would take for entries."""
+    """Return `obj` without unused space behind its last entry, which SciPy's conversions would treat as entries."""
     indptr, indices, data = arrays_of(obj)
     nnz = int(indptr[-1])
     if indices.size == nnz == data.size:
@@ -136,7 +136,7 @@ def _without_room(obj: Any) -> Any:
 
 
 def _sound_blocks(obj: Any) -> Any:
-    """Return `obj` without blocks behind the last one; StructureError unless every block lies within the shape."""
+    """Return a BSR matrix without blocks behind the last one; raise StructureError if a block is out of bounds."""
     r, c = obj.blocksize
     indptr, indices, data = (np.asarray(one) for one in (obj.indptr, obj.indices, obj.data))
     check_structure(indptr, indices, (obj.shape[0] // r, obj.shape[1] // c))
@@ -149,12 +149,12 @@ def _sound_blocks(obj: Any) -> Any:
 
 
 def coordinates(coo: Any) -> tuple[AnyArray, ...]:
-    """Coordinates of a COO matrix or array, one array per dimension."""
+    """Return the coordinates of a COO matrix or array, one array per dimension."""
     return tuple(np.asarray(row) for row in getattr(coo, "coords", None) or (coo.row, coo.col))
 
 
 def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tuple[int, ...]) -> None:
-    """StructureError unless there is one coordinate per value and dimension, within the shape."""
+    """Raise StructureError unless there is one coordinate per value and dimension, each within the shape."""
     if len(coords) != len(shape):
         raise StructureError.unsound(
             f"it has coordinates for {len(coords)} dimensions and {len(shape)} dimensions",
@@ -174,7 +174,7 @@ def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tup
 
 
 def canonical(obj: Any) -> Any:
-    """Return compressed rows whose entries are sorted and distinct: `obj` where they are, seen by a look at each."""
+    """Return CSR with sorted, distinct entries: `obj` itself if a check of all its entries says so, else a copy."""
     indptr, indices, data = arrays_of(obj)
     if _sparsetools.csr_has_canonical_format(rows_shape(obj)[0], indptr, indices):
         return obj
@@ -184,7 +184,7 @@ def canonical(obj: Any) -> Any:
 
 
 def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
-    """An operand with values of `dtype`; InputTypeError where the rule `casting` does not allow it."""
+    """Return an operand converted to `dtype`; raise InputTypeError if the rule `casting` forbids the conversion."""
     array = as_array(obj)
     if not np.can_cast(array.dtype, dtype, casting):
         raise InputTypeError.refused(
@@ -192,9 +192,9 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
             given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
             cure="casting='same_kind' or 'unsafe', or another dtype",
         )
-    is_half = dtype == np.float16 and array.dtype != dtype and sps.issparse(array)  # SciPy has no such matrix
+    is_half = dtype == np.float16 and array.dtype != dtype and sps.issparse(array)  # unknown to SciPy's matrices
     if is_half or is_tensor(array):
-        from autosparse.arrays.sparse_tensor import tensor  # takes longer to import than most first calls
+        from autosparse.arrays.sparse_tensor import tensor  # slow to import
 
         coords, values = entries(array)
         return tensor(coords, values.astype(dtype), array.shape, copy=False)
@@ -202,7 +202,7 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
 
 
 def entries(obj: Any) -> tuple[AnyArray, AnyArray]:
-    """Coordinates (modes, entries) in 64 bits and values."""
+    """Return coordinates, an int64 array of shape (modes, entries), and values."""
     if is_tensor(obj):
         return np.asarray(obj.coords, dtype=np.int64), np.asarray(obj.values)
     coo = obj.tocoo()

@@ -1,4 +1,4 @@
-"""Operands of an einsum: sparse ones by sorted distinct coordinates, dense ones as arrays; an index occurs once."""
+"""Operands of an einsum in canonical form: sparse by sorted coordinates, dense as arrays, no repeated index."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from autosparse.asymptotic.lower.ordered_entries import OrderedEntries, added, k
 from autosparse.asymptotic.subscripts import Subscripts
 
 FEW_ROWS: Final = 1 << 20
-"""Rows or columns for which arrays with a place each are always made."""
+"""Number of rows or columns up to which arrays with one element per row or column are always allocated."""
 MAX_EMPTY_ROWS: Final = 8
-"""Rows or columns per entry up to which larger ones are, too: memory is to go by entries."""
+"""Ratio of rows (or columns) to entries up to which such arrays are allocated above `FEW_ROWS`, to bound memory by nnz.
+"""
 
 
 class Sparse:
-    """``values[e]`` at ``coords[:, e]``, entries distinct; `indices` has a letter per mode.
+    """Sparse operand: ``values[e]`` at ``coords[:, e]`` with distinct entries; `indices` has one letter per mode.
 
-    A matrix may come as `rows`, its (indptr, indices) sorted in each row, and a tensor as what it keeps in order: then
-    coordinates and values are made when asked for.
+    A matrix may be given by `rows` instead, its (indptr, indices) sorted within each row. A tensor may be given by its
+    kept `OrderedEntries`. Coordinates and values are then computed on first use.
     """
 
     __slots__ = (
@@ -47,22 +48,22 @@ class Sparse:
         self.indices, self._coords, self.shape, self.rows = indices, coords, shape, rows
         self._values: AnyArray | None = values
         self.dtype: np.dtype[Any] = values.dtype
-        self.nnz = int(values.size)  # stored entries
-        self.sorted_by = sorted_by  # the order of modes that entries are sorted by
+        self.nnz = int(values.size)  # number of stored entries
+        self.sorted_by = sorted_by  # order of modes by which entries are sorted, or None
         self.tensor: OrderedEntries | None = None
-        self.stored: dict[tuple[object, ...], Any] = {}  # copies in other orders: `lower.levels`
-        self.shared: dict[tuple[object, ...], Any] = {}  # the same by modes, of all reads of one matrix
+        self.stored: dict[tuple[object, ...], Any] = {}  # copies in other orders, made by `lower.levels`
+        self.shared: dict[tuple[object, ...], Any] = {}  # the same copies by modes, shared by all reads of one matrix
 
     @classmethod
     def of_tensor(cls, indices: str, tensor: OrderedEntries, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Sparse:
-        """A tensor's entries, in the order of its modes."""
+        """Create an operand from a tensor's kept entries, which are sorted by the tensor's modes."""
         made = cls(indices, None, np.empty(0, dtype), shape, sorted_by=indices)
         made._values, made.nnz, made.tensor = None, tensor.nnz, tensor
         return made
 
     @property
     def coords(self) -> AnyArray:
-        """Coordinates, (modes, entries)."""
+        """Coordinates of the entries, an array of shape (modes, entries)."""
         if self._coords is None and self.tensor is not None:
             self._coords = self.tensor.coords
         if self._coords is None:
@@ -74,7 +75,7 @@ class Sparse:
 
     @property
     def values(self) -> AnyArray:
-        """Values, (entries,)."""
+        """Values of the entries, an array of shape (entries,)."""
         if self._values is None:
             assert self.tensor is not None
             self._values = self.tensor.values(self.dtype)
@@ -83,7 +84,7 @@ class Sparse:
 
 @dataclass(eq=False)
 class Dense:
-    """An ndarray with a letter per axis."""
+    """Dense operand: an ndarray with one index letter per axis."""
 
     indices: str
     array: AnyArray
@@ -93,12 +94,12 @@ Operand: TypeAlias = "Sparse | Dense"
 
 
 def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any]) -> list[Operand]:
-    """Operands of `dtype` in which every index occurs once.
+    """Convert arguments to operands of `dtype` in which every index occurs once.
 
-    Diagonals are taken, extents of 1 that broadcast are dropped, indices of one operand alone are summed.
+    Diagonals are extracted, modes of extent 1 that broadcast are dropped, and indices of only one operand are summed.
     """
     found: list[Operand] = []
-    rows: dict[int, Sparse] = {}  # by the id of an argument, which may come several times
+    rows: dict[int, Sparse] = {}  # by the id of an argument, which may occur several times
     for n, (obj, letters) in enumerate(zip(arguments, subscripts.inputs, strict=True)):
         others = subscripts.output + "".join(subscripts.inputs[:n] + subscripts.inputs[n + 1 :])
         if is_sparse(obj):
@@ -112,7 +113,7 @@ def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[An
 
 
 def _dense(array: AnyArray, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Dense:
-    """Diagonals and sums by NumPy."""
+    """Convert a dense argument; NumPy extracts diagonals and sums indices that no other operand and no output has."""
     kept = "".join(
         index
         for index in dict.fromkeys(letters)
@@ -160,20 +161,20 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
 
 
 def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subscripts) -> bool:
-    """Whether each mode of a tensor is one of the operand's: no diagonal, no sum, nothing that broadcasts."""
+    """Return whether each mode of a tensor becomes one mode of the operand: no diagonal, no sum, no broadcast mode."""
     return len(set(letters)) == len(letters) and all(
         index in others and not _is_broadcast(index, letters, shape, subscripts) for index in letters
     )
 
 
 def _has_rows(obj: Any) -> bool:
-    """Return whether `obj` is compressed by rows, or by columns with room for an array as long as its rows."""
+    """Return whether `obj` is CSR, or CSC with few enough rows for an array with one element per row."""
     fmt = getattr(obj, "format", None)
     return fmt == "csr" or (fmt == "csc" and obj.shape[0] <= MAX_EMPTY_ROWS * obj.nnz + FEW_ROWS)
 
 
 def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
-    """(indptr, indices, data) of a matrix by rows, sorted and distinct: made where they are not so."""
+    """Return (indptr, indices, data) by rows, sorted and without duplicates; converted if `obj` is stored otherwise."""
     rows = canonical(obj if obj.format == "csr" else obj.tocsr())
     nnz = int(arrays_of(rows)[0][-1])
     indptr, indices, data = arrays_of(rows)
@@ -181,7 +182,7 @@ def _plain_rows(obj: Any) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 
 def distinct(indices: str, coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Sparse:
-    """Entries sorted, those at one place added up."""
+    """Create an operand with sorted entries, adding up those at the same coordinates."""
     if not values.size:
         return Sparse(indices, coords, values, shape, sorted_by=indices)
     key = keys(coords, shape)

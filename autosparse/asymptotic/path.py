@@ -1,4 +1,4 @@
-"""More operands than the scheduler takes at once: pairs are contracted first, in the order of a contraction path."""
+"""Contract pairs of operands along a contraction path until the program search accepts the rest."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from autosparse.asymptotic.results import is_dense_by_default
 from autosparse.asymptotic.subscripts import Subscripts
 
 MOST_OPERANDS: Final = 4
-"""Operands whose programs are enumerated."""
+"""Maximum number of operands for which programs are enumerated."""
 
 
 def is_short(operands: Sequence[Operand], output: str) -> bool:
-    """Whether the scheduler takes these operands at once: few of them, and not too many programs."""
+    """Return whether the programs of these operands can be enumerated: few operands and not too many programs."""
     if len(operands) > MOST_OPERANDS:
         return False
     sparse = tuple(isinstance(operand, Sparse) for operand in operands)
@@ -29,7 +29,7 @@ def is_short(operands: Sequence[Operand], output: str) -> bool:
 
 
 def shortened(operands: list[Operand], subscripts: Subscripts, execute: Callable[..., Sparse | Any]) -> list[Operand]:
-    """Operands with the same einsum that the scheduler takes, or two: pairs replaced by their contraction."""
+    """Contract pairs of operands along a path until the rest can be searched at once or two operands are left."""
     operands = list(operands)
     if is_short(operands, subscripts.output):
         return operands
@@ -59,7 +59,7 @@ def _contracted(
 
 
 def _plain(subscripts: Subscripts) -> str:
-    """The text of subscripts with letters only, as NumPy takes it, and outputs that some input has."""
+    """Return subscripts text for NumPy: letters only, and only output indices that some input has."""
     used = "".join(subscripts.inputs)
     letters = dict(zip(dict.fromkeys(used + subscripts.output), string.ascii_letters, strict=False))
     output = "".join(letters[index] for index in subscripts.output if index in used)
@@ -67,10 +67,10 @@ def _plain(subscripts: Subscripts) -> str:
 
 
 def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tuple[int, int]]:
-    """Pairs of positions to contract, the result going last: each time the one that leaves the least behind.
+    """Return pairs of positions to contract; each result is appended last. Each step minimises the growth in size.
 
-    The greedy rule of `opt_einsum`, which is used where it is installed. Only extents are read: they need not fit in
-    arrays, as those of ``np.einsum_path`` must.
+    This is the greedy rule of `opt_einsum`, which is called if installed. Only extents are read, so operands need not
+    fit into dense arrays as ``np.einsum_path`` requires.
     """
     if importlib.util.find_spec("opt_einsum"):
         import opt_einsum
@@ -92,13 +92,13 @@ def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tupl
 
 
 def _kept(pair: tuple[int, int], left: Sequence[frozenset[str]], subscripts: Subscripts) -> frozenset[str]:
-    """Indices of the contraction of a pair: those that the output or another operand has."""
+    """Return the indices of the contraction of a pair: those that the output or another operand has."""
     needed = frozenset(subscripts.output).union(*(one for n, one in enumerate(left) if n not in pair))
     return (left[pair[0]] | left[pair[1]]) & needed
 
 
 def _growth(pair: tuple[int, int], left: Sequence[frozenset[str]], subscripts: Subscripts) -> float:
-    """Places of the contraction of a pair, less those of both."""
+    """Return the dense size of the contraction of a pair minus the dense sizes of its two operands."""
 
     def places(indices: frozenset[str]) -> float:
         return math.prod(float(subscripts.extents[index]) for index in indices)

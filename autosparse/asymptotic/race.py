@@ -1,4 +1,4 @@
-"""The race: programs that the model cannot tell apart are run, one of each price, then variants of the fastest."""
+"""Time frontier programs: one of each distinct estimated cost, then variants with the winner's cost."""
 
 from __future__ import annotations
 
@@ -16,24 +16,26 @@ from autosparse.asymptotic.operands import Operand, Sparse
 P = TypeVar("P")
 
 WORTH_TIMING: Final = 4.0
-"""Programs with more than so many times the least price are not timed."""
+"""Maximum ratio of a program's estimated cost to the lowest one at which the program is timed."""
 MOST_PRICES: Final = 4
-"""Prices of which the first program is timed: programs of one price differ in how an outer loop finds its rows."""
+"""Maximum number of distinct costs timed. Programs of equal cost differ only in how an outer loop finds its rows."""
 MOST_VARIANTS: Final = 4
-"""Programs of the fastest one's price that are timed, itself included."""
+"""Maximum number of programs timed that have the winner's cost, the winner included."""
 MOST_RUNS: Final = 5
+"""Number of runs of each program, unless the runs are short."""
 SHORT_S: Final = 0.05
+"""Total time in seconds up to which runs are short, so that more of them are made."""
 MOST_SHORT_RUNS: Final = 25
-"""Runs of each program as long as all together took less than `SHORT_S`."""
+"""Number of runs of each program while the total time is below `SHORT_S`."""
 AGAIN: Final = 1.5
-"""A program that took at most so many times the best is run again."""
+"""Maximum ratio of a program's time to the best one at which the program is timed again."""
 MOST_S: Final = 1.0
-"""Seconds after which nothing is run again."""
+"""Total time in seconds after which no program is timed again."""
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Entrant:
-    """A program that was run: about how many turns its loops take, and the seconds of its fastest run."""
+    """Timed program, with the estimated number of its tasks and the seconds of its fastest run."""
 
     program: Program
     tasks: float
@@ -41,9 +43,9 @@ class Entrant:
 
 
 def race(choice: Choice, named: dict[str, Operand], extents: dict[str, int]) -> list[Entrant]:
-    """Programs of the frontier that are worth a run, the fastest first. BuildError.
+    """Compile and time the frontier programs worth a run and return them, fastest first; raise BuildError on failure.
 
-    Compiling is not timed. Copies of operands in other orders are, but for those that stay from call to call.
+    Timings exclude compilation. They include reordering operands, except for copies that are kept between calls.
     """
     programs: dict[str, Program] = {}
     runs: dict[str, Bound | None] = {}
@@ -56,13 +58,13 @@ def race(choice: Choice, named: dict[str, Operand], extents: dict[str, int]) -> 
         kept = runs[plan.text]
         if kept is not None and has_tensors:
             _forget(named)
-            kept.run(named)  # another program's trees may have taken the room
+            kept.run(named)  # another program's trees may have replaced the kept ones
         _forget(named)
         start = time.perf_counter()
         if kept is not None:
             kept.run(named)
         else:
-            # The tasks decide how many threads run: without them a program is timed on one and served on all.
+            # The number of tasks sets the number of threads: without it, timing would use one thread and serving all.
             execute(program, named, extents, tasks=tasks)
         return time.perf_counter() - start
 
@@ -71,7 +73,7 @@ def race(choice: Choice, named: dict[str, Operand], extents: dict[str, int]) -> 
 
 
 def _forget(named: dict[str, Operand]) -> None:
-    """As in a new call."""
+    """Drop the reordered copies of the operands, so that the next run starts like a new call."""
     for operand in named.values():
         if isinstance(operand, Sparse):
             operand.stored.clear()
@@ -79,7 +81,7 @@ def _forget(named: dict[str, Operand]) -> None:
 
 
 def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """(seconds, price, plan) of those that `measure` ran, the fastest first; `priced` is sorted, cheapest first."""
+    """Time plans by `measure` and return (seconds, cost, plan), fastest first; `priced` is sorted by cost."""
     kinds: dict[int, list[tuple[float, P]]] = {}
     for price, plan in priced:
         if price <= WORTH_TIMING * priced[0][0]:
@@ -94,13 +96,13 @@ def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], floa
 
 
 def _timed(rows: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """The least of several runs, in rounds."""
+    """Time all rows in rounds and return each one's fastest time with the row."""
     found = [measure(plan, price) for price, plan in rows]
     start, total_s = time.perf_counter(), sum(found)
     for turn in range(1, MOST_SHORT_RUNS):
         if turn >= MOST_RUNS and total_s >= SHORT_S:
             break
-        # First runs may have met cold caches.
+        # The first runs may have met cold caches, so that the limit is wider.
         limit_s = (AGAIN if turn > 1 else WORTH_TIMING) * min(found)
         for n, (price, plan) in enumerate(rows):
             if found[n] <= limit_s and max(total_s, time.perf_counter() - start) < MOST_S:

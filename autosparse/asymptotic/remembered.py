@@ -1,4 +1,4 @@
-"""Choices that were made before, by subscripts and patterns: in this process, and in the cache on disk."""
+"""Remember chosen programs by subscripts and sparsity patterns, in this process and in the cache on disk."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ from autosparse.config import Effort
 from autosparse.ops import EINSUM
 
 MOST: Final = 256
-"""Choices kept in a process."""
+"""Maximum number of choices kept in a process."""
 MOST_BOUND: Final = 32
-"""Of those, programs for which copies of patterns are kept, too."""
+"""Maximum number of choices for which reordered copies of patterns are kept as well."""
 CALLS_BEFORE_TIMING: Final = 8
-"""Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
+"""Number of calls with one pattern, made or promised by the option `runs`, after which programs may be timed."""
 RACE_S: Final = 0.8
-"""About what that takes, mostly the compiler's: calls must have taken, or promise to take, as long."""
+"""Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
 MAX_TASKS: Final = 1e15
-"""Most turns of loops that a record is believed to speak of."""
+"""Maximum number of tasks accepted from a stored record."""
 NUMBA_S: Final = 4.0
-"""About what numba takes for a kernel."""
+"""Approximate time that numba takes to compile a kernel, in seconds."""
 
 
 @dataclass(eq=False)
 class Served:
-    """Calls with the same patterns, and the seconds that they took."""
+    """Number of calls with the same patterns and their total duration in seconds."""
 
     n_calls: int = 0
     served_s: float = 0.0
 
     def count(self, elapsed_s: float) -> None:
-        """One more call."""
+        """Count one call."""
         self.n_calls += 1
         self.served_s += elapsed_s
 
     def pays(self, price_s: float) -> bool:
-        """Whether `price_s` is no more than these calls, or those that the option `runs` promises, take in all."""
+        """Return whether these calls, or those promised by the option `runs`, take at least `price_s` seconds."""
         if not self.n_calls:
             return False
         promised = config.get_options().runs or 0
@@ -63,19 +63,19 @@ class Served:
 
 @dataclass(eq=False)
 class Joined(Served):
-    """Calls that joins served, and what numba compiles after them."""
+    """Calls computed by joins, and the plan of the numba kernel that replaces the joins."""
 
     plan: Plan | None = None
 
 
 @dataclass(eq=False)
 class Remembered(Served):
-    """One choice: the compiled program, and the calls that it served."""
+    """Choice for one pattern: the compiled program and the calls that it served."""
 
     program: Program = field(kw_only=True)
-    tasks: float = 0.0  # about how many turns its loops take
+    tasks: float = 0.0  # estimated number of tasks
     is_timed: bool = False
-    measured_s: tuple[tuple[str, float], ...] = ()  # of the programs that were timed here
+    measured_s: tuple[tuple[str, float], ...] = ()  # programs that were timed in this process
 
 
 _choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
@@ -85,7 +85,7 @@ _mutex: Final = forking.lock()
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Sparse | AnyArray:
-    """The einsum of `operands` by the program that is remembered for them, or chosen now. BuildError."""
+    """Contract `operands` by the remembered program, or by one chosen and compiled now; raise BuildError on failure."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
     options = config.get_options()
@@ -104,7 +104,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
 
 
 def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> tuple[str, Remembered]:
-    """The key of these patterns and the compiled program for them, which is chosen and compiled where it is not yet."""
+    """Return the cache key of these patterns and their compiled program, chosen and compiled if necessary."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
@@ -128,7 +128,7 @@ def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outpu
 def _served(
     key: str, found: Remembered, named: dict[str, Operand], extents: dict[str, int]
 ) -> Sparse | AnyArray:  # fmt: skip
-    """The result; from the second call on with what follows from the patterns kept."""
+    """Run the program; from the second call on, keep what depends on the patterns alone."""
     kept = _bound.get(key)
     if kept is None or kept.program is not found.program or not is_plain(named, kept.program):
         is_wanted = found.n_calls > 0 and runtime_api.available
@@ -145,9 +145,9 @@ def _served(
 def contract_without_compiler(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> Sparse | AnyArray:
-    """The einsum by joins; by a kernel of numba's once joins of these patterns have taken as long as it to compile.
+    """Contract by joins; switch to a numba kernel once joins of these patterns have taken as long as its compilation.
 
-    `runs` promise joins, too. Eight calls are the least.
+    Calls promised by the option `runs` count as well. At least eight calls are needed.
     """
     if not numba_kernel.is_there():
         return joins.contract(operands, subscripts)
@@ -168,7 +168,7 @@ def contract_without_compiler(
 
 
 def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Remembered | Plan | None:
-    """What is remembered for these operands in this process, else on disk; nothing is chosen, compiled or counted."""
+    """Return what is remembered for these operands in this process or on disk; choose and compile nothing."""
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
     if found is not None:
@@ -185,7 +185,7 @@ def _save(key: str, plan: Plan, tasks: float, *, is_timed: bool) -> None:
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> tuple[float, Plan, bool] | None:
-    """The plan on disk, how many turns its loops take, whether it was timed; None unless the enumeration lists it."""
+    """Load (number of tasks, plan, whether it was timed) from disk; None unless the enumeration has this program."""
     record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None

@@ -1,4 +1,4 @@
-"""What an einsum returns: a sparse matrix, tensor or array, an ndarray, or a scalar."""
+"""Convert the result of an einsum to the requested format: sparse matrix, tensor, ndarray or scalar."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _csc(entries: Sparse) -> Any:
 
 
 def check_room(n_rows: int) -> None:
-    """MemoryError where an array of 64-bit row starts would take more than this machine's memory."""
+    """Raise MemoryError if an array of 64-bit row starts would exceed the memory of this machine."""
     try:
         ram_bytes = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):
@@ -64,13 +64,13 @@ def _coo(entries: Sparse) -> Any:
 
 
 def _tensor(entries: Sparse) -> Any:
-    from autosparse.arrays.sparse_tensor import tensor  # takes longer to import than most first calls
+    from autosparse.arrays.sparse_tensor import tensor  # imported late: its import takes longer than most first calls
 
     return tensor(entries.coords, entries.values, entries.shape, copy=False)
 
 
 def _levels(entries: Sparse) -> Any:
-    """A tensor whose entries are distinct and in the order of the modes: no class here or in SciPy keeps more."""
+    """Return a tensor with distinct entries sorted by its modes; no class here or in SciPy stores more levels."""
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
         from autosparse.asymptotic.operands import distinct
 
@@ -79,14 +79,14 @@ def _levels(entries: Sparse) -> Any:
 
 
 def dense(entries: Sparse) -> AnyArray:
-    """The entries as an ndarray."""
+    """Return the entries as an ndarray."""
     array = np.zeros(entries.shape, dtype=entries.dtype)
     array[tuple(entries.coords)] = entries.values if array.ndim else entries.values.sum()
     return array
 
 
 MOST_DIMS: Final = 64
-"""Dimensions that an array of NumPy can have."""
+"""Maximum number of dimensions of a NumPy array."""
 FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
     "csr": (_csr, range(2, 3)),
     "csc": (_csc, range(2, 3)),
@@ -96,27 +96,28 @@ FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
     "tensor": (_tensor, range(1, MOST_DIMS + 1)),
     "dense": (dense, range(MOST_DIMS + 1)),
 }
-"""Values of `format`, and the numbers of dimensions that each can have (docs/adr/0034 on "dcsr" and "csf")."""
+"""Constructor of each value of `format`, and the numbers of dimensions that it supports."""
 
 
 OF_SCIPY: Final = {"csr": "?bBhHiIlLqQfdgFDG", "csc": "?bBhHiIlLqQfdgFDG", "coo": "?bBhHiIlLqQfdgFDG"}
-"""Characters of the dtypes that matrices of these formats have; half precision and objects are not among them."""
+"""Characters of the dtypes that SciPy's matrices of these formats support; half precision and objects are not included.
+"""
 
 
 def is_dense_by_default(output: str, sparse_indices: set[str]) -> bool:
-    """Whether sparse operands leave an index of the output open, or it has fewer than two."""
+    """Return whether the output has fewer than two dimensions or an index that no sparse operand has."""
     return len(output) < 2 or not set(output) <= sparse_indices
 
 
 def default_format(output: str, sparse_indices: set[str], dtype: np.dtype[Any]) -> str:
-    """Sparse when sparse operands bound every index of an output of two dimensions or more."""
+    """Return the default format: sparse if the output has two or more indices, all of them of sparse operands."""
     if is_dense_by_default(output, sparse_indices):
         return "dense"
     return "csr" if len(output) == 2 and dtype.char in OF_SCIPY["csr"] else "tensor"
 
 
 def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
-    """EinsumError unless `name` is a format for so many dimensions, and for this dtype."""
+    """Raise EinsumError unless format `name` supports this number of dimensions and this dtype."""
     if name not in FORMATS:
         raise EinsumError.refused(f"unknown format {name!r}", f"known are {', '.join(FORMATS)}")
     if dtype.char not in OF_SCIPY.get(name, dtype.char):
@@ -131,10 +132,10 @@ def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
 
 
 def converted(result: Any, wanted: str) -> Any:
-    """A finished result (sparse object, ndarray or scalar) in the format `wanted`."""
+    """Convert a finished result (sparse object, ndarray or scalar) to the format `wanted`."""
     if is_sparse(result):
         return _of_sparse(result, wanted)
-    if hasattr(result, "sorted_by"):  # entries by a kernel or by joins
+    if hasattr(result, "sorted_by"):  # entries from a kernel or from joins
         return FORMATS[wanted][0](result)
     if wanted == "dense":
         return result

@@ -1,4 +1,4 @@
-"""Calls that a product or entrywise operations serve, until a kernel was compiled that is faster."""
+"""Serve einsum calls by an existing product or elementwise operation until a faster compiled kernel is available."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosparse.config import get_options
 
 
 def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool) -> Any:
-    """The result, a sparse matrix or an ndarray, or that of a kernel; None where the general way serves."""
+    """Return the result of the route or of a compiled kernel, or None if the general contraction must compute it."""
     route, arguments = direct.route, direct.arguments(operands)
     if not takes(direct, arguments):
         return None
@@ -30,14 +30,14 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
 
 
 def takes(direct: Direct, arguments: Sequence[Any]) -> bool:
-    """Return whether the route serves a call with these operands, or may until there is a kernel."""
+    """Return whether the route computes a call with these operands, at least until a kernel is compiled."""
     return direct.route.fits(arguments) and not (direct.route.begins and paid.is_sure())
 
 
 def _paid(
     direct: Direct, arguments: Sequence[Any], operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool
 ) -> Any:
-    """The result of a call that counts: patterns are told apart once calls of the expression have paid for a kernel."""
+    """Serve and count one call, compiling a kernel in the background once the calls have paid for it."""
     account = account_of(direct, arguments, subscripts)
     if account.prefers_kernel:
         from autosparse.asymptotic.contraction import compute
@@ -53,7 +53,7 @@ def _paid(
 
 
 def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.Account:
-    """The account of the expression, and that of the patterns as soon as the first is paid."""
+    """Return the call account of the expression, or that of the operands' patterns once the expression has paid off."""
     whole = _whole(direct, arguments, subscripts)
     if not whole.is_paid:
         return whole

@@ -1,6 +1,6 @@
-"""Subscripts of an einsum, read and checked against the operands' shapes as ``np.einsum`` does."""
+"""Parse the subscripts of an einsum and check them against the operands' shapes, with the rules of ``np.einsum``."""
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
 import functools
 import operator
@@ -14,11 +14,11 @@ from autosparse.errors import EinsumError, InputTypeError
 from autosparse.interop.einsum_operands import operands as known_operands
 
 LETTERS: Final = string.ascii_uppercase + string.ascii_lowercase
-"""Of the numbers in index lists: in the order in which an output that is not given lists them."""
+"""Letters for the integers 0 to 51 in sublists, in the order in which NumPy sorts the indices of an implicit output."""
 
 
 class Subscripts(NamedTuple):
-    """Index letters of each operand and of the output, and the extent of each index."""
+    """Parsed subscripts: the index letters of each operand and of the output, and the extent of each index."""
 
     inputs: tuple[str, ...]
     output: str
@@ -34,7 +34,7 @@ class Subscripts(NamedTuple):
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
-    """Subscripts as text, and the operands: from ``(text, *operands)`` or ``(operand, sublist, ..., [sublist])``."""
+    """Return subscripts text and operands from ``(text, *operands)`` or ``(operand, sublist, ..., [sublist])``."""
     if len(arguments) == 1 and not isinstance(arguments[0], str | bytes):
         raise EinsumError.refused("must provide at least an operand and a subscripts list to einsum", "got an operand")
     if len(arguments) < 2:
@@ -44,7 +44,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, tuple[Any, ...]]:
         )
     if isinstance(arguments[0], str):
         return arguments[0], known_operands(arguments[1:])
-    if isinstance(arguments[0], bytes):  # NumPy takes them
+    if isinstance(arguments[0], bytes):  # NumPy accepts bytes, too
         return arguments[0].decode(), known_operands(arguments[1:])
     operands, sublists = arguments[0:-1:2], arguments[1::2]
     text = ",".join(map(_letters, sublists))
@@ -74,7 +74,7 @@ def _number(entry: Any) -> int:
 
 
 def read(text: str, shapes: Sequence[tuple[int, ...]]) -> Subscripts:
-    """The subscripts of operands of these shapes; EinsumError (ValueError) in NumPy's words where they do not fit."""
+    """Parse subscripts for operands of these shapes; raise EinsumError with NumPy's message on a mismatch."""
     try:
         return _read(text, tuple(shapes))
     except EinsumError as err:
@@ -137,7 +137,7 @@ def _check_output(output: str, letters: str) -> None:
 
 
 def _without_dots(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """Inputs with digits for what ``...`` stands for (they cannot clash with the user's letters), and those digits."""
+    """Replace each ``...`` by digits, which cannot clash with letters; also return the longest digit string."""
     found: list[str] = []
     longest = ""
     for number, (subscript, shape) in enumerate(zip(inputs, shapes, strict=True)):
@@ -189,12 +189,12 @@ def _extents(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> dict[s
 
 @functools.cache
 def _ones_meet_others() -> bool:
-    """Whether this NumPy lets an extent of 1 broadcast in a diagonal; some versions do."""
+    """Return whether this NumPy version lets an extent of 1 broadcast when one operand repeats the index (``"ii"``)."""
     return _numpys_words("ii->i", [(1, 2)]) is None
 
 
 def _numpys_words(text: str, shapes: Sequence[tuple[int, ...]]) -> str | None:
-    """What NumPy says of operands of these shapes; it complains before it computes."""
+    """Return NumPy's error message for operands of these shapes, or None; NumPy checks shapes before it computes."""
     if len(shapes) == 0:
         return None
     zeros = [np.broadcast_to(np.int8(0), shape) for shape in shapes]

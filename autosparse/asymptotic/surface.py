@@ -1,6 +1,6 @@
-"""`einsum` and `einsum_path`: NumPy's, for operands of which some are sparse."""
+"""Public functions `einsum` and `einsum_path`, the counterparts of NumPy's for operands of which some are sparse."""
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
 import functools
 from collections.abc import Sequence
@@ -25,18 +25,24 @@ def einsum(
     *arguments: Any, format: str | None = None, out: AnyArray | None = None, dtype: DTypeLike | None = None,
     casting: str = "safe", optimize: object = None,
 ) -> Any:  # fmt: skip
-    """``np.einsum(subscripts, *operands)`` with sparse operands: SciPy's and autosparse's, tensors, dense, scalars.
+    """Evaluate the Einstein summation convention on operands of which some are sparse, as ``np.einsum`` does on arrays.
 
-    Repeated indices, sums, ``...``, broadcasting, promotion and the form with index lists are NumPy's; so is the
-    ValueError where operands and subscripts disagree. The result is sparse when it has two dimensions or more and
-    sparse operands bound each of its indices (`csr_array`; `tensor` above two), else dense; `format` says otherwise:
-    "csr", "csc", "coo", "dense", "tensor", or "dcsr" (two dimensions) and "csf", which are tensors with distinct
-    entries in the order of their modes and nothing per empty row. `out`: an ndarray that takes the result
-    and is returned. `dtype`: what is computed in; `casting`: what may be cast to it. `optimize` is there for callers of
-    NumPy's and changes nothing: the order of products follows from the patterns.
-    EinsumError (a ValueError) where `format` is unknown, holds another number of dimensions, or is sparse beside `out`.
-    With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor, and dense operands and the
-    values of sparse ones have gradients.
+    Operands are sparse matrices and arrays of SciPy and autosparse, sparse tensors, dense arrays and scalars. Repeated
+    indices, sums, ``...``, broadcasting, type promotion, the call with index lists, and the ValueError on a mismatch
+    follow NumPy.
+
+    The result is sparse when it has two or more dimensions and sparse operands have all of its indices: a `csr_array`,
+    or a `tensor` above two dimensions or for dtypes that SciPy's matrices lack. Otherwise it is dense. `format`
+    overrides this: "csr", "csc", "coo", "dense", "tensor", "dcsr" (two dimensions) or "csf". The last two are tensors
+    whose entries are distinct and sorted by their modes, without memory per empty row.
+
+    `out` is an ndarray that receives the result and is returned. `dtype` is the type of the computation, and `casting`
+    the rule for converting operands to it. `optimize` is accepted for compatibility with NumPy and has no effect,
+    because the sparsity patterns determine the order of products. EinsumError (a ValueError) is raised when `format` is
+    unknown, does not fit the number of dimensions, or is sparse although `out` is given.
+
+    With torch tensors (dense, COO, CSR) among the operands the result is a dense tensor. Gradients then flow to dense
+    operands and to the values of sparse operands.
 
     >>> A = sps.csr_array([[1.0, 2.0], [0.0, 3.0]])
     >>> asp.einsum("ij,jk->ik", A, A).toarray()
@@ -44,6 +50,7 @@ def einsum(
            [0., 9.]])
     >>> float(asp.einsum("ij,ij->", A, A))
     14.0
+
     """
     text, operands = interleaved(arguments)
     if any(map(is_of_torch, operands)):
@@ -60,28 +67,28 @@ def einsum(
     if known.direct is not None:
         result = serve(known.direct, request.operands, known.subscripts, is_dense=wanted == "dense")
     if result is None:
-        from autosparse.asymptotic.contraction import compute  # not imported by what a product serves
+        from autosparse.asymptotic.contraction import compute  # not needed if a route computes the call
 
         result = compute(request.operands, known.subscripts, known.dtype, is_dense=wanted == "dense")
     return _finished(results.converted(result, wanted), out)
 
 
 class Settled(NamedTuple):
-    """What follows from subscripts, format and the operands' kinds."""
+    """Facts derived from the subscripts, `format` and the operands' kinds, before any entry is read."""
 
     subscripts: Subscripts
     format: str
     dtype: np.dtype[Any]
-    """What is computed in."""
+    """Promoted dtype of the operands, in which the einsum is computed."""
     is_sparse: bool
-    """Whether an operand is; NumPy computes the others."""
+    """True if any operand is sparse; otherwise ``np.einsum`` computes the result."""
     direct: Direct | None
-    """What computes this expression without a generated kernel, where there is such a thing."""
+    """Existing product or elementwise operation that computes this expression without a generated kernel, or None."""
 
 
 @functools.lru_cache(maxsize=1024)
 def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
-    """EinsumError (a ValueError) where they do not fit together."""
+    """Derive and cache these facts; raise EinsumError if subscripts, format and operands do not fit together."""
     subscripts = read(text, [kind.shape for kind in kinds])
     dtype = np.result_type(*(kind.dtype for kind in kinds))
     sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
@@ -93,18 +100,18 @@ def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
 
 
 class Request:
-    """The arguments of one einsum, read: NumPy and SciPy objects, and what is settled about them."""
+    """Parsed arguments of one einsum: checked operands and the facts derived from their kinds."""
 
     __slots__ = ("operands", "settled")
 
     def __init__(self, text: str, given: Sequence[Any], format: str | None) -> None:
-        """EinsumError (a ValueError) where they do not fit together."""
+        """Check the operands and derive their facts; raise EinsumError, a ValueError, if they do not fit together."""
         self.operands = tuple(map(as_array, given))
         self.settled = settled(text, format, tuple(map(Kind.of, self.operands)))
 
     @classmethod
     def of(cls, arguments: Sequence[Any], format: str | None) -> "Request":
-        """The arguments as `einsum` takes them."""
+        """Create a request from the positional arguments of `einsum`."""
         return cls(*interleaved(arguments), format)
 
 
@@ -123,7 +130,7 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, 
 
 
 def _finished(result: Any, out: Any) -> Any:
-    """A result in `out` where that is given; a dense one without dimensions as a scalar."""
+    """Copy the result into `out` if given; otherwise return it, a zero-dimensional array as a scalar."""
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     if not isinstance(out, np.ndarray):
@@ -137,11 +144,12 @@ def _finished(result: Any, out: Any) -> Any:
 
 
 def einsum_path(*arguments: Any, format: str | None = None) -> str:
-    """What `einsum` considers and chooses for these arguments, as text: the frontier by estimated cost, then loops.
+    """Describe how `einsum` computes these arguments: candidate programs by cost, then the chosen program's loops.
 
     >>> A = sps.eye_array(3, format="csr")
     >>> print(asp.einsum_path("ij,jk->ik", A, A))  # doctest: +ELLIPSIS
     ij,jk->ik...
+
     """
     from autosparse.asymptotic.choice import choose, is_computable
     from autosparse.asymptotic.operands import prepare
@@ -173,7 +181,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
 
 
 def loops(plan: "Plan") -> list[str]:
-    """The loops of a plan, as C without declarations and helpers."""
+    """Return the C loops of a plan as lines, without declarations and helper functions."""
     from autosparse.asymptotic.lower.emit import emit
 
     value = emit(plan, dtype="float64", index_bits=32)

@@ -1,7 +1,8 @@
-"""The command line: `python -m autosparse COMMAND`. One file per sub-command; the only place that prints.
+"""Command line interface ``python -m autosparse COMMAND``, with one module per sub-command.
 
-A sub-command is a module with `configure(parser)` and `run(arguments) -> int`, and a row of `COMMANDS`.
-Exit status: 0 done, 1 could not be done (one line and a cure on stderr), 2 wrong usage, 130 interrupted.
+A sub-command is a module with `configure(parser)` and `run(arguments) -> int`, and a row of `COMMANDS`. Nothing outside
+this package prints. The exit status is 0 on success, 1 on failure (a message and a hint go to stderr), 2 for wrong
+usage, and 130 after an interrupt.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ COMMANDS: Final[Mapping[str, str]] = {
     "report": "write a page that shows what tuning cost and saved, from the records of the cache",
     "doctor": "check this installation: compiler, processor, optional packages, GPU, cache",
 }
-"""Name -> help; `autosparse.cli.<name>` has the rest."""
+"""Help text of each sub-command, by name; the module `autosparse.cli.<name>` implements it."""
 EXAMPLES: Final[Mapping[str, str]] = {
     "demo": "demo",
     "bench": "bench matrices/ --columns 1,32 --json times.json",
@@ -43,11 +44,11 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "report": "report page.html",
     "doctor": "doctor",
 }
-"""Name -> an example of its use, which its help ends with."""
+"""Example of each sub-command's use, by name, shown at the end of its help."""
 
 
 def make_parser() -> argparse.ArgumentParser:
-    """The parser of all sub-commands."""
+    """Create the argument parser of all sub-commands."""
     parser = argparse.ArgumentParser(
         prog="python -m autosparse", description="SciPy sparse matrices that tune themselves."
     )
@@ -61,12 +62,12 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; the process's exit status."""
+    """Run one command and return the exit status of the process."""
     arguments = make_parser().parse_args(argv)
     command = importlib.import_module(f"{__name__}.{arguments.command}")
     try:
         return int(command.run(arguments))
-    except BrokenPipeError:  # `| head` closed the pipe: nothing is left to say, not even at exit
+    except BrokenPipeError:  # `| head` closed the pipe: flushing at exit must not fail again
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except (AutosparseError, OSError, MemoryError) as error:

@@ -1,4 +1,4 @@
-"""`bench PATH`: autosparse against SciPy on one matrix or every matrix of a folder."""
+"""Command `bench PATH`: compare the times of autosparse and SciPy on one matrix or all matrices of a folder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from autosparse.ops import MATMUL
 
 Row = dict[str, str | int | float | bool]
 BAR_TEXT = 40
-"""Letters beside the bar: no longer than the line that takes its place."""
+"""Maximum length of the text beside the progress bar, so that the next line of output covers it."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `bench`."""
+    """Add the arguments of `bench`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file, or a folder of them")
     add_columns(parser, default="1,32,256")
     parser.add_argument(
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
                 progress(n_done / len(paths), path.name[:BAR_TEXT])
                 _measure_file(path, arguments, rows)
         progress(1.0, "")
-    finally:  # of an interrupted run, what there is
+    finally:  # also of an interrupted run
         if rows and arguments.json is not None:
             arguments.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     if not rows:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _on_cluster(arguments: argparse.Namespace) -> int:
-    """One matrix at a time on each machine; what the folder of a kind of machine holds is not measured again there."""
+    """Measure on a Dask cluster; each kind of machine has a folder, and results found there are not measured again."""
     if arguments.json is None:
         raise CommandError("times from a cluster are kept in a folder", cure="--json FOLDER")
     folder_to_write("--json", arguments.json)
@@ -91,7 +91,7 @@ def _on_cluster(arguments: argparse.Namespace) -> int:
         bench = ClusterBench(client, lambda: paths, arguments.json, words, arguments.threads)
         for done in bench.run():
             n_files += 1
-            progress(min(0.999, n_files / len(paths)), f"{n_files:,} new files")  # more where kinds are several
+            progress(min(0.999, n_files / len(paths)), f"{n_files:,} new files")  # each kind of machine adds its own
             ratios = [f"x{row['columns']} {row['scipy_s'] / row['ours_s']:.2f}" for row in done.result]
             print(
                 f"{done.machine:<15} {done.kind} {done.job.name[:40]:<40} {', '.join(ratios) or 'too small'}",
@@ -102,12 +102,12 @@ def _on_cluster(arguments: argparse.Namespace) -> int:
 
 
 def _measure_file(path: Path, arguments: argparse.Namespace, rows: list[Row]) -> None:
-    """Add a row for each width; of a folder's file that holds no matrix, or too large a one, say so and go on."""
+    """Add a row for each number of columns; in a folder, report and skip files without a usable matrix."""
     try:
         pair = Pair.read(path, arguments.dtype)
         if pair.theirs.nnz >= arguments.min_nnz:
             for n_columns in arguments.columns:
-                rows.append(_measure(pair, n_columns, arguments))  # noqa: PERF401  an interrupt keeps those before it
+                rows.append(_measure(pair, n_columns, arguments))  # noqa: PERF401  an interrupt keeps earlier rows
     except (AutosparseError, OSError, MemoryError) as error:
         if not arguments.path.is_dir():
             raise

@@ -1,4 +1,4 @@
-"""`cache ls | show [NAME] | clear | export FILE | import FILE`: what is remembered of earlier tunings."""
+"""Command `cache ls | show [NAME] | clear | export FILE | import FILE`: inspect and manage stored plans and kernels."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """The sub-commands of `cache`."""
+    """Add the sub-commands of `cache`."""
     actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
     actions.add_parser("ls", help="every plan, kernel and other record, the last used first")
     one = actions.add_parser("show", help="state of the cache, or one entry")
@@ -45,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Do one of them."""
+    """Run the chosen action."""
     ACTIONS[arguments.action](arguments)
     return 0
 
@@ -97,7 +97,7 @@ def _clear(arguments: argparse.Namespace) -> None:
 
 
 def _is_named(entry: Entry, arguments: argparse.Namespace) -> bool:
-    """Whether every argument of `clear` means this entry."""
+    """Return whether an entry matches all filters of `clear`."""
     days, operation = arguments.unused_days, arguments.operation
     return (
         (arguments.kind is None or entry.kind == arguments.kind)
@@ -109,7 +109,7 @@ def _is_named(entry: Entry, arguments: argparse.Namespace) -> bool:
 
 
 def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
-    """What the file of an entry says; {} where it cannot be read."""
+    """Return the record in an entry's file, or {} if it cannot be read."""
     if entry.path is None or entry.path.is_dir():
         return {}
     try:
@@ -120,7 +120,7 @@ def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
 
 
 def _what(entry: Entry) -> str:
-    """A plan in a few words: ``matmul, 32 columns, float32: 1.7 times the default kernel's speed``."""
+    """Describe a plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
     record = _record(entry) if entry.kind == "plan" else {}
     key = record.get("key")
     if not isinstance(key, dict):
@@ -155,3 +155,4 @@ ACTIONS: Final[Mapping[str, Callable[[argparse.Namespace], None]]] = {
     "export": _export,
     "import": _import,
 }
+"""Function of each action, by name."""

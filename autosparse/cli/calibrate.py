@@ -1,4 +1,4 @@
-"""`calibrate`: fit learned cost models to this machine within five minutes, so that tuning uses them."""
+"""Command `calibrate`: fit the learned cost models to this machine in about five minutes."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from autosparse.cli.show import CommandError
 from autosparse.errors import RecordError
 
 SECONDS: Final = 220.0
-"""Of measuring, all operations together: with rates, compilations and fits, five minutes."""
+"""Default measuring time in seconds, for all operations together. Rates, compilations and fits take another minute."""
 PATTERNS: Final = 8
+"""Default number of patterns measured per operation."""
 HEADER: Final = ("model", "patterns", "taken", "speed", "pairs in order", "estimate over default")
+"""Column titles of the table of results."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `calibrate`."""
+    """Add the arguments of `calibrate`."""
     parser.add_argument("--ops", default="", metavar="OP,OP", help="default: every operation that has a model")
     parser.add_argument(
         "--weights", type=Path, metavar="FILE", help="begin with these (default: those that come with autosparse)"
@@ -41,7 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Check everything that was named, say what is missing, measure, then fit one model after the other."""
+    """Check all arguments, report missing packages, measure, then fit one model after the other."""
     with chosen_options(arguments):
         ops = _operations(arguments)
         out = _folder(arguments)
@@ -79,7 +81,7 @@ def _operations(arguments: argparse.Namespace) -> list[str]:
 
 
 def _folder(arguments: argparse.Namespace) -> Path:
-    """Where the models go; CommandError where nothing can be kept."""
+    """Return the folder for the models; raise CommandError if nothing can be stored on disk."""
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
     from autosparse.tuning.problems import target_of
@@ -93,7 +95,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 
 def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
-    """Operation -> the weights to begin with; those without any are left out. CommandError for what cannot end well."""
+    """Return the initial weights of each operation that has any; raise CommandError for unusable weights."""
     from autosparse.config import get_options
     from autosparse.tuner.learned.names import MODEL_SUFFIX
     from autosparse.tuner.learned.weights import LearnedWeights
@@ -114,7 +116,7 @@ def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
 
 
 def _say_what_is_missing() -> None:
-    """Before anything is measured."""
+    """Print which optional packages are missing, before anything is measured."""
     from autosparse.tuner.calibration.adjustments import missing
 
     for way, module in missing().items():
@@ -136,8 +138,8 @@ def _undo(out: Path, ops: list[str]) -> int:
     return 0
 
 
-def _rates(out: Path) -> Any:  # Any: MachineRates, which is imported when it is used
-    """Rates of this machine: measured once, kept beside the models."""
+def _rates(out: Path) -> Any:  # Any: MachineRates, imported late
+    """Return the rates of this machine, measured once and stored beside the models."""
     from autosparse._native import runtime_api
     from autosparse.calibration.probing import keep_rates, measured_rates
     from autosparse.config import get_options
@@ -155,7 +157,7 @@ def _rates(out: Path) -> Any:  # Any: MachineRates, which is imported when it is
 
 
 def _costs(out: Path) -> None:
-    """Costs of the primitives of hybrid formats: measured once, class by class, each kept beside the models at once."""
+    """Measure the costs of hybrid formats' primitives that are not known yet, storing each class at once."""
     from autosparse.calibration.primitives import measured_costs
     from autosparse.config import get_options
     from autosparse.errors import TUNING_FAILURES
@@ -175,7 +177,7 @@ def _costs(out: Path) -> None:
 
 
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
-    """Measure all operations, pattern by pattern, beside the models: a run that was cut off goes on from there."""
+    """Measure all operations into a folder beside the models, where an interrupted run continues."""
     from autosparse._native import supports
     from autosparse.calibration.collection import lab_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
@@ -193,7 +195,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
         n_patterns=arguments.patterns * len(dims),
         pair_s=4.0,
         n_schedules=24,
-        n_proposed=8,  # what it would choose here is what it must know best
+        n_proposed=8,  # the model's own choices need the most data
         n_template_kernels=16,
         for_training=True,
     )
@@ -213,7 +215,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
 def _fit(
     arguments: argparse.Namespace, op: str, weights: Path, *, out: Path, folders: list[Path], rates: Any
 ) -> tuple[str, ...] | None:
-    """A row of the table; None where nothing was measured of `op`."""
+    """Fit the model of `op` and return its row of the table, or None if `op` was not measured."""
     from autosparse.calibration.models import calibrate
     from autosparse.tuner.calibration.store import ModelStore
     from autosparse.tuner.collect.files import read_folder

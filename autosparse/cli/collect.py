@@ -1,4 +1,4 @@
-"""`collect --out DIR`: measure sampled schedules on many patterns: the data that cost models are trained on."""
+"""Command `collect --out DIR`: measure sampled schedules on many patterns, as training data for cost models."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from autosparse.cli.show import CommandError
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `collect`."""
+    """Add the arguments of `collect`."""
     _add_patterns(parser.add_argument_group("what is measured"))
     _add_run(parser.add_argument_group("how it is measured"))
     add_common(parser)
 
 
 def _add_patterns(parser: argparse._ArgumentGroup) -> None:
-    """Operations, patterns and schedules."""
+    """Add the arguments for operations, patterns and schedules."""
     parser.add_argument(
         "--matrices",
         type=Path,
@@ -63,7 +63,7 @@ def _add_patterns(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_run(parser: argparse._ArgumentGroup) -> None:
-    """Where, when and how long."""
+    """Add the arguments for the output, the duration and the machine."""
     parser.add_argument(
         "--out",
         type=Path,
@@ -100,7 +100,7 @@ def _add_run(parser: argparse._ArgumentGroup) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Collect until time or patterns end, or merge."""
+    """Collect until time or patterns run out, or merge earlier measurements."""
     from autosparse.tuner.collect.operations import OPS
 
     ops = _operations(arguments)
@@ -115,7 +115,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _operations(arguments: argparse.Namespace) -> list[str]:
-    """Names of the operations; CommandError for unknown ones, and where no family has patterns for one of them."""
+    """Return the names of the operations; raise CommandError for unknown ones and ones without fitting patterns."""
     from autosparse.tuner.collect.operations import OPS
     from autosparse.tuner.generators.base import FAMILIES
 
@@ -222,7 +222,7 @@ def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
     return show.left_out((Path(one.job.source).stem, one.kind, one.reason) for one in collector.failed)
 
 
-def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order, which is imported when it is used
+def _order(arguments: argparse.Namespace, ops: list[Any]) -> Any:  # Any: Order, imported late
     from autosparse.tuner.collect.collector import Order
 
     return Order(

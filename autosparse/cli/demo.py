@@ -1,4 +1,4 @@
-"""`demo [MATRIX]`: SpMV and SpMM with 32 and 256 columns on a real matrix; the second time, plans are remembered."""
+"""Command `demo [MATRIX]`: SpMV and SpMM with 32 and 256 columns on a real matrix, compared with SciPy."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from autosparse.core.target import Target
 from autosparse.ops import MATMUL
 
 COLUMNS: Final = (1, 32, 256)
-BUDGET_S: Final = 60.0  # per product; a search ends after some seconds, on a busy machine later
+"""Numbers of columns of the right-hand sides; 1 is a vector."""
+BUDGET_S: Final = 60.0  # per product; usually a search ends after a few seconds
 
 
 @dataclass(frozen=True)
 class Tuned:
-    """One product with its plan, the time of its very first call, and the right-hand side."""
+    """Product with its plan, the time of its first call in seconds, and the right-hand side."""
 
     n_columns: int
     B: Any  # Any: ndarray
@@ -33,7 +34,7 @@ class Tuned:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `demo`."""
+    """Add the arguments of `demo`."""
     parser.add_argument(
         "matrix",
         nargs="?",
@@ -44,7 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tune, say what was chosen, and race it against SciPy."""
+    """Tune the products, print the chosen plans, and time them against SciPy."""
     with chosen_options(arguments):
         pair = _matrix(arguments)
         machine = Target.host()
@@ -70,14 +71,14 @@ def _matrix(arguments: argparse.Namespace) -> Pair:
 def _tune(pair: Pair, n_columns: int) -> Tuned:
     B = pair.dense(n_columns)
     first_s = timing.once(lambda: pair.ours @ B)
-    # No number of products is named: a search that may only spend what they save may end before it has measured.
+    # `runs` is not given: a search limited to what the products save may end before it has measured anything.
     plan = pair.ours.tune(MATMUL.name, columns=n_columns, progress=log.progress_line())
-    pair.ours @ B  # loads the kernel and packs: part of being ready
+    pair.ours @ B  # loads the kernel and packs the matrix, so that the next call is at full speed
     return Tuned(n_columns, B, first_s, plan)
 
 
 def _ready(tuned: list[Tuned]) -> str:
-    """How many plans came from where, and the time from the start of the process until all could run."""
+    """Return how many plans were found or remembered, and the time until all could run."""
     n_remembered = sum(one.plan.remembered for one in tuned)
     searched = [one.plan for one in tuned if not one.plan.remembered and one.plan.tune_s > 0]
     n_plain = len(tuned) - n_remembered - len(searched)
@@ -113,7 +114,7 @@ def _measured(pair: Pair, one: Tuned) -> str:
         f"  break-even  {show.count(versus_scipy)} products against SciPy",
     ]
     if not one.plan.is_default:
-        # Of the same minute, on the same memory: what tuning measured was measured otherwise.
+        # Timed anew: times from tuning were taken under other conditions.
         saved_s = times_s["untuned"] - times_s["ours"]
         versus_default = price_s / saved_s if saved_s > 0 else None
         factor = show.factor(times_s["ours"], times_s["untuned"])
@@ -123,11 +124,11 @@ def _measured(pair: Pair, one: Tuned) -> str:
 
 
 def _untuned(A: Any, B: Any) -> Any:
-    """The product by the default kernel."""
+    """Compute the product by the default kernel."""
     with options(effort="off"):
         return A @ B
 
 
 def _why(plan: Plan) -> str:
-    """Why it was chosen, without the factor of another race than the one that is shown."""
+    """Return the reason for the plan, without the speed-up of the tuning race, which differs from the one shown."""
     return plan.why.partition(",")[0] if plan.measured_s is not None else plan.why

@@ -1,4 +1,4 @@
-"""`doctor`: versions, machine, runtime, compiler, cache and extras; exit status 1 when something needs a cure."""
+"""Command `doctor`: print versions, machine, runtime, compiler, cache and extras; exit status 1 on problems."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from autosparse.core.target import Target
 from autosparse.errors import TUNING_FAILURES, BuildError
 
 TORCH_CPU: Final = "https://download.pytorch.org/whl/cpu"
-"""Builds of PyTorch without 2.6 GB of CUDA."""
+"""Index of PyTorch builds without the 2.6 GB of CUDA libraries."""
 EXTRAS: Final = {
     "torch": ("torch",),
     "gpu": ("triton",),
@@ -31,12 +31,12 @@ EXTRAS: Final = {
     "dask": ("dask",),
     "plot": ("matplotlib",),
 }
-"""Extra -> the packages it brings."""
+"""Packages that each extra installs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; a cure makes it a problem, a note only says what follows."""
+    """One line of the report; it is a problem if `cure` says how to mend it."""
 
     name: str
     value: str
@@ -44,11 +44,11 @@ class Finding:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """`doctor` takes no arguments."""
+    """Add no arguments: `doctor` takes none."""
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every finding, problems with their cure."""
+    """Print every finding, with a cure for problems."""
     findings = [finding for check in CHECKS for finding in check()]
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
@@ -81,7 +81,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _runtime() -> Iterator[Finding]:
-    # Here, so that the other findings are shown when they cannot be imported.
+    # Imported here so that the other findings are printed if this import fails.
     from autosparse._native import reinstalling, runtime_api
 
     if runtime_api.available:
@@ -93,7 +93,7 @@ def _runtime() -> Iterator[Finding]:
 
 
 def _blas() -> Iterator[Finding]:
-    """Threads of NumPy's BLAS: OpenBLAS keeps its own busy after each call, which slows down products beside it."""
+    """Report the threads of NumPy's BLAS: OpenBLAS threads stay busy after each call, which slows down products."""
     import numpy as np
 
     config: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
@@ -108,7 +108,7 @@ def _blas() -> Iterator[Finding]:
 
 def _compiler() -> Iterator[Finding]:
     from autosparse._native.c.build import Compiler
-    from autosparse._native.kernels.identity import backend_name  # here, as in _runtime
+    from autosparse._native.kernels.identity import backend_name  # imported here as in _runtime
 
     wanted = get_options().compiler
     if backend_name(wanted) == "numba":
@@ -139,7 +139,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _numba(wanted: str | None) -> Iterator[Finding]:
-    """Kernels are compiled by numba: asked for, or because there is no C compiler."""
+    """Report the numba backend, used because it was requested or because there is no C compiler."""
     if importlib.util.find_spec("numba") is None:
         yield Finding("compiler", "numba, which is not installed", cure="pip install 'autosparse[numba]'")
         return
@@ -179,7 +179,7 @@ def _extras() -> Iterator[Finding]:
 
 
 def _version(package: str) -> str | None:
-    """Of an installed package; None: it is not installed."""
+    """Return the version of a package, or None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -187,7 +187,7 @@ def _version(package: str) -> str | None:
 
 
 def _gpu() -> Iterator[Finding]:
-    """Which part of what products on a GPU need is missing; torch is asked only where it is installed."""
+    """Report which requirement of products on a GPU is missing; torch is only imported if it is installed."""
     for name, what in {"torch": "PyTorch", "triton": "Triton"}.items():
         if importlib.util.find_spec(name) is None:
             yield Finding("GPU products", f"not served: {what} is not installed (extra gpu)")
@@ -199,7 +199,7 @@ def _gpu() -> Iterator[Finding]:
         return
     try:
         importlib.import_module("triton")
-    except TUNING_FAILURES as err:  # whatever a broken installation raises
+    except TUNING_FAILURES as err:  # a broken installation may raise anything
         yield Finding(
             "GPU products",
             f"PyTorch's own: Triton cannot be imported: {type(err).__name__}: {err}",
@@ -225,3 +225,4 @@ CHECKS: Final[tuple[Callable[[], Iterator[Finding]], ...]] = (
     _extras,
     _gpu,
 )
+"""Checks in the order in which their findings are printed."""

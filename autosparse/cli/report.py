@@ -1,4 +1,4 @@
-"""`report FILE`: one page of what was tuned, saved and lost in this cache."""
+"""Command `report FILE`: write one page about what was tuned, saved and lost in this cache."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosparse.cli.operands import writable
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `report`."""
+    """Add the arguments of `report`."""
     parser.add_argument(
         "file",
         type=Path,
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write the page and say what it comes to."""
+    """Write the page and print its totals."""
     from autosparse.explain.cache_report import CacheReport
 
     writable("the page", arguments.file)

@@ -1,4 +1,4 @@
-"""How numbers, plans and what a command cannot do are written on a terminal."""
+"""Format numbers, plans and command errors for the terminal."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 
 
 class CommandError(AutosparseError):
-    """A sub-command cannot go on: what is wrong and the cure, shown without a traceback."""
+    """Error that ends a sub-command, printed with a hint and without a traceback."""
 
     def __init__(self, what: str, *, cure: str) -> None:
         super().__init__(f"{what}\n  Cure: {cure}")
 
 
 def seconds(time_s: float) -> str:
-    """Three digits and a unit: 1.23 ms."""
+    """Return a time with three digits and a unit, such as ``1.23 ms``."""
     for size, unit in _UNITS:
         if time_s >= size:
             return f"{time_s / size:.3g} {unit}"
@@ -30,7 +30,7 @@ def seconds(time_s: float) -> str:
 
 
 def size(n_bytes: float) -> str:
-    """Bytes in binary units: 1.5 MiB."""
+    """Return a number of bytes in binary units, such as ``1.5 MiB``."""
     for unit in ("B", "KiB", "MiB"):
         if n_bytes < 1024:
             return f"{n_bytes:.4g} {unit}"
@@ -39,17 +39,17 @@ def size(n_bytes: float) -> str:
 
 
 def factor(ours_s: float, theirs_s: float) -> str:
-    """How much faster we are than they: 3.1x."""
+    """Return the speed-up of `ours_s` over `theirs_s`, such as ``3.10x``."""
     return f"{theirs_s / ours_s:.2f}x"
 
 
 def count(runs: float | None) -> str:
-    """A number of products: whole, rounded up; `never` where there is none."""
+    """Return a number of products, rounded up, or ``never`` for None and infinity."""
     return "never" if runs is None or not math.isfinite(runs) else f"{math.ceil(runs):,}"
 
 
 def left_out(failed: Iterable[tuple[str, str, str]]) -> int:
-    """Say on stderr what (name, kind of machine, reason) could not be measured; the command's exit status."""
+    """Print on stderr each (name, kind of machine, reason) that could not be measured; return the exit status."""
     status = 0
     for name, kind, reason in failed:
         print(f"not measured: {name} on {kind}: {reason}", file=sys.stderr)
@@ -58,13 +58,13 @@ def left_out(failed: Iterable[tuple[str, str, str]]) -> int:
 
 
 def product(n_columns: int, *, transposed: bool = False) -> str:
-    """`A @ x`, or `A @ B` with the columns of B."""
+    """Return the text of a product: ``A @ x``, or ``A @ B`` with the number of columns of B."""
     left = "A.T" if transposed else "A"
     return f"{left} @ x" if n_columns == 1 else f"{left} @ B, B of {n_columns} columns"
 
 
 def schedule(plan: Plan) -> str:
-    """The plan's schedule in one line; only what differs from plain CSR is named."""
+    """Return the plan's schedule as one line, naming only what differs from plain CSR."""
     if plan.served_by is not None:
         return f"{plan.served_by}'s own code"
     if plan.schedule is None:
@@ -86,7 +86,7 @@ def schedule(plan: Plan) -> str:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns as wide as their widest cell: the first to the left, numbers to the right."""
+    """Return an aligned table: the first column to the left, all others to the right."""
     widths = [max(map(len, column)) for column in zip(header, *rows, strict=True)]
 
     def line(cells: Sequence[str]) -> str:

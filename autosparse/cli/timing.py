@@ -1,4 +1,4 @@
-"""Interleaved medians: what ran beside us slowed all candidates alike."""
+"""Time several calls in turn and compare medians, so that other load on the machine slows all of them alike."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Call = Callable[[], object]
 def race(
     calls: Mapping[str, Call], *, rounds: int = 15, sample_s: float = 2e-3, limit_s: float = 3.0
 ) -> dict[str, float]:
-    """Median seconds of one call of each, taken in turn; samples repeat short calls for `sample_s`.
+    """Return the median seconds of one call of each, taken in turn; short calls are repeated for `sample_s` per sample.
 
-    Stops after `rounds`, or after `limit_s` with at least three rounds. One unmeasured call of each comes first.
+    Timing stops after `rounds`, or after `limit_s` seconds with at least three rounds. Each call first runs twice
+    without being counted, to warm up and to choose the number of repetitions.
     """
     repeats = {name: _repeats(call, sample_s) for name, call in calls.items()}
     samples: dict[str, list[float]] = {name: [] for name in calls}
@@ -30,12 +31,12 @@ def race(
 
 
 def once(call: Call) -> float:
-    """Seconds of one call."""
+    """Return the seconds of a single call."""
     return _time_s(call, 1)
 
 
 def since_start_s() -> float | None:
-    """Seconds since this process was created, interpreter start included; None where the system does not tell."""
+    """Return the seconds since this process was started, interpreter start-up included, or None if unknown."""
     try:
         fields = Path("/proc/self/stat").read_text(encoding="ascii").rpartition(")")[2].split()
         uptime_s = float(Path("/proc/uptime").read_text(encoding="ascii").split()[0])

@@ -1,4 +1,4 @@
-"""`train --data DIR --op OP --out RUN`: learn a cost model from what `collect` measured, or go on with it."""
+"""Command `train --data DIR --op OP --out RUN`: train a cost model on data of `collect`, or continue a run."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `train`."""
+    """Add the arguments of `train`."""
     _add_data(parser.add_argument_group("data"))
     _add_model(parser.add_argument_group("model"))
     _add_training(parser.add_argument_group("training"))
 
 
 def _add_data(parser: argparse._ArgumentGroup) -> None:
-    """What is learned from, and where the results go."""
+    """Add the arguments for training data and results."""
     parser.add_argument("--data", type=Path, nargs="+", metavar="DIR", help="folders that `collect --out` wrote")
     parser.add_argument(
         "--op",
@@ -55,7 +55,7 @@ def _add_data(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_model(parser: argparse._ArgumentGroup) -> None:
-    """What is fitted."""
+    """Add the arguments for the model."""
     parser.add_argument(
         "--extractor",
         default="waconet",
@@ -77,7 +77,7 @@ def _add_model(parser: argparse._ArgumentGroup) -> None:
 
 
 def _add_training(parser: argparse._ArgumentGroup) -> None:
-    """How long, how fast and where it is fitted."""
+    """Add the arguments for the training run."""
     parser.add_argument(
         "--epochs",
         type=at_least(1),
@@ -118,7 +118,7 @@ def _add_training(parser: argparse._ArgumentGroup) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Train, or compare."""
+    """Train a model, or compare finished runs."""
     if arguments.compare:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _boost(arguments: argparse.Namespace) -> int:
-    """Boosted trees: no torch, no epochs."""
+    """Train boosted trees, which need neither torch nor epochs."""
     from autosparse.tuner.training.boosted import BoostedRun
     from autosparse.tuner.training.boosting import BoostSettings
     from autosparse.tuner.training.curves import WEIGHTS
@@ -146,7 +146,7 @@ def _boost(arguments: argparse.Namespace) -> int:
 
 
 def _print_counts(data: DataSet, space: str) -> None:
-    """How many patterns there are to learn from and to judge by; CommandError for none."""
+    """Print the numbers of patterns for training and validation; raise CommandError without training patterns."""
     counts = {split: len(data.of(split)) for split in ("train", "validation", "held_out")}
     if not counts["train"]:
         raise CommandError(
@@ -177,7 +177,7 @@ def _train(arguments: argparse.Namespace) -> int:
 
 
 def _trainer(arguments: argparse.Namespace) -> Trainer:
-    importlib.import_module("autosparse.tuner.networks")  # says so when torch is missing
+    importlib.import_module("autosparse.tuner.networks")  # raises a helpful error if torch is missing
     import torch
 
     from autosparse.tuner.training.data import read_data
@@ -207,7 +207,7 @@ def _line(row: Epoch) -> str:
 
 
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
-    """Ranking of the best weights on both kinds of unseen groups, and the picture of the curve."""
+    """Rank the unseen groups by the best weights, write and print the results, and draw the training curve."""
     from autosparse.tuner.training.curves import RANKING, WEIGHTS
     from autosparse.tuner.training.data import UNSEEN
 
@@ -236,7 +236,7 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 
 def _compare(runs: list[Path], out: Path) -> int:
-    """Curves of several runs in one picture and one table."""
+    """Compare several runs in one plot and one table per kind of unseen groups."""
     from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
     from autosparse.tuner.training.data import UNSEEN
     from autosparse.tuner.training.ranking import Ranking

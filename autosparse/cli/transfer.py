@@ -1,4 +1,4 @@
-"""`transfer TARGET`: describe an accelerator, sample a few matrices on it, have its programs ranked for others."""
+"""Command `transfer TARGET`: rank programs for an accelerator from a few measured configurations."""
 
 from __future__ import annotations
 
@@ -13,10 +13,11 @@ from autosparse.errors import ScheduleError
 from autosparse.tuner.targets.simulation import DEFAULT_OPERATION, OPERATIONS
 
 TIME = "cycles"
+"""Name of the column of measured times."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `transfer`."""
+    """Add the arguments of `transfer`."""
     parser.add_argument(
         "target", help="the accelerator: spade, small or wide, or a JSON file as docs/transfer.md describes it"
     )
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a plan, or fit and rank."""
+    """Write a plan of measurements, or fit a model to measurements and rank programs."""
     from autosparse import accelerators
 
     try:
@@ -96,7 +97,7 @@ def _rank(target: Any, arguments: argparse.Namespace) -> int:
 
 
 def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
-    """Matrix -> number of a configuration -> time. CommandError with the line that cannot be read."""
+    """Read the times of each matrix by configuration number; raise CommandError with the first unreadable line."""
     found: dict[str, dict[int, float]] = {}
     if not path.is_file():
         raise CommandError(f"there is no {str(path)!r}", cure="a file that --plan wrote, with times")

@@ -1,4 +1,4 @@
-"""`tune PATH`: find the plan for one product and keep it, so that later processes begin with it."""
+"""Command `tune PATH`: find the plan for one product and store it for later processes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from autosparse.ops import MATMUL
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """Arguments of `tune`."""
+    """Add the arguments of `tune`."""
     parser.add_argument("path", type=Path, help="a .mtx, .mtx.gz or .npz file")
     add_columns(parser, default="1", note=", a vector")
     add_runs(parser)
@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Tune each width in turn and say what was found."""
+    """Tune for each number of columns in turn and print the plans found."""
     with chosen_options(arguments):
         pair = Pair.read(arguments.path, arguments.dtype)
         print(pair, flush=True)

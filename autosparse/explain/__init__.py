@@ -1,6 +1,6 @@
-"""What runs for a product and why: ``print(A.explain(B))``, ``A.explain(B).html("page.html")``.
+"""Explain what runs for a product and why: ``print(A.explain(B))``, ``A.explain(B).html("page.html")``.
 
-The same for an einsum, which has no operand that could be asked: ``print(explain_einsum("ij,jk,ik->", A, A, A))``.
+An einsum has no operand with such a method: ``print(explain_einsum("ij,jk,ik->", A, A, A))``.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ __all__ = ["Explanation", "explain", "explain_einsum"]
 
 
 def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
-    """Explanation of ``einsum(*arguments, format=format)``: its programs by price, the loops of the chosen one as code.
+    """Explain ``einsum(*arguments, format=format)``: its programs by estimated cost, and the chosen one's loops as C.
 
-    Compiles, runs and remembers nothing. The errors are those of `einsum`.
+    Nothing is compiled, run or remembered. The errors are those of `einsum`.
     """
     from autosparse.explain import programs
 

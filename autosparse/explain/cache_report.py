@@ -1,4 +1,4 @@
-"""CacheReport: what was tuned, what it saves and what was lost, from the records of one cache."""
+"""Report on one cache: the plans that were tuned, the time they save, and the tuning that brought nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from autosparse.explain.section import Section, as_text
 from autosparse.explain.units import seconds
 
 N_LISTED: Final = 40
-"""Plans and failures that are listed, those that save most first."""
+"""Maximum number of plans (largest gain first) and of failures listed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """A plan and the fields of the key under which it was stored."""
+    """Plan with the fields of the key under which it was stored."""
 
     plan: Plan
     key: dict[str, Any]  # Any: JSON values
 
     @property
     def ratio(self) -> float | None:
-        """Time of the default kernel over that of the plan; None where one of them was not measured."""
+        """Time of the default kernel divided by that of the plan, or None if either was not measured."""
         plan = self.plan
         if plan.is_default or not plan.default_s or not plan.measured_s:
             return None
@@ -38,7 +38,7 @@ class Remembered:
 
     @property
     def what(self) -> str:
-        """``matmul transposed, 32 columns, float32``."""
+        """Description of the product, such as ``matmul transposed, 32 columns, float32``."""
         width = self.key.get("columns_bucket", 1)
         columns = "" if width == 1 else f", {width} columns"
         turned = " transposed" if self.key.get("transposed") else ""
@@ -47,7 +47,7 @@ class Remembered:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CacheReport:
-    """The records of a cache, read once."""
+    """Records of a cache, read once."""
 
     plans: tuple[Remembered, ...]
     histories: tuple[cache.History, ...]
@@ -56,7 +56,7 @@ class CacheReport:
 
     @classmethod
     def of_cache(cls) -> CacheReport:
-        """Of the cache that the options in force name; records that cannot be read are left out."""
+        """Read the cache of the current options; records that cannot be read are skipped."""
         store = cache.open_store()
         plans, histories, failures = [], [], []
         for envelope in store.envelopes(("plan", "history", "failure")):
@@ -77,7 +77,7 @@ class CacheReport:
         return as_text(self.sections()[:1])
 
     def sections(self) -> tuple[Section, ...]:
-        """Totals, the plans, and what was lost."""
+        """Return the sections of the report: totals, plans, and losses."""
         made = [self._totals(), self._plans(), self._lost()]
         return tuple(section for section in made if section.facts or len(section.table) > 1)
 
@@ -115,7 +115,7 @@ class CacheReport:
         )
 
     def _lost(self) -> Section:
-        """Tuning that changed nothing, and kernels that could not be made."""
+        """Return the section on tuning that changed nothing and kernels that failed to build."""
         in_vain = [one for one in self.plans if one.plan.is_default and one.plan.tune_s > 0]
         head = ("what", "how often", "why")
         spent = seconds(sum(one.plan.tune_s for one in in_vain))
@@ -124,7 +124,7 @@ class CacheReport:
         return Section(title="What was lost", table=(head, *rows))
 
     def html(self, path: Path, *, pictures: bool | None = None) -> Path:
-        """Write one self-contained page; `pictures` None draws them when matplotlib is there."""
+        """Write one self-contained page; `pictures` None draws plots if matplotlib is installed."""
         if pictures:
             require_matplotlib()
         drawn = self._pictures() if pictures or (pictures is None and have_matplotlib()) else []

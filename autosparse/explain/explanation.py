@@ -1,4 +1,4 @@
-"""Explanation: what runs for a product, why, what it costs and what else was tried; as text or as a page."""
+"""Explanation of a product as text or HTML: what runs, why, what it costs, and what else was tried."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NO_PICTURES: Final = "Pictures need matplotlib: pip install 'autosparse[plot]'"
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A snapshot: it does not change when the matrix is used or tuned further. ``print(A.explain(B))`` shows it."""
+    """Snapshot of a product's plan, unaffected by later products and tuning. ``print(A.explain(B))`` shows it."""
 
     report: Report
 
@@ -35,14 +35,15 @@ class Explanation:
         return f"<Explanation of {title(self.report)}: {self.report.plan!r}; print() tells it in words>"
 
     def _repr_html_(self) -> str:
-        """The page inside a notebook, without pictures."""
+        """Return the page for a notebook, without plots."""
         return as_html(title(self.report), sections(self.report), ())
 
     def html(self, path: str | os.PathLike[str], *, pictures: bool | None = None) -> Path:
-        """Write one self-contained page to `path` and return it.
+        """Write one self-contained page to `path` and return the path.
 
-        `pictures`: a spy plot, the candidates' times and the break-even curve; None draws them when matplotlib is
-        there. MissingExtraError when they are asked for and it is not; OSError when `path` cannot be written.
+        `pictures` adds a spy plot, the candidates' times and the break-even curve. None adds them if matplotlib is
+        installed. MissingExtraError is raised if they are requested without matplotlib, and OSError if `path` cannot be
+        written.
         """
         from autosparse.explain import pictures as drawing
 
@@ -62,12 +63,12 @@ class Explanation:
 
 
 def explain(operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name) -> Explanation:
-    """Explanation of ``M @ B``, or ``Mᵀ @ B`` when `transposed`; B: the dense operand or its number of columns.
+    """Explain ``M @ B``, or ``Mᵀ @ B`` if `transposed`; B is the dense operand or its number of columns.
 
-    Of sampled products and tensors, B is the number of columns of the dense operands.
-    Tunes nothing, and runs nothing but the parts of a hybrid plan that serves, each alone for a moment. B may be
-    whatever the product takes, so its type is left open. ShapeError (a ValueError) when B does not fit, OptionError
-    when a number of columns is not >= 1.
+    For sampled products and tensors, B is the number of columns of the dense operands. Nothing is tuned. Nothing is run
+    except the parts of a hybrid plan in use, each alone for a moment. B may be anything that the product accepts, so
+    its type is left open. ShapeError (a ValueError) is raised if B does not fit, and OptionError if a number of columns
+    is not >= 1.
     """
     from autosparse.dispatch import executor
 

@@ -1,6 +1,6 @@
-"""A format and a schedule in words: how A is stored, level by level, and the loops that the kernel runs.
+"""Describe a format and a schedule in words: the storage of A, level by level, and the loops of the kernel.
 
-Everything follows from the levels and the loop order; only the short name of a well-known format is a table.
+The text is derived from the levels and the loop order. Only the short names of well-known formats are a table.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autosparse.ops import MATMUL, OPS
 from autosparse.ops.base import Words
 
 WORDS: Final = {"i": "rows", "k": "columns", "j": "columns of B"}
-"""What the coordinates of an index are called; other indices keep their letter."""
+"""Plural name of the coordinates of each index; other indices are named by their letter."""
 
 NAMES: Final = {
     PRESETS[preset].levels: name
@@ -31,7 +31,7 @@ NAMES: Final = {
         ("SELL with diagonals", "SELL, slices of {i} rows, diagonals where they are filled"),
     )
 }
-"""Levels -> name of the format, with the split sizes to be filled in."""
+"""Name of each well-known format, by its levels; split sizes are filled in."""
 
 STORED: Final = {
     "U": "every one has a place (no index stored)",
@@ -41,26 +41,26 @@ STORED: Final = {
     "S": "a slot per entry of the longest row, {bits}-bit coordinates for every lane",
     "D": "a slot per diagonal where they are filled; elsewhere as in slices, {bits}-bit coordinates",
 }
-"""What levels keep, by the letter of their kind."""
+"""Description of what a level stores, by the letter of its kind."""
 
 ORDERS: Final = {"first": "by their first column", "rcm": "by reverse Cuthill-McKee", "degree": "longest first"}
-"""Orders of rows, by their names in formats."""
+"""Description of each row order, by its name in formats."""
 
 
 def words_of(operation: str) -> Words:
-    """How the operation is described."""
+    """Return the words that describe an operation."""
     words = OPS[operation].words
     assert words is not None, f"{operation} has nothing to choose"
     return words
 
 
 def default_name(operation: str) -> str:
-    """How the operand is stored for the kernel that comes compiled."""
+    """Return the storage that the default kernel reads."""
     return words_of(operation).default_storage
 
 
 def format_name(fmt: Format) -> str:
-    """Short name, with what is not usual of it: an order of rows, one triangle, indices and values of other widths."""
+    """Return a short name with everything unusual: row order, one triangle, index width, value storage."""
     levels = ",".join(map(str, fmt.levels))
     notes = [
         NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"}),
@@ -74,7 +74,7 @@ def format_name(fmt: Format) -> str:
 
 
 def schedule_name(schedule: Schedule | None) -> str:
-    """One line that tells candidates apart."""
+    """Return a one-line description that distinguishes candidates from each other."""
     if schedule is None:
         return "default kernel"
     if isinstance(schedule, Composite):
@@ -91,7 +91,7 @@ def schedule_name(schedule: Schedule | None) -> str:
 
 
 def format_lines(fmt: Format) -> list[str]:
-    """How A is stored: one line per level, outermost first."""
+    """Describe how A is stored, one line per level, outermost first."""
     lines = []
     for level in fmt.levels:
         index, inner = level.coordinate[:-1], level.coordinate.endswith("0")
@@ -108,7 +108,7 @@ def _extent(index: str, size: int, *, inner: bool) -> str:
 
 
 def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name) -> list[str]:
-    """The loops, outermost first, with the statement inside."""
+    """Return the loops as lines, outermost first, with the statement inside."""
     if schedule is None:
         return list(words_of(operation).default_nest)
     if schedule.is_precompiled:
@@ -149,7 +149,7 @@ def _loop(schedule: SuperSchedule, name: str, depth: int) -> str:
 
 
 def _remark(schedule: SuperSchedule, name: str) -> str:
-    """What else the schedule says of this loop."""
+    """Return the schedule's other settings for this loop, as a remark."""
     is_entries = name == next((one for one in reversed(schedule.loop_order) if one.startswith("k")), None)
     shares = {"nnz": "equal shares of the nonzeros", "dynamic": f"handed out {schedule.chunk} at a time"}
     fetched = "values fetched {} slots" if schedule.format.is_sliced else "rows of B fetched {} entries"
@@ -165,7 +165,7 @@ def _remark(schedule: SuperSchedule, name: str) -> str:
 
 
 def _definitions(schedule: SuperSchedule) -> list[str]:
-    """What the split coordinates mean: ``i = 4 * i1 + i0``."""
+    """Return the definitions of split coordinates, such as ``i = 4 * i1 + i0``."""
     splits = [*schedule.format.splits, *schedule.dense_splits]
     whole = [index for index in "ikl" if f"{index}1" in schedule.loop_order and index not in dict(splits)]
     texts = [f"{index} = {size} * {index}1 + {index}0" for index, size in splits] + [f"{i} = {i}1" for i in whole]

@@ -1,4 +1,4 @@
-"""Whose arrays a matrix has, and the memory of its three parts: the caller's arrays, its own, and packed copies."""
+"""Section on memory: the owner of a matrix's arrays, and the bytes of the caller's, own and packed arrays."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LOOK = "a product that reads a packed copy first looks through them for writes"
 
 
 def memory_section(report: Report) -> Section | None:
-    """Return the section about memory; None for a report that does not tell how the arrays are held."""
+    """Return the section on memory, or None if the report has no facts about the arrays' owner."""
     holding = report.holding
     if holding is None:
         return None

@@ -1,4 +1,4 @@
-"""Sections as one HTML file that needs nothing else: style and pictures inside, no scripts."""
+"""Render sections as one self-contained HTML file: styles and images are embedded, and there are no scripts."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ td:not(:first-child):not(:last-child) { white-space: nowrap }
   table:not(.facts) td:empty { display: none }
 }
 """
+"""Style sheet of the page."""
 
 
 def as_html(title: str, sections: Sequence[Section], pictures: Sequence[tuple[str, bytes]], note: str = "") -> str:
-    """The whole page; every text is escaped. `pictures`: (caption, PNG)."""
+    """Return the whole page with all texts escaped; `pictures` are pairs (caption, PNG)."""
     body = [f"<h1>{escape(title)}</h1>"]
     if note:
         body.append(f'<p class="note">{escape(note)}</p>')
@@ -67,13 +68,13 @@ def _section(section: Section, *, heading: bool) -> str:
 
 
 def _coloured(line: str) -> str:
-    """A line of a map: runs of one letter have the colour of that letter."""
+    """Render a line of a map, colouring each run of one letter by its class."""
     runs = ((letter, "".join(run)) for letter, run in itertools.groupby(line))
     return "".join(f'<b class="{letter}">{run}</b>' if letter.isalpha() else escape(run) for letter, run in runs)
 
 
 def _cells(texts: Sequence[str], tag: str, *, labels: Sequence[str] = ()) -> str:
-    """A row; a cell of a column with a label carries it, for screens on which cells stand below each other."""
+    """Render a row; each cell carries its column's label, for narrow screens on which cells are stacked."""
     marks = [f' data-label="{escape(label)}"' if label else "" for label in labels] or [""] * len(texts)
     cells = (f"<{tag}{mark}>{escape(text)}</{tag}>" for text, mark in zip(texts, marks, strict=True))
     return "<tr>" + "".join(cells) + "</tr>"

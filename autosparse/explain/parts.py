@@ -1,4 +1,4 @@
-"""The parts of a composite in words: what each one takes and how it is stored, and where its entries lie."""
+"""Describe the parts of a composite format: the entries that each one takes, its storage, and a map of the pattern."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 Array = NDArray[Any]  # numbers of entries
 
 MAP_SHAPE: Final = (12, 48)
-"""Lines and characters of the map."""
+"""Height in lines and width in characters of the map."""
 LETTERS: Final = "abcd"
+"""Letters of the parts in the map, in the order of the parts."""
 
 
 def parts_section(report: Report, composite: Composite) -> Section:
-    """One row per part, and a map of the pattern with the letter of the part that has most entries there."""
+    """Return a section with a row per part, and a map that shows which part has the most entries in each cell."""
     problem, plan = report.problem, report.plan
     selections = tuple(part.select for part in composite.parts)
     subsets = _native.subsets(problem.matrix, selections, transposed=problem.transposed)
@@ -60,7 +61,7 @@ def parts_section(report: Report, composite: Composite) -> Section:
 
 
 def part_map(subsets: tuple[_native.Subset, ...], n_rows: int) -> list[str]:
-    """`MAP_SHAPE` cells; each shows the letter of the part with most entries in it, a dot where there is none."""
+    """Return the map's lines; each cell shows the letter of the part with the most entries there, or a dot if empty."""
     height, width = min(MAP_SHAPE[0], max(1, n_rows)), MAP_SHAPE[1]
     counts = np.zeros((len(subsets), height, width), dtype=np.int64)
     n_cols = max(1, subsets[0].pattern.n_cols)

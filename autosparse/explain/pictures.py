@@ -1,6 +1,6 @@
-"""Three pictures of an explanation, as PNG: where the entries are, the candidates' times, the break-even curve.
+"""Three plots of an explanation, as PNG: a spy plot, the candidates' times, and the break-even curve.
 
-matplotlib is used through its figure objects, without pyplot: no backend of the user's is touched.
+Plots are made by matplotlib's figure objects without pyplot, so that the user's backend is not changed.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 N_CELLS: Final = 256
-"""Most cells of a spy plot along each axis; a cell's shade tells how many entries fall into it."""
+"""Maximum number of cells of a spy plot along each axis. A cell's shade shows its number of entries."""
 N_SHOWN: Final = 12
-"""Most candidates drawn."""
+"""Maximum number of candidates drawn."""
 WIDTH: Final = 5.2
-"""Inches of a picture: on a page for a telephone its letters are still to be read."""
+"""Width of a plot in inches, chosen so that its text is legible on a phone."""
 LINE_CHARACTERS: Final = 58
-"""Of a candidate's name in the picture."""
+"""Maximum line length of a candidate's name in the plot, in characters."""
 NAME_LINE, BAR = 0.62, 0.7
-"""Heights of a line of a name and of a bar, in the units of the picture of times."""
+"""Height of a line of a name and of a bar, in the units of the plot's vertical axis."""
 DARK, LIGHT, STRONG = "#30588c", "#b9c7da", "#c2571a"
 
 
 def have_matplotlib() -> bool:
-    """Whether the plot extra is installed (looked for, not imported)."""
+    """Return whether matplotlib is installed, without importing it."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def require_matplotlib() -> None:
-    """MissingExtraError without the plot extra."""
+    """Raise MissingExtraError if matplotlib is not installed."""
     if not have_matplotlib():
         raise MissingExtraError.needed("matplotlib", extra="plot", purpose="pictures in an explanation")
 
 
 def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: int) -> list[tuple[str, bytes]]:
-    """(caption, PNG) of each picture there is something to show for; `pattern` None: of a tensor."""
+    """Return (caption, PNG) of each plot that has data; `pattern` is None for a tensor."""
     require_matplotlib()
     drawn = [] if pattern is None else [spy(pattern, transposed=transposed)]
     if any(_time_s(candidate) is not None for candidate in plan.candidates):
@@ -58,7 +58,7 @@ def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: 
 
 
 def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
-    """Entries per cell of a grid of at most N_CELLS x N_CELLS over op(A); O(nnz), sums to nnz."""
+    """Return the entries per cell of a grid of at most N_CELLS x N_CELLS over op(A). Takes O(nnz); the sum is nnz."""
     n_rows, n_cols = pattern.shape
     height, width = max(1, min(n_rows, N_CELLS)), max(1, min(n_cols, N_CELLS))
     rows = np.arange(n_rows, dtype=np.int64) * height // max(1, n_rows)
@@ -70,14 +70,14 @@ def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
 
 
 def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
-    """Where the entries of op(A) are."""
+    """Return the caption and the spy plot of op(A)."""
     grid = density(pattern, transposed=transposed)
     figure, axes = new_figure(4.5, 4.5)
     n_rows, n_cols = pattern.shape[::-1] if transposed else pattern.shape
     aspect = "equal" if max(n_rows, n_cols) < 4 * max(1, min(n_rows, n_cols)) else "auto"
     extent = (0, max(1, n_cols), max(1, n_rows), 0)
     shades = np.log1p(grid)
-    lightest = -0.5 if grid.any() else 0  # a single entry must not look like none
+    lightest = -0.5 if grid.any() else 0  # distinguishes a single entry from none
     shades[grid == 0] = lightest
     axes.imshow(shades, cmap="Blues", aspect=aspect, interpolation="nearest", extent=extent, vmin=lightest)
     axes.locator_params(nbins=4)
@@ -87,11 +87,11 @@ def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
 
 
 def times(plan: Plan) -> tuple[str, Figure]:
-    """Measured times of the candidates, fastest on top; predicted ones as marks. A name stands above its bar."""
+    """Plot the measured and predicted times of the candidates, fastest on top, each name above its bar."""
     shown = sorted((one for one in plan.candidates if _time_s(one) is not None), key=lambda one: _time_s(one) or 0.0)
     shown = shown[:N_SHOWN]
     names = [textwrap.fill(_plain(schedule_name(one.schedule)), LINE_CHARACTERS) for one in shown]
-    # Of each candidate from the top: the lines of its name, then its bar.
+    # Per candidate, from the top: the lines of its name, then its bar.
     ends = np.cumsum([NAME_LINE * (name.count("\n") + 1) + BAR for name in names])
     figure, axes = new_figure(WIDTH, 1.3 + 0.3 * float(ends[-1]))
     places = ends - BAR / 2
@@ -101,7 +101,7 @@ def times(plan: Plan) -> tuple[str, Figure]:
     guessed = [(place, one.predicted_s * 1e3) for place, one in zip(places, shown, strict=True) if one.predicted_s]
     if guessed:
         axes.plot([time for _, time in guessed], [place for place, _ in guessed], "D", color=STRONG, label="predicted")
-    beside = axes.get_yaxis_transform()  # across: shares of the picture, so that long names begin at its edge
+    beside = axes.get_yaxis_transform()  # horizontal axis in fractions of the plot, so that names begin at its edge
     for end, name in zip(ends, names, strict=True):
         axes.text(0.01, end - BAR, name, transform=beside, fontsize=9, va="bottom")
     axes.set_ylim(float(ends[-1]) + 0.2, -0.2)
@@ -114,7 +114,7 @@ def times(plan: Plan) -> tuple[str, Figure]:
 
 
 def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
-    """Total time over the number of products, with and without tuning."""
+    """Plot the total time over the number of products, with and without tuning."""
     assert plan.default_s is not None
     assert plan.measured_s is not None
     price_s, even = plan.tune_s + plan.pack_s, plan.break_even_runs
@@ -138,12 +138,12 @@ def _time_s(candidate: Candidate) -> float | None:
 
 
 def _plain(text: str) -> str:
-    """Text that matplotlib does not take for mathematics."""
+    """Escape dollar signs, which matplotlib would read as mathematics."""
     return text.replace("$", r"\$")
 
 
 def new_figure(width: float, height: float) -> tuple[Figure, Any]:
-    """A figure of so many inches, and its axes."""
+    """Create a figure of this size in inches, and its axes."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(width, height), layout="constrained")
@@ -151,7 +151,7 @@ def new_figure(width: float, height: float) -> tuple[Figure, Any]:
 
 
 def as_png(figure: Figure) -> bytes:
-    """The bytes of a PNG file."""
+    """Return the figure as the bytes of a PNG file."""
     stream = io.BytesIO()
     figure.savefig(stream, format="png", dpi=130)
     return stream.getvalue()

@@ -1,4 +1,4 @@
-"""What is told of an einsum, as text and as a page."""
+"""Explanation of an einsum, as text and as an HTML page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse.explain.section import Section, as_text
 
 @dataclass(frozen=True, slots=True)
 class ProgramExplanation:
-    """A snapshot of what runs for one einsum; ``print`` shows it."""
+    """Snapshot of what runs for one einsum; ``print`` shows it."""
 
     title: str
     sections: tuple[Section, ...]
@@ -28,7 +28,7 @@ class ProgramExplanation:
         return as_html(self.title, self.sections, ())
 
     def html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page to `path` and return it. OSError when it cannot be written."""
+        """Write one self-contained page to `path` and return the path; raise OSError if it cannot be written."""
         target = Path(path)
         write_whole(target, self._repr_html_())
         return target

@@ -1,4 +1,4 @@
-"""What runs for an einsum and why: its programs by price, and the chosen one's loops as code."""
+"""Explain an einsum: its programs by estimated cost, and the chosen program's loops as C."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from autosparse.explain.units import seconds
 from autosparse.ops import EINSUM
 
 N_LISTED: Final = 12
-"""Most programs listed, the cheapest."""
+"""Maximum number of programs listed, cheapest first."""
 
 
 def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
-    """Explanation of ``einsum(*arguments, format=format)``, with its errors. Compiles, runs and remembers nothing."""
+    """Explain ``einsum(*arguments, format=format)``, with its errors; compile, run and remember nothing."""
     request = Request.of(arguments, format)
     known = request.settled
     title = f"{EINSUM.name}: {known.subscripts}"
@@ -59,7 +59,7 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
 
 
 def _calls(route: Route, account: Account) -> list[tuple[str, str]]:
-    """Calls that a route served, and when a kernel will be compiled."""
+    """Describe the calls that a route served, and when a kernel is compiled."""
     if not route.begins:
         return []
     if account.is_ready:
@@ -112,7 +112,7 @@ def _why(known: Remembered | Plan | None) -> str:
 
 
 def _programs(choice: Choice, chosen: Plan, measured_s: dict[str, float]) -> Section:
-    """The frontier by price; programs that were timed with their seconds, the one that runs marked."""
+    """Return the section of frontier programs by cost, with measured times and a mark on the one that runs."""
     rows = [("program", "tasks", "measured", "")]
     listed = [row for n, row in enumerate(choice.plans) if n < N_LISTED or row[1].text in {chosen.text, *measured_s}]
     for price, plan, _ in listed:

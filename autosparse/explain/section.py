@@ -1,4 +1,4 @@
-"""What an explanation consists of, before it is text or a page."""
+"""Content of an explanation, independent of its rendering as text or HTML."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A title, then facts (label, text), a table whose first row is its header, a map whose letters are coloured on a
-    page, and lines to be kept as they are.
+    """Section of an explanation: title, facts, table, map and verbatim lines.
+
+    Facts are pairs (label, text). The table's first row is its header. A page colours the map's letters.
     """
 
     title: str
@@ -20,7 +21,7 @@ class Section:
 
 
 def as_text(sections: Sequence[Section]) -> str:
-    """Sections for a terminal."""
+    """Render sections as text for a terminal."""
     return "\n\n".join("\n".join([section.title, *_body(section)]) for section in sections)
 
 
@@ -33,7 +34,7 @@ def _body(section: Section) -> list[str]:
 
 
 def _row(row: Sequence[str], widths: Sequence[int]) -> str:
-    """First column to the left, numbers to the right, the last (a remark) as it is."""
+    """Render a row: the first cell to the left, the middle ones to the right, the last (a remark) as it is."""
     first, *middle, last = row
     cells = [
         first.ljust(widths[0]),

@@ -1,4 +1,4 @@
-"""From a Report to the sections of its explanation: what, which, why, at what price, and what else was tried."""
+"""Build the sections of an explanation from a report: problem, plan, reason, cost, and candidates."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ if TYPE_CHECKING:
     from autosparse.tuning.report import Report
 
 N_LISTED: Final = 12
-"""Most candidates listed: the default kernel and the best; the others are counted."""
+"""Maximum number of candidates listed, fastest first; the others are only counted."""
 SHOWN_BLOCKS: Final = ((2, 2), (3, 3), (4, 4), (8, 8))
-"""Blocks whose fill is told."""
+"""Block sizes (rows, columns) whose fraction of filled cells is shown."""
 IMPLEMENTATIONS: Final = {
     "runtime": "runtime (compiled at installation)",
     "c": "c (generated, compiled by a C compiler)",
     "numba": "numba (generated, compiled by LLVM)",
     "parts": "several, one for each part",
 }
-"""Name of an implementation -> what it is called."""
+"""Description of each implementation, by its name."""
 SHOWN_SLICES: Final = ((16, 1), (16, 512), (16, 8192))
-"""Rows of a slice and of a sorted window whose cells are told."""
+"""Pairs (rows of a slice, rows of a sorting window) whose stored cells per entry are shown."""
 
 
 def sections(report: Report) -> tuple[Section, ...]:
-    """Every section that has something to say."""
+    """Return all sections that have content."""
     made = (one(report) for one in SECTIONS)
     return tuple(section for section in made if section is not None)
 
 
 def title(report: Report) -> str:
-    """``matmul: A.T @ B, B 32 columns``."""
+    """Return the title, such as ``matmul: A.T @ B, B 32 columns``."""
     problem = report.problem
     A = "A.T" if problem.transposed else "A"
     width = "a vector" if problem.n_dense_cols == 1 else f"{problem.n_dense_cols:,} columns"
@@ -71,7 +71,7 @@ def _problem(report: Report) -> Section:
 
 
 def _dense(problem: Problem, n_rows: int, n_cols: int) -> tuple[str, str]:
-    """The dense operands, and the work."""
+    """Return the fact on the dense operands and the number of operations."""
     work = f"one product is {problem.n_flops:,} operations"
     words = words_of(problem.operation)
     extents = {"n_rows": n_rows, "n_cols": n_cols, "n_vecs": problem.n_dense_cols}
@@ -94,7 +94,7 @@ def _tensor_problem(report: Report) -> Section:
 
 
 def _pattern(report: Report) -> Section | None:
-    """What cost models look at."""
+    """Return the section on the pattern's statistics, which cost models use."""
     facts = report.facts
     if facts is None or not facts.nnz:
         return None
@@ -116,7 +116,7 @@ def _pattern(report: Report) -> Section | None:
 
 
 def _neighbours(report: Report) -> Section | None:
-    """Advice on other threads of the process, where the pool saw threads wait for cores."""
+    """Return advice on other threads of the process, if the thread pool found cores contended."""
     if not report.cores_are_contended:
         return None
     return Section(
@@ -152,7 +152,7 @@ def _plan(report: Report) -> Section:
 
 
 def _served(report: Report) -> str:
-    """Which kernel serves where looks at the arrays and new values cost time, and what they cost."""
+    """Return which kernel currently serves, and the cost of checking for writes and of repacking changed values."""
     served = report.served
     if served is None or not (served.look_rate or served.n_changes):
         return ""
@@ -164,14 +164,14 @@ def _served(report: Report) -> str:
 
 
 def _predicted(one: Plan | Candidate, default_s: float | None) -> str:
-    """Seconds, or the ratio to the default kernel while its time is not known."""
+    """Return the predicted seconds, or the ratio to the default kernel if its time is unknown."""
     if one.predicted_s is None and one.predicted_ratio is not None:
         return seconds(one.predicted_ratio * default_s) if default_s else f"{one.predicted_ratio:.2f} x default"
     return seconds(one.predicted_s)
 
 
 def _was_tuned(plan: Plan) -> bool:
-    """Whether tuning was paid for; a search cut short by its budget has a schedule and no effort that it satisfies."""
+    """Return whether tuning was done, including a search that its budget ended early."""
     return not plan.is_default or plan.effort != "off"
 
 
@@ -190,7 +190,7 @@ def _against(report: Report) -> str:
 
 
 def _known(facts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Facts without those that are not known."""
+    """Return the facts whose value is known."""
     return tuple(fact for fact in facts if fact[1] and fact[1] != UNKNOWN)
 
 
@@ -223,7 +223,7 @@ def _price(report: Report) -> Section | None:
 
 
 def _in_products(time_s: float, report: Report) -> str:
-    """Seconds, and how many products by the default kernel take as long."""
+    """Return a time in seconds and in products by the default kernel."""
     default_s = report.plan.default_s or report.default_s
     if not default_s or time_s <= 0:
         return seconds(time_s)
@@ -231,7 +231,7 @@ def _in_products(time_s: float, report: Report) -> str:
 
 
 def _tiers(report: Report) -> Section | None:
-    """What asking for more would take, and bring."""
+    """Return a table of the tuning efforts with their duration and expected saving."""
     default_s = report.plan.default_s or report.default_s
     if not report.tiers or not default_s:
         return None
@@ -256,7 +256,7 @@ def _balance(report: Report) -> str:
 
 
 def _break_even(report: Report) -> str:
-    """Products until tuning has paid; an expectation where nothing was tuned."""
+    """Return the number of products after which tuning pays off, estimated if nothing was tuned."""
     runs = report.break_even_runs
     if runs is None:
         return ""
@@ -308,7 +308,7 @@ def _candidates(report: Report) -> Section | None:
 
 
 def _order(candidate: Candidate) -> tuple[bool, bool, float]:
-    """Measured ones by time, then predicted ones, then failures."""
+    """Return a sort key: measured candidates by time, then predicted ones, then failed ones."""
     time_s = candidate.measured_s if candidate.measured_s is not None else candidate.predicted_s
     time_s = candidate.predicted_ratio if time_s is None else time_s
     return candidate.failed is not None, candidate.measured_s is None, time_s if time_s is not None else float("inf")
@@ -324,7 +324,7 @@ def _row(candidate: Candidate, report: Report) -> tuple[str, ...]:
         seconds(candidate.build_s),
         seconds(candidate.pack_s),
         n_bytes(candidate.packed_bytes),
-        " ".join(remark.split())[:100],  # a compiler's message can be pages long
+        " ".join(remark.split())[:100],  # a compiler's message may have pages
     )
 
 
@@ -340,3 +340,4 @@ SECTIONS: Final[tuple[Callable[[Report], Section | None], ...]] = (
     _loops,
     _candidates,
 )
+"""Builders of the sections, in the order in which they are shown."""

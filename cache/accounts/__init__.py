@@ -1,1 +1,1 @@
-"""Accounts: what earlier processes spent on each problem, and where its plan lies; one small file for all problems."""
+"""Accounts: the time that earlier processes spent on each problem, and its plan's key, in one small file."""

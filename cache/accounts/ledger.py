@@ -1,9 +1,9 @@
-"""The file of accounts: read whole by a process that may need it, appended to at the end of one, bounded in size.
+"""File of accounts: read as a whole by processes that may need it, appended to at exit, and bounded in size.
 
-Rows are appended by one `write` each time, which the system does not mix with another process's. A file that has grown
-beyond MAX_BYTES is folded to one or two rows per problem under a lock, and the problems unused for longest go. Readers
-take no lock: a row has a checksum, and the folded file appears whole. Nothing here warns: an account that cannot be
-read or written only makes the next program begin as if there were none.
+Rows are appended by a single `write`, which the system does not interleave with those of other processes. A file larger
+than MAX_BYTES is folded to a few rows per problem under a lock, and the least recently used problems are dropped.
+Readers take no lock, because each row has a checksum and the folded file is renamed into place. Nothing here warns:
+without a readable account, a program starts as if the problem were new.
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from autosparse.cache.accounts.rows import (
 from autosparse.errors import RecordError
 
 MAX_PROBLEMS: Final = 512
-"""Problems that are kept when it is."""
+"""Maximum number of problems kept when the file is folded."""
 _ATTEMPTS: Final = 8
+"""Number of attempts to open a file that other processes are folding."""
 _process: list[tuple[int, int]] = []  # (process id, token)
 
 
 def token() -> int:
-    """Return a number that names this process in rows."""
+    """Return a number that identifies this process in rows."""
     if not _process or _process[0][0] != os.getpid():
         _process[:] = [(os.getpid(), int.from_bytes(os.urandom(8), "little"))]
     return _process[0][1]
 
 
 def read(root: Path, key: bytes) -> Account | None:
-    """Return the account of `key` in the file below the trusted `root`; None when there is none to be believed."""
+    """Return the account of `key` in the file below the trusted `root`, or None if there is no valid one."""
     try:
         content = trust.read_trusted(root, root / ACCOUNTS, max_bytes=4 * MAX_BYTES)
     except (OSError, RecordError):
@@ -55,7 +56,7 @@ def read(root: Path, key: bytes) -> Account | None:
 
 
 def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BYTES) -> bool:
-    """Add rows to the file; return whether they are there."""
+    """Append rows to the file; return whether they were written."""
     try:
         path = trust.made_root(cache_folder) / ACCOUNTS
         size = 0
@@ -71,14 +72,14 @@ def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BY
 
 @contextlib.contextmanager
 def _opened(path: Path, *, alone: bool = False) -> Iterator[int]:
-    """Open the file that lies at `path` now, locked against folding, or `alone` against everybody."""
+    """Open the file currently at `path`, with a shared lock that prevents folding, or exclusively if `alone`."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     for _ in range(_ATTEMPTS):
         fd = os.open(path, flags, 0o600)
         try:
             _lock(fd, alone=alone)
             facts, there = os.fstat(fd), path.stat()
-            if (facts.st_dev, facts.st_ino) == (there.st_dev, there.st_ino):  # else it was folded meanwhile
+            if (facts.st_dev, facts.st_ino) == (there.st_dev, there.st_ino):  # otherwise it was folded meanwhile
                 yield fd
                 return
         finally:
@@ -87,7 +88,7 @@ def _opened(path: Path, *, alone: bool = False) -> Iterator[int]:
 
 
 def _lock(fd: int, *, alone: bool) -> None:
-    """Lock the file where the system can; elsewhere rows of processes that end while it is folded may be lost."""
+    """Lock the file if the system supports it; elsewhere, rows appended during folding may be lost."""
     with contextlib.suppress(ImportError, OSError):
         import fcntl
 
@@ -95,7 +96,7 @@ def _lock(fd: int, *, alone: bool) -> None:
 
 
 def _fold(path: Path, rows: Sequence[bytes], *, max_bytes: int) -> bool:
-    """Put in place of the file one with the same accounts, and `rows`, in as few rows as that takes."""
+    """Replace the file by one with the same accounts, and `rows`, in as few rows as possible."""
     with _opened(path, alone=True):
         content = trust.read_trusted(path.parent, path, max_bytes=max(4 * MAX_BYTES, 4 * max_bytes))
         accounts = folded([*rows_of(content), *rows])
@@ -125,5 +126,5 @@ def _whole(key: bytes, account: Account, date: float) -> Iterator[bytes]:
 
 
 def now() -> float:
-    """Return the date that rows get."""
+    """Return the current date for new rows."""
     return time.time()

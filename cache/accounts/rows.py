@@ -1,4 +1,4 @@
-"""Rows of the file of accounts: fixed size, each with a checksum of its own, folded into one `Account` per problem."""
+"""Rows of the file of accounts: fixed size, each with a checksum, folded into one `Account` per problem."""
 
 from __future__ import annotations
 
@@ -11,38 +11,38 @@ from typing import Final
 from autosparse.core.values import dataclass
 
 ACCOUNTS: Final = "accounts"
-"""Name of the file below the root of the cache."""
+"""Name of the file, below the root of the cache."""
 MAX_BYTES: Final = 1 << 18
-"""Size at which the file is folded: 2,730 rows, read and searched in 0.1 ms."""
+"""Size in bytes at which the file is folded: 2,730 rows, which are read and searched in 0.1 ms."""
 VERSION: Final = 1
-"""Number in every row. Raise when the meaning of a field changes: rows of other versions are ignored."""
+"""Version number in every row. Increase it when a field's meaning changes: rows of other versions are ignored."""
 KEY_BYTES: Final = 16
 ROW: Final = struct.Struct("<HHI16sQd56s")
-"""Version, kind, CRC-32 of the rest of the row, key, token of the process, date, and 56 bytes by kind."""
+"""Layout of a row: version, kind, CRC-32 of the rest, key, process token, date, and 56 bytes of payload."""
 _SPENT: Final = struct.Struct("<QIIddddQ")
 _PLAN: Final = struct.Struct("<16s16sddQ")
 _SEARCH: Final = struct.Struct("<d48s")
 _SPENT_KIND, _PLAN_KIND, _FORGET_KIND, _SEARCH_KIND = 1, 2, 3, 4
 _MOST: Final = 1e15
-"""Upper bound on counts, seconds and dates: their sums are exact enough, and finite."""
+"""Maximum of counts, seconds and dates. Sums of smaller values are sufficiently exact and finite."""
 NEEDS_SORTED: Final = 1
-"""Flag of a plan: its generated kernel must be told which levels are sorted."""
+"""Flag of a plan: its generated kernel requires the list of sorted levels."""
 ASKED: Final = 2
 """Flag of a plan: a call of `tune` found it."""
 NOTHING_FASTER: Final = 4
-"""Flag of a plan: it is the default kernel."""
+"""Flag of a plan: the default kernel is fastest."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """What processes spent on one problem; seconds are sums over processes."""
+    """Totals over all processes for one problem: calls, objects, processes, and seconds."""
 
     n_calls: int = 0
     n_objects: int = 0
     n_processes: int = 0
     product_s: float = 0.0
     tuning_s: float = 0.0
-    saved_s: float = 0.0  # time that tuned products took less than the default kernel would have
+    saved_s: float = 0.0  # time saved by tuned products compared with the default kernel
     life_s: float = 0.0  # from the start of the process to its end
 
     def __add__(self, other: Spent) -> Spent:
@@ -55,43 +55,43 @@ class Spent:
 
     @property
     def mean_product_s(self) -> float:
-        """Seconds that a process spent in products, in the mean; 0 while nothing is known."""
+        """Mean seconds per process spent in products, 0 if unknown."""
         return self.product_s / self.n_processes if self.n_processes else 0.0
 
     @property
     def mean_saved_s(self) -> float:
-        """Seconds that tuned products saved a process, in the mean; 0 while nothing is known."""
+        """Mean seconds per process saved by tuned products, 0 if unknown."""
         return self.saved_s / self.n_processes if self.n_processes else 0.0
 
     @property
     def mean_life_s(self) -> float:
-        """Seconds that a process lived, in the mean; 0 while nothing is known."""
+        """Mean lifetime of a process in seconds, 0 if unknown."""
         return self.life_s / self.n_processes if self.n_processes else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNote:
-    """Where the plan of a problem lies in the cache, and under which conditions its key is known to be the same."""
+    """Key of a problem's plan in the cache, and the conditions under which the key is known to be unchanged."""
 
     plan: bytes  # the plan's key, 16 bytes
     stamp: bytes  # digest of the machine, the compiler, the sources and the options: 16 bytes
-    default_s: float = 0.0  # measured time of a product by the default kernel; 0 where it was not measured
-    measured_s: float = 0.0  # ... and by the plan's kernel
+    default_s: float = 0.0  # measured seconds of a product by the default kernel; 0 if not measured
+    measured_s: float = 0.0  # measured seconds by the plan's kernel; 0 if not measured
     flags: int = 0
 
     @property
     def is_asked(self) -> bool:
-        """Whether a call of `tune` found it."""
+        """Return whether a call of `tune` found the plan."""
         return bool(self.flags & ASKED)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """Everything that the file says about one problem."""
+    """Everything that the file records about one problem."""
 
     spent: Spent = Spent()  # frozen
     plan: PlanNote | None = None
-    next_step_s: float = 0.0  # price of the step that an unfinished search could not buy; 0: none is known
+    next_step_s: float = 0.0  # cost in seconds of the step that an unfinished search could not afford; 0 if unknown
 
 
 def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
@@ -104,7 +104,7 @@ def spent_row(key: bytes, spent: Spent, *, process: int, now: float) -> bytes:
 
 
 def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> bytes:
-    """Return the row that says where the plan of `key` lies; None: there is none any more."""
+    """Return the row that stores the plan of `key`, or removes it if `note` is None."""
     if note is None:
         return _row(_FORGET_KIND, key, b"", process=process, now=now)
     payload = _PLAN.pack(note.plan, note.stamp, note.default_s, note.measured_s, note.flags)
@@ -112,7 +112,7 @@ def plan_row(key: bytes, note: PlanNote | None, *, process: int, now: float) -> 
 
 
 def search_row(key: bytes, next_step_s: float, *, process: int, now: float) -> bytes:
-    """Return the row that says what the next step of the unfinished search of `key` costs."""
+    """Return the row that stores the cost in seconds of the next step of an unfinished search."""
     return _row(_SEARCH_KIND, key, _SEARCH.pack(next_step_s, b""), process=process, now=now)
 
 
@@ -122,13 +122,13 @@ def _row(kind: int, key: bytes, payload: bytes, *, process: int, now: float) -> 
 
 
 def rows_of(content: bytes) -> Iterator[bytes]:
-    """Yield the rows of a file's content, believable or not; what a torn write left at the end is left out."""
+    """Yield the rows of a file's content, valid or not; an incomplete row at the end is skipped."""
     for at in range(0, len(content) - ROW.size + 1, ROW.size):
         yield content[at : at + ROW.size]
 
 
 def with_key(content: bytes, key: bytes) -> list[bytes]:
-    """Return the rows of `key`, without a look at the others."""
+    """Return the rows of `key` without parsing the others."""
     found, at = [], content.find(key)
     while at >= 0:
         begin = at - (at % ROW.size)
@@ -139,7 +139,7 @@ def with_key(content: bytes, key: bytes) -> list[bytes]:
 
 
 def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
-    """Return date of the last row and account by key. Rows whose checksum or values are wrong are left out."""
+    """Return (date of the last row, account) by key; rows with a wrong checksum or invalid values are skipped."""
     accounts: dict[bytes, tuple[float, Account]] = {}
     for row in rows:
         version, kind, checksum, key, process, date, payload = ROW.unpack(row)

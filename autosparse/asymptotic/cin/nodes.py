@@ -1,8 +1,8 @@
 """Statements and expressions of protocolized concrete index notation, as immutable values.
 
-W. Ahrens, F. Kjolstad, S. Amarasinghe: Autoscheduling for Sparse Tensor Algebra with an Asymptotic Cost Model,
-PLDI 2022, section 4. A read of a sparse tensor carries one protocol per mode: ``s`` steps through the stored
-coordinates, ``l`` looks one up.
+W. Ahrens, F. Kjolstad, S. Amarasinghe: Autoscheduling for Sparse Tensor Algebra with an Asymptotic Cost Model, PLDI
+2022, section 4. A read of a sparse tensor carries one protocol per mode: ``s`` steps through the stored coordinates,
+``l`` locates one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from typing import TypeAlias
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """``tensor[indices]``; `protocols` has a letter per mode, ``s`` to step and ``l`` to
-    locate, or is empty (a dense tensor, a write).
+    """Tensor access ``tensor[indices]``.
+
+    `protocols` has one letter per mode, ``s`` to step and ``l`` to locate. It is empty for dense tensors and writes.
     """
 
     tensor: str
@@ -32,7 +33,7 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """``op`` applied to `args`; op is ``*`` or ``+``."""
+    """Operator ``*`` or ``+`` applied to `args`."""
 
     op: str
     args: tuple[Expression, ...]
@@ -47,7 +48,7 @@ Expression: TypeAlias = "Access | Call"
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """``lhs = rhs`` (op empty) or ``lhs op= rhs``."""
+    """Assignment ``lhs = rhs`` (`op` empty) or ``lhs op= rhs``."""
 
     lhs: Access
     op: str
@@ -59,7 +60,7 @@ class Assign:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """``∀ indices body``, the first index outermost."""
+    """Loop nest ``∀ indices body``, the first index outermost."""
 
     indices: tuple[str, ...]
     body: Statement
@@ -70,7 +71,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """``consumer where producer``: the producer's workspace is zeroed, filled, then read by the consumer."""
+    """Statement ``consumer where producer``: the producer fills a zeroed workspace, which the consumer then reads."""
 
     consumer: Statement
     producer: Statement
@@ -80,7 +81,7 @@ class Where:
 
     @property
     def workspace(self) -> str:
-        """The tensor that the producer returns."""
+        """Name of the tensor that the producer writes."""
         return result(self.producer)
 
 
@@ -92,24 +93,24 @@ def _grouped(statement: Statement) -> str:
 
 
 def loop(indices: tuple[str, ...], body: Statement) -> Statement:
-    """``∀ indices body``; the body itself when there are no indices."""
+    """Return ``∀ indices body``, or the body itself if there are no indices."""
     return Loop(indices, body) if indices else body
 
 
 def result(statement: Statement) -> str:
-    """The tensor that a statement writes for the one around it."""
+    """Return the name of the tensor that a statement writes for the enclosing statement."""
     return target(statement).tensor
 
 
 def target(statement: Statement) -> Access:
-    """The write access of the tensor that a statement returns."""
+    """Return the write access of the tensor that a statement writes for the enclosing statement."""
     while not isinstance(statement, Assign):
         statement = statement.body if isinstance(statement, Loop) else statement.consumer
     return statement.lhs
 
 
 def assignments(statement: Statement) -> Iterator[Assign]:
-    """Every assignment, consumers before producers."""
+    """Yield every assignment, consumers before producers."""
     if isinstance(statement, Assign):
         yield statement
     elif isinstance(statement, Loop):
@@ -120,7 +121,7 @@ def assignments(statement: Statement) -> Iterator[Assign]:
 
 
 def wheres(statement: Statement) -> Iterator[Where]:
-    """Every where, outer before inner."""
+    """Yield every `where` statement, outer before inner."""
     if isinstance(statement, Loop):
         yield from wheres(statement.body)
     elif isinstance(statement, Where):
@@ -130,7 +131,7 @@ def wheres(statement: Statement) -> Iterator[Where]:
 
 
 def reads(node: Expression | Statement) -> Iterator[Access]:
-    """Every access that is read, from left to right, consumers before producers."""
+    """Yield every access that is read, from left to right, consumers before producers."""
     if isinstance(node, Access):
         yield node
     elif isinstance(node, Call):
@@ -142,7 +143,7 @@ def reads(node: Expression | Statement) -> Iterator[Access]:
 
 
 def loops(statement: Statement) -> Iterator[str]:
-    """Every index looped in `statement`, each time that it is."""
+    """Yield every looped index of `statement`, repeated for each of its loops."""
     if isinstance(statement, Loop):
         yield from statement.indices
         yield from loops(statement.body)
@@ -152,7 +153,7 @@ def loops(statement: Statement) -> Iterator[str]:
 
 
 def depth(statement: Statement) -> int:
-    """Largest number of loops around an assignment."""
+    """Return the largest number of loops around an assignment."""
     if isinstance(statement, Loop):
         return len(statement.indices) + depth(statement.body)
     if isinstance(statement, Where):
@@ -161,7 +162,7 @@ def depth(statement: Statement) -> int:
 
 
 def replace(expression: Expression, old: Expression, new: Expression) -> Expression:
-    """`expression` with every occurrence of `old` replaced."""
+    """Return `expression` with every occurrence of `old` replaced by `new`."""
     if expression == old:
         return new
     if isinstance(expression, Call):

@@ -1,4 +1,4 @@
-"""Reader of the text that CIN-P statements print: ``∀ik (∀j A[i,j] += w * C[k:s,j:s] where w = B[i:l,k:s])``."""
+"""Parser of printed CIN-P statements such as ``∀ik (∀j A[i,j] += w * C[k:s,j:s] where w = B[i:l,k:s])``."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TOKEN: Final = re.compile(r"\s*(∀\s*[a-zA-Z]*|where\b|\+=|[A-Za-z]\w*|\d+|[][
 
 
 def parse(text: str) -> Statement:
-    """The statement that `text` prints; EinsumError where it is none."""
+    """Return the statement whose text is `text`; raise EinsumError on a syntax error."""
     reader = _Reader(text)
     statement = reader.statement()
     reader.expect("")
@@ -21,7 +21,7 @@ def parse(text: str) -> Statement:
 
 
 class _Reader:
-    """Recursive descent over the tokens of one text."""
+    """Recursive-descent parser over the tokens of one text."""
 
     def __init__(self, text: str) -> None:
         self._text = text

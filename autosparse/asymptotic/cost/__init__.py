@@ -1,3 +1,3 @@
-"""Asymptotic cost: sets of tasks as unions of conjunctive queries, and their comparison."""
+"""Asymptotic cost of programs: sets of tasks, represented as unions of conjunctive queries, and their comparison."""
 
 from __future__ import annotations

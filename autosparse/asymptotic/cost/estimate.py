@@ -1,4 +1,4 @@
-"""How many tasks a query has on actual patterns: joins of sampled entries, unbiased, in NumPy."""
+"""Estimate the number of tasks of a query on actual sparsity patterns, by joins of sampled entries in NumPy."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ from autosparse.asymptotic.lower.plan import Plan
 from autosparse.asymptotic.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 
 N_SAMPLES: Final = 512
+"""Number of samples per query. More samples reduce the variance and take proportionally longer."""
 FARTHEST: Final = 8.0
-"""Times the length of the other from which a row is searched instead of scanned, as kernels do (`lower.products`)."""
+"""Ratio of row lengths above which kernels search the longer row instead of scanning it (`lower.products`)."""
 SCANNED: Final = 0.5
-"""Price of a place that is looked at beside marks, in tasks."""
+"""Cost of comparing one entry of a scanned row with the marks of the other row, in tasks."""
 MET: Final = 4.0
-"""Price of a pair of rows."""
+"""Cost of starting the intersection of a pair of rows, in tasks."""
 
 
 class Estimator:
-    """Sizes of queries over the patterns of some operands. The same samples every time."""
+    """Estimated sizes of queries over the patterns of given operands; deterministic, as the random seed is fixed."""
 
     def __init__(self, queries: Sequence[PlainQuery], operands: Mapping[str, Sparse], extents: Sequence[int]) -> None:
         self._queries = queries
@@ -38,20 +39,20 @@ class Estimator:
         self._indexed: dict[tuple[str, tuple[int, ...]], tuple[AnyArray, AnyArray]] = {}
 
     def cost(self, tasks: int) -> float:
-        """Sum of the sizes of the queries in a set of tasks."""
+        """Return the sum of the sizes of the queries in a set of tasks."""
         return sum(map(self.size, bits(tasks)))
 
     def size(self, number: int) -> float:
-        """Estimated number of tuples of one query."""
+        """Return the estimated number of tuples of one query."""
         if number not in self._sizes:
             self._sizes[number] = self._measure(number)
         return self._sizes[number]
 
     def meetings(self, plan: Plan) -> float | None:
-        """Price of a program whose innermost loop intersects rows of two matrices, counted exactly; None for others.
+        """Return the cost of a program whose innermost loop intersects rows of two matrices, else None.
 
-        The kernel scans the row that changes beside marks of the one that stays, or searches the longer for the
-        shorter; so it does for each entry of a matrix that has the indices of the other loops.
+        The cost is counted exactly. For each entry of the matrix with the outer indices, the kernel either scans one
+        row against marks of the other, or searches the longer row for the shorter one's entries.
         """
         found = _met(plan)
         if found is None:
@@ -71,7 +72,7 @@ class Estimator:
         return self._meetings[key]
 
     def _lengths(self, name: str, index: str, driver: str) -> AnyArray:
-        """Entries of a matrix at the `index` of each entry of the driver."""
+        """Return the length of a matrix's row at the `index` of each entry of the driver."""
         key = (name, index, driver)
         if key not in self._rows:
             matrix, asking = self._operands[name], self._operands[driver]
@@ -95,7 +96,7 @@ class Estimator:
         while atoms:
             atom = max(atoms, key=lambda one: (len(bound.keys() & set(one[1])), len(heads & set(one[1]))))
             atoms.remove(atom)
-            # What follows only filters once every head is bound.
+            # Once every head is bound, the remaining atoms only filter.
             leads_on = any(heads & set(args) - bound.keys() for _, args in (atom, *atoms))
             self._join(atom, bound, weights, leads_on, rng)
         free = math.prod(float(self._extents[head]) for head in heads - bound.keys())
@@ -105,7 +106,7 @@ class Estimator:
     def _join(
         self, atom: Atom, bound: dict[int, AnyArray], weights: AnyArray, leads_on: bool, rng: np.random.Generator
     ) -> None:
-        """Extend each sample by an entry that agrees with it; one that only filters keeps or drops it."""
+        """Extend each sample by a random entry that agrees with it, or only keep or drop it if the atom is a filter."""
         tensor, args = atom
         operand = self._operands[tensor]
         modes = tuple(mode for mode, variable in enumerate(args) if variable in bound)
@@ -124,7 +125,7 @@ class Estimator:
             bound.setdefault(variable, operand.coords[mode][chosen])
 
     def _index(self, tensor: str, modes: tuple[int, ...]) -> tuple[AnyArray, AnyArray]:
-        """Entries sorted by some modes: keys in order, and the entry of each."""
+        """Return the keys of the entries by these modes in ascending order, and the entry of each key."""
         found = self._indexed.get((tensor, modes))
         if found is None:
             operand = self._operands[tensor]
@@ -138,7 +139,7 @@ class Estimator:
 
 
 def _met(plan: Plan) -> tuple[list[str], list[str]] | None:
-    """Outer indices and the two matrices that the innermost loop of a product steps through together."""
+    """Return the outer indices and the two matrices that a product's innermost loop steps through together, or None."""
     node = plan.program
     bound: list[str] = []
     while not isinstance(node, Assign):
@@ -159,7 +160,7 @@ def _met(plan: Plan) -> tuple[list[str], list[str]] | None:
 
 
 def _connected(atoms: Sequence[Atom], heads: set[int]) -> list[Atom]:
-    """Atoms that reach a head: the others only say that operands are not empty."""
+    """Return the atoms connected to a head; all other atoms only state that operands are not empty."""
     known, left = set(heads), list(atoms)
     found: list[Atom] = []
     while True:

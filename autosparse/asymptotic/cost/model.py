@@ -1,7 +1,7 @@
-"""Cost of programs by abstract interpretation: every task that runs, as a query over the patterns of the inputs.
+"""Cost of programs by abstract interpretation: the set of tasks that run, as queries over the inputs' patterns.
 
-All choices of protocols of one program are interpreted at once: alternatives with equal tasks are merged where they
-arise and counted, so that millions of programs take thousands of steps.
+All protocol choices of a program are interpreted at once. Alternatives with equal tasks are merged and counted, so that
+millions of programs take thousands of steps.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from autosparse.asymptotic.kernels import Kernel
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """Parts of the model that can be switched off, to see what they decide."""
+    """Switches for parts of the cost model, used to measure the effect of each part."""
 
     has_dimension_costs: bool = True
     has_read_costs: bool = True
-    has_permutation_bug: bool = False  # the published code's: see docs/adr/0034
+    has_permutation_bug: bool = False  # apply the permutation twice, as the published code does
 
 
 class Context(NamedTuple):
-    """One way in which a statement is reached: what holds, which reads are zero, what workspaces hold."""
+    """State in which a statement is reached: the guard, the reads assumed zero, and the patterns of workspaces."""
 
     guard: Predicate
     zeros: int
     states: tuple[tuple[int, Predicate], ...]
 
     def narrowed(self, reads: int) -> Context:
-        """What of it a statement with these reads depends on."""
+        """Return the part of this context on which a statement with these reads depends."""
         states = self.states
         for bit, _ in states:
             if not reads >> bit & 1:
@@ -44,14 +44,14 @@ class Context(NamedTuple):
 
 
 Outcomes: TypeAlias = dict[tuple[int, tuple[Predicate, ...]], int]
-"""Number of protocol choices by tasks and, per context, the pattern of what is written."""
+"""Number of protocol choices, by tasks and by the written pattern for each context."""
 
 Steps: TypeAlias = Mapping[Access, str]
-"""Chosen protocols of accesses (without protocols); a letter ``?`` or no entry leaves the choice open."""
+"""Protocols chosen for accesses (keys carry no protocols). In `CostModel`, an access without an entry never steps."""
 
 
 class CostModel:
-    """Costs of the programs of one kernel."""
+    """Cost model of the programs of one kernel."""
 
     def __init__(self, kernel: Kernel, rules: Rules = Rules()) -> None:
         self.kernel = kernel
@@ -73,9 +73,9 @@ class CostModel:
         self.sunk = self._sunk()
 
     def costs(self, program: Statement, *, steps: Steps | None = None) -> dict[int, int]:
-        """Sunk costs and tasks of every choice of protocols, minimal, with the number of choices that have them.
+        """Return the minimal task sets of all protocol choices, with sunk costs, and the number of choices of each.
 
-        `steps` fixes protocols of reads.
+        `steps` fixes the protocols of the reads, which gives a single cost.
         """
         self._steps = steps
         if self._rules.has_permutation_bug:
@@ -172,7 +172,7 @@ class CostModel:
         return found
 
     def _cases(self, body: _Node, bound: int, context: Context, steppers: int) -> tuple[list[Context], int]:
-        """How the body of a loop is reached from one context, and the loop's own tasks."""
+        """Return the contexts in which a loop's body is reached from one context, and the tasks of the loop itself."""
         predicates = self.predicates
         steppers &= body.live(context.zeros)
         if not steppers:
@@ -194,7 +194,7 @@ class CostModel:
         return reached, tasks
 
     def _pattern(self, bit: int, bound: int, states: Mapping[int, Predicate]) -> Predicate:
-        """Where the read `bit` may be nonzero, its unbound indices hidden."""
+        """Return the predicate for the read `bit` to be nonzero, with unbound indices existentially quantified."""
         access = self._read_list[bit]
         if bit in states:
             return self.predicates.exists(states[bit], self._mask(access.indices) & ~bound)
@@ -208,7 +208,7 @@ class CostModel:
     # --- choices of protocols ---
 
     def _choices(self, body: _Node, index: int) -> Iterator[tuple[int, int]]:
-        """Sets of reads that step at this loop, each with the number of choices of protocols that it stands for."""
+        """Yield sets of reads that step at this loop, each with the number of protocol choices that it represents."""
         here = [bit for bit in bits(body.reads) if self.indices[index] in self._read_list[bit].indices]
         if self._steps is None:
             yield from ((chosen, 1) for chosen in _subsets(sum(1 << bit for bit in here)))
@@ -261,7 +261,7 @@ class CostModel:
 
 
 def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[Access, tuple[int, ...]]]:
-    """Every read (without protocols) with the positions of its modes in the order in which loops bind them."""
+    """Yield every read (without protocols) with its modes' positions in the order in which loops bind them."""
     if isinstance(program, Loop):
         yield from concordances(program.body, outer + program.indices)
     elif isinstance(program, Where):
@@ -274,10 +274,10 @@ def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tu
 
 
 def misplaced(where: Where) -> tuple[tuple[str, str], ...]:
-    """Indices of a workspace's predicate that the permutation bug exchanges: what was written as one is read as other.
+    """Return the pairs (written, read) of a workspace's indices that the published code's permutation bug exchanges.
 
-    The published code lists a workspace's indices as the consumer loops over them, inner loops first, then orders each
-    access by its loops and applies that order twice.
+    The published code lists a workspace's indices in the consumer's loop order, inner loops first. It then sorts each
+    access by its loops and applies the sort permutation twice.
     """
     written = target(where.producer)
     listed = [index for index in dict.fromkeys(_inner_first(where)) if index in written.indices]
@@ -300,7 +300,7 @@ def _inner_first(statement: Statement) -> Iterator[str]:
 
 
 def _around(access: Access, statement: Statement) -> tuple[str, ...] | None:
-    """Loops around the assignment that writes or reads `access`, outermost first; None: there is none."""
+    """Return the loops around the assignment that writes or reads `access`, outermost first, or None."""
     if isinstance(statement, Loop):
         inner = _around(access, statement.body)
         return None if inner is None else statement.indices + inner
@@ -311,7 +311,7 @@ def _around(access: Access, statement: Statement) -> tuple[str, ...] | None:
 
 
 def _subsets(mask: int) -> Iterator[int]:
-    """Every subset of the ones of `mask`, the empty one first."""
+    """Yield every subset of the set bits of `mask`, the empty one first."""
     subset = 0
     while True:
         yield subset
@@ -321,10 +321,10 @@ def _subsets(mask: int) -> Iterator[int]:
 
 
 class _Expression(NamedTuple):
-    """An expression reduced to what zeros do to it."""
+    """Expression reduced to the effect of zeros on it."""
 
     op: str  # "", "*" or "+"
-    bit: int | None  # of an access; None: a dense tensor
+    bit: int | None  # bit of a sparse access; None for a dense tensor
     args: tuple[_Expression, ...]
 
     @classmethod
@@ -340,7 +340,7 @@ class _Expression(NamedTuple):
         return mask
 
     def live(self, zeros: int) -> int | None:
-        """Reads left when those in `zeros` are zero; None: the whole is zero."""
+        """Return the reads that remain if those in `zeros` are zero, or None if the whole expression is zero."""
         if not self.op:
             if self.bit is None:
                 return 0
@@ -355,7 +355,7 @@ class _Expression(NamedTuple):
 
 
 class _Node:
-    """A statement with what the interpreter asks of it again and again."""
+    """Statement with cached properties that the interpreter looks up repeatedly."""
 
     __slots__ = (
         "_live", "accesses", "bit", "expression", "is_workspace", "moved", "number", "parts", "reads", "statement",
@@ -367,19 +367,19 @@ class _Node:
     ) -> None:  # fmt: skip
         self.number, self.statement, self.parts, self.bit, self.expression = number, statement, parts, bit, expression
         self.is_workspace = False
-        self.accesses: tuple[Access, ...] | None = None  # of its reads
-        self.moved: dict[int, int] = {}  # by the permutation bug
+        self.accesses: tuple[Access, ...] | None = None  # accesses of its reads
+        self.moved: dict[int, int] = {}  # indices exchanged by the permutation bug
         self.reads = expression.reads() if expression is not None else 0
         for part in parts or ():
             self.reads |= part.reads
         self._live: dict[int, int | None] = {}
 
     def is_alive(self, zeros: int) -> bool:
-        """Whether something is left when the reads in `zeros` are zero."""
+        """Return whether the statement still computes something if the reads in `zeros` are zero."""
         return self._left(zeros & self.reads) is not None
 
     def live(self, zeros: int) -> int:
-        """Reads that are left when those in `zeros` are zero."""
+        """Return the reads that remain if those in `zeros` are zero."""
         return self._left(zeros & self.reads) or 0
 
     def _left(self, zeros: int) -> int | None:

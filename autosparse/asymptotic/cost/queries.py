@@ -1,7 +1,7 @@
-"""Conjunctive predicates, minimised and interned: equivalent ones have one number.
+"""Conjunctive predicates, minimised and interned, so that equivalent conjunctions have equal numbers.
 
-Variables 0 … n-1 are the loop indices; larger ones are existential. ``∃x B[0,x] ∧ C[x,1]`` is the set of atoms
-``{("B", (0, x)), ("C", (x, 1))}``.
+Variables 0 … n-1 are the loop indices; larger ones are existential. ``∃x B[0,x] ∧ C[x,1]`` is the set of atoms ``{("B",
+(0, x)), ("C", (x, 1))}``.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from typing import Final, TypeAlias
 Atom: TypeAlias = tuple[str, tuple[int, ...]]
 Atoms: TypeAlias = tuple[Atom, ...]
 Predicate: TypeAlias = tuple[int, ...]
-"""A union of conjunctions, by their numbers in ascending order; () is false."""
+"""Union of conjunctions, by their numbers in ascending order; () is false."""
 
 FALSE: Final[Predicate] = ()
+"""Predicate that never holds."""
 
 
 def homomorphism(source: Iterable[Atom], target: Iterable[Atom], fixed: Mapping[int, int]) -> dict[int, int] | None:
-    """A map of variables that extends `fixed` and sends every atom of `source` to one of `target`; None: there is none.
+    """Return a map of variables that extends `fixed` and sends every atom of `source` to one of `target`, or None.
 
-    Variables that `fixed` does not name go anywhere.
+    Variables that are not in `fixed` may map to any variable.
     """
     by_tensor: dict[str, list[tuple[int, ...]]] = {}
     for tensor, args in target:
@@ -54,7 +55,7 @@ def _extend(
 
 
 def minimised(atoms: Iterable[Atom], n_free: int) -> frozenset[Atom]:
-    """The core: the fewest atoms that say the same, free variables 0 … n_free-1 kept as they are."""
+    """Return the core: the fewest equivalent atoms, with the free variables 0 … n_free-1 unchanged."""
     kept = frozenset(atoms)
     if len({tensor for tensor, _ in kept}) == len(kept):
         return kept
@@ -71,7 +72,7 @@ def minimised(atoms: Iterable[Atom], n_free: int) -> frozenset[Atom]:
 
 
 def canonical(atoms: Iterable[Atom], n_free: int) -> Atoms:
-    """The atoms with existential variables renumbered from `n_free`, the same for isomorphic sets."""
+    """Return the atoms with existential variables renumbered from `n_free`, identical for isomorphic sets."""
     kept = list(atoms)
     groups = _groups(kept, n_free)
     best: Atoms | None = None
@@ -85,7 +86,7 @@ def canonical(atoms: Iterable[Atom], n_free: int) -> Atoms:
 
 
 def _groups(atoms: list[Atom], n_free: int) -> list[list[int]]:
-    """Existential variables that occurrences do not tell apart, groups in an order that isomorphism keeps."""
+    """Return groups of existential variables that occurrences do not distinguish, in an isomorphism-invariant order."""
     colours: dict[int, int] = {v: 0 for _, args in atoms for v in args if v >= n_free}
     for _ in range(3):
         if len(set(colours.values())) == len(colours):
@@ -106,7 +107,7 @@ def _groups(atoms: list[Atom], n_free: int) -> list[list[int]]:
 
 
 class Predicates:
-    """Unions of interned conjunctions over `n_free` indices, with remembered conjunction, projection and union."""
+    """Unions of interned conjunctions over `n_free` indices, with cached conjunction, projection and union."""
 
     def __init__(self, n_free: int) -> None:
         self.n_free = n_free
@@ -123,7 +124,7 @@ class Predicates:
         self.true: Predicate = (self.conjunction(()),)
 
     def conjunction(self, atoms: Iterable[Atom]) -> int:
-        """Number of the conjunction of `atoms`."""
+        """Return the number of the conjunction of `atoms`."""
         raw = frozenset(atoms)
         if (known := self._raw.get(raw)) is not None:
             return known
@@ -136,7 +137,7 @@ class Predicates:
         return number
 
     def join(self, one: int, other: int) -> int:
-        """Number of the conjunction of two conjunctions."""
+        """Return the number of the conjunction of two conjunctions."""
         key = (one, other) if one <= other else (other, one)
         found = self._joined.get(key)
         if found is None:
@@ -148,7 +149,7 @@ class Predicates:
         return found
 
     def project(self, one: int, mask: int) -> int:
-        """Number of ``∃ the indices in mask: one``."""
+        """Return the number of ``∃ the indices in mask: one``."""
         found = self._hidden.get((one, mask))
         if found is None:
             top = 1 + max((v for _, args in self.atoms[one] for v in args), default=0)
@@ -159,7 +160,7 @@ class Predicates:
         return found
 
     def implies(self, one: int, other: int) -> bool:
-        """Whether `one` holds only where `other` does."""
+        """Return whether conjunction `one` implies conjunction `other`."""
         found = self._implied.get((one, other))
         if found is None:
             fixed = {v: v for v in range(self.n_free)}
@@ -168,7 +169,7 @@ class Predicates:
         return found
 
     def both(self, one: Predicate, other: Predicate) -> Predicate:
-        """``one ∧ other``."""
+        """Return ``one ∧ other``."""
         if one in (self.true, other):
             return other
         if other == self.true:
@@ -179,7 +180,7 @@ class Predicates:
         return found
 
     def either(self, one: Predicate, other: Predicate) -> Predicate:
-        """``one ∨ other``."""
+        """Return ``one ∨ other``."""
         if not one or one == other:
             return other
         if not other:
@@ -190,7 +191,7 @@ class Predicates:
         return found
 
     def exists(self, one: Predicate, mask: int) -> Predicate:
-        """``∃ the indices in mask: one``."""
+        """Return ``∃ the indices in mask: one``."""
         if not mask:
             return one
         found = self._exists.get((one, mask))
@@ -199,7 +200,7 @@ class Predicates:
         return found
 
     def renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
-        """`one` with indices renamed, all at once."""
+        """Return `one` with its indices renamed simultaneously."""
         if not names:
             return one
         key = (one, tuple(names.items()))
@@ -212,7 +213,7 @@ class Predicates:
         return found
 
     def _absorbed(self, numbers: Iterable[int]) -> Predicate:
-        """The union without members that imply another."""
+        """Return the union without members that imply another member."""
         distinct = sorted(set(numbers))
         if len(distinct) == 1:
             return (distinct[0],)

@@ -1,4 +1,4 @@
-"""Task sets: unions of queries ``{[bound indices] | conjunction}`` as bit sets, with containment and minimal forms."""
+"""Task sets: unions of queries ``{[bound indices] | conjunction}`` as bit masks, with containment and minimal forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.asymptotic.cost.queries import Atoms, Predicate, Predicates, hom
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """``{[heads] | conjunction}``: heads as a bit mask over the indices, the conjunction by its number."""
+    """Query ``{[heads] | conjunction}``: heads as a bit mask over the indices, the conjunction by its number."""
 
     heads: int
     conjunction: int
@@ -19,17 +19,17 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class PlainQuery:
-    """The same with its atoms: what patterns are counted by."""
+    """Query with its atoms instead of a number, as needed to estimate its size on given patterns."""
 
     heads: int
     atoms: Atoms
 
 
 class TaskSets:
-    """Interned queries of one kernel. A set of tasks is an integer with a bit per query.
+    """Interned queries of one kernel; a set of tasks is an integer with one bit per query.
 
-    `dimensions` gives each index its dimension (equal values: interchangeable ranges); `assumed` is conjoined to every
-    query.
+    `dimensions` gives the dimension of each index; indices of equal dimension have interchangeable ranges. The
+    conjunction `assumed` is added to every query.
     """
 
     def __init__(self, predicates: Predicates, dimensions: Sequence[str], assumed: int) -> None:
@@ -48,11 +48,11 @@ class TaskSets:
 
     @property
     def plain(self) -> tuple[PlainQuery, ...]:
-        """Every query met so far, in the order of the bits of task sets."""
+        """All queries created so far, in the order of the bits of task sets."""
         return tuple(PlainQuery(one.heads, self.predicates.atoms[one.conjunction]) for one in self.queries)
 
     def emit(self, heads: int, guard: Predicate) -> int:
-        """The set of tasks ``{[heads] | guard}``."""
+        """Return the set of tasks ``{[heads] | guard}``."""
         found = self._emitted.get((heads, guard))
         if found is None:
             found = 0
@@ -62,7 +62,7 @@ class TaskSets:
         return found
 
     def minimal(self, tasks: int) -> int:
-        """`tasks` without queries that others contain: equal for equal sets."""
+        """Return `tasks` without queries contained in others."""
         found = self._minimal.get(tasks)
         if found is None:
             found = 0
@@ -73,11 +73,11 @@ class TaskSets:
         return found
 
     def is_within(self, one: int, other: int) -> bool:
-        """Whether every task of `one` is one of `other`, on all inputs."""
+        """Return whether every task of `one` is a task of `other`, for all inputs."""
         return all((self._wider[number] | 1 << number) & other for number in bits(one & ~other))
 
     def show(self, tasks: int, indices: Sequence[str]) -> str:
-        """The set as text: ``{[i,j] | B[i,j]} ∪ …``."""
+        """Return the set as text: ``{[i,j] | B[i,j]} ∪ …``."""
         return " ∪ ".join(self._show_one(self.queries[number], indices) for number in bits(self.minimal(tasks)))
 
     def _show_one(self, query: Query, indices: Sequence[str]) -> str:
@@ -98,7 +98,7 @@ class TaskSets:
         wider = 0
         for other, theirs in enumerate(self.queries):
             if self._are_distinct and heads & ~theirs.heads and theirs.heads & ~heads:
-                continue  # most pairs: neither has the other's heads
+                continue  # the common case: neither has all of the other's heads
             is_below, is_above = self._contains(theirs, query), self._contains(query, theirs)
             if is_below and is_above:
                 self._ids[query] = other
@@ -113,7 +113,7 @@ class TaskSets:
         return number
 
     def _contains(self, wide: Query, narrow: Query) -> bool:
-        """Whether ``narrow ⊆ wide``: heads of `narrow` go to heads of `wide` of their dimension, one to one."""
+        """Return whether ``narrow ⊆ wide``, by injective maps between heads of equal dimension."""
         if self._are_distinct and (
             narrow.heads & ~wide.heads
             or self._wanted(wide.conjunction, narrow.heads) & ~self._offered(narrow.conjunction)
@@ -125,7 +125,7 @@ class TaskSets:
         return any(homomorphism(source, target, fixed) is not None for fixed in self._head_maps(wide, narrow))
 
     def _wanted(self, conjunction: int, heads: int) -> int:
-        """Bits of the atoms' patterns: what a map that keeps `heads` says of their images."""
+        """Return the bits of the patterns that the atoms' images must fit under a map that keeps `heads`."""
         found = self._wants.get((conjunction, heads))
         if found is None:
             found = 0
@@ -135,7 +135,7 @@ class TaskSets:
         return found
 
     def _offered(self, conjunction: int) -> int:
-        """Bits of all patterns that some atom fits."""
+        """Return the bits of all patterns that some atom fits."""
         found = self._offers.get(conjunction)
         if found is None:
             found = 0
@@ -149,7 +149,7 @@ class TaskSets:
         return 1 << self._patterns.setdefault((tensor, args), len(self._patterns))
 
     def _head_maps(self, wide: Query, narrow: Query) -> Iterator[Mapping[int, int]]:
-        """Maps from heads of `wide` onto those of `narrow`; other heads of `wide` are left open."""
+        """Yield maps from heads of `wide` onto the heads of `narrow`; other heads of `wide` are left open."""
         ours, theirs = list(bits(narrow.heads)), list(bits(wide.heads))
         if self._are_distinct:
             yield {v: v for v in ours}
@@ -160,7 +160,7 @@ class TaskSets:
 
 
 def bits(mask: int) -> Iterator[int]:
-    """Positions of the ones of `mask`, ascending."""
+    """Yield the positions of the set bits of `mask`, ascending."""
     while mask:
         low = mask & -mask
         yield low.bit_length() - 1

@@ -1,3 +1,3 @@
-"""Programs in concrete index notation to C, and their execution."""
+"""Lower programs in concrete index notation to C or Python, compile and run them."""
 
 from __future__ import annotations

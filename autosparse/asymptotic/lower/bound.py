@@ -1,4 +1,4 @@
-"""A program bound to patterns: what of a run follows from them alone is kept, only values are fetched anew."""
+"""Bind a program to sparsity patterns: keep everything that depends on the patterns alone and refetch only values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ from autosparse.asymptotic.lower.ordered_entries import Levels
 from autosparse.asymptotic.operands import Dense, Operand, Sparse
 
 MOST_ENTRIES: Final = 1 << 19
-"""Entries of all matrices up to which copies of patterns in other orders are kept; a tensor keeps its own."""
+"""Maximum number of entries of all matrices for which reordered patterns are kept; tensors have their own limit."""
 OWN: Final = -1
+"""Part number of an array that the bound program owns, made from patterns."""
 PLACES: Final = -2
+"""Part number of an operand's values in another order, given by their positions."""
 TREE: Final = -3
+"""Part number of all arrays of a tree that a tensor keeps."""
 
 
 class Bound:
-    """Runs of one program on operands of known patterns.
+    """Program bound to operands of known patterns, which can be run repeatedly.
 
-    An argument is an array of the operand's own (`part` 0, 1: of its rows, 2: its values, whose address may change from
-    call to call), one that was made of patterns (`OWN`), the values in another order, by their `PLACES`, or all arrays
-    of the `TREE` that a tensor keeps.
+    Each argument of the kernel has a part number. Parts 0 and 1 are the operand's row arrays and part 2 is its values;
+    their addresses may change between calls. The other parts are `OWN`, `PLACES` and `TREE`.
     """
 
     __slots__ = ("_parts", "_run", "program")
@@ -35,9 +37,9 @@ class Bound:
         self.program, self._run, self._parts = program, run, parts
 
     def run(self, operands: Mapping[str, Operand]) -> Sparse | AnyArray:
-        """The einsum of operands with the patterns that this was made for; they are `is_plain` for the program."""
+        """Return the einsum of operands with the bound patterns; they must fulfil `is_plain` for the program."""
         arrays: list[AnyArray | None] = []
-        moved: dict[tuple[int, int], AnyArray] = {}  # one copy of a matrix that comes several times
+        moved: dict[tuple[int, int], AnyArray] = {}  # one copy of a matrix that occurs several times
         for name, part, array in self._parts:
             operand = operands[name]
             if part == OWN:
@@ -59,7 +61,7 @@ class Bound:
 
 
 def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, int], tasks: float) -> Bound | None:
-    """`program` for operands with these patterns; None where they are neither plain rows nor tensors, or are large."""
+    """Bind `program` to these patterns; return None for operands that are too large or not plain CSR or tensors."""
     if not is_kept(operands) or not is_plain(operands, program):
         return None
     matrices = {name: one for name, one in operands.items() if isinstance(one, Sparse)}
@@ -87,7 +89,7 @@ def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, 
 
 
 def is_kept(operands: Mapping[str, Operand]) -> bool:
-    """Whether copies in other orders stay from call to call: of small matrices, and of tensors that have the room."""
+    """Return whether reordered copies are kept between calls: of small matrices, and of tensors within their limit."""
     sparse = [one for one in operands.values() if isinstance(one, Sparse)]
     tensors = [one.tensor for one in sparse if one.tensor is not None]
     return (
@@ -98,7 +100,7 @@ def is_kept(operands: Mapping[str, Operand]) -> bool:
 
 
 def is_plain(operands: Mapping[str, Operand], program: Program) -> bool:
-    """Whether the matrices are rows in contiguous arrays of the program's types; tensors are always."""
+    """Return whether all matrices are CSR in contiguous arrays of the program's index type; tensors always qualify."""
     for operand in operands.values():
         if isinstance(operand, Sparse) and operand.tensor is None:
             if operand.rows is None or not operand.values.flags.c_contiguous:
@@ -114,7 +116,7 @@ def _own_parts(operand: Sparse) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 
 def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | None]:
-    """Where an argument is found: memory of the operand's owner, who may write there, is not kept."""
+    """Return the part number and kept array of an argument; memory of the operand's owner is not kept."""
     if array is not None:
         for part, own in enumerate(_own_parts(operand)[:2]):
             if np.may_share_memory(array, own):
@@ -123,12 +125,12 @@ def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | No
 
 
 def _tree(operand: Sparse, program: Program, name: str) -> Levels:
-    """In the order that the program reads."""
+    """Return the tree in the order that the program reads, kept for later calls."""
     plan = program.plan
     is_dense = name in plan.dense_levels
     return levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=True)
 
 
 def _places(operand: Sparse, program: Program, name: str) -> AnyArray:
-    """Which entry of `operand` stands at each place of the order that the program reads."""
+    """Return the number of the entry of `operand` at each position of the order that the program reads."""
     return _tree(numbered(operand), program, name).values.astype(np.intp, copy=False)

@@ -1,4 +1,4 @@
-"""C of an einsum's parts: threads share the outer loop, and their outputs become one."""
+"""C source that runs an einsum's parts on several threads and concatenates their outputs."""
 
 from __future__ import annotations
 
@@ -58,3 +58,4 @@ void asp_collect(asp_out *outs, int64_t n_parts, X **crd, V *val, int64_t *count
   else pool(asp_copy, &job, n_parts, 1, 1, threads, serial_ns);
 }
 """
+"""C source of the entry points `asp_einsum` and `asp_collect`."""

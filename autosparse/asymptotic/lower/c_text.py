@@ -1,4 +1,4 @@
-"""C that kernels of an einsum share: growing outputs, workspaces, searches."""
+"""C source shared by the kernels of einsum: growing outputs, workspaces, searches."""
 
 from __future__ import annotations
 
@@ -156,6 +156,7 @@ static inline X gallop(const X *crd, X at, X last, X i)
   return find_from(crd, at + 1, at + step < last ? at + step : last, i);
 }
 """
+"""C source of types, growing outputs, rank-1 workspaces and searches; `TYPES` is replaced by the typedefs."""
 
 FLUSH: Final = r"""
 /* The buffered last mode, in order, at the coordinates `at` of the others. */
@@ -174,6 +175,7 @@ static int flush(asp_out *out, asp_space *row, const X *at, int last)
   return 0;
 }
 """
+"""C source that appends the buffered last mode of the output in ascending order."""
 
 TABLE: Final = r"""
 /* A workspace of any rank: entries in the order of their first touch, found by number (row-major in the order of the
@@ -316,6 +318,7 @@ static int table_freeze(asp_table *w, int rank, const int64_t *extents)
   return 0;
 }
 """
+"""C source of workspaces of any rank: hashed or dense slots, and their conversion to a tree of levels."""
 
 MARKS: Final = r"""
 /* Where the entries of one list lie: at[i] is one more than the position of coordinate i, 0 where there is none. */
@@ -351,3 +354,4 @@ static inline int marks_meet(const asp_marks *m, const X *crd, X first, X last, 
   return n;
 }
 """
+"""C source of intersections by marks: an array with the position of each coordinate of one row."""

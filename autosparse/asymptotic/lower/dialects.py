@@ -1,4 +1,4 @@
-"""How emitted loops are written: as C, or as Python that numba compiles (and that Python runs as it is)."""
+"""Text of emitted loops in two languages: C, and Python that numba compiles or the interpreter runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import ClassVar
 
 
 class Dialect:
-    """Lines of one language, indented by the blocks that are open."""
+    """Emitter of lines in one language, indented by the number of open blocks."""
 
     has_marks: ClassVar[bool] = False
 
@@ -16,38 +16,38 @@ class Dialect:
         self.depth = 1
 
     def line(self, text: str) -> None:
-        """One line as it is."""
+        """Emit one line unchanged."""
         self.lines.append("  " * self.depth + text)
 
     def open(self, text: str) -> None:
-        """A line that opens a block."""
+        """Emit a line that opens a block."""
         self.line(text)
         self.depth += 1
 
     def text(self) -> str:
-        """All lines."""
+        """Return all lines."""
         return "\n".join(self.lines)
 
 
 class CText(Dialect):
-    """C: `X` is the type of coordinates, `V` of values, `W` of sums."""
+    """Emitter of C: `X` is the type of coordinates, `V` of values, `W` of sums."""
 
     has_marks = True
 
     def let(self, name: str, value: str, kind: str = "X", *, is_variable: bool = False) -> None:
-        """A local, named once in its block."""
+        """Emit the declaration of a local variable or constant."""
         self.line(f"{'' if is_variable else 'const '}{kind} {name} = {value}; (void){name};")
 
     def set(self, name: str, value: str) -> None:
-        """A new value of a variable or element."""
+        """Emit an assignment to a variable or element."""
         self.line(f"{name} = {value};")
 
     def add(self, name: str, value: str) -> None:
-        """``name += value``."""
+        """Emit ``name += value``."""
         self.line(f"{name} += {value};")
 
     def step(self, names: Sequence[str]) -> None:
-        """Each one further."""
+        """Emit an increment of each name."""
         self.line(" ".join(f"{name}++;" for name in names))
 
     def for_range(self, name: str, first: str, last: str) -> None:
@@ -55,7 +55,7 @@ class CText(Dialect):
         self.open(f"for (X {name} = {first}; {name} < {last}; {name}++) {{")
 
     def while_(self, condition: str) -> None:
-        """Open a loop."""
+        """Open a while loop."""
         self.open(f"while ({condition}) {{")
 
     def if_(self, condition: str) -> None:
@@ -72,71 +72,71 @@ class CText(Dialect):
         self.line("}")
 
     def again_if(self, condition: str, name: str, value: str) -> None:
-        """Where `condition` holds: set `name` and begin the loop's next turn."""
+        """Emit a branch that, if `condition` holds, sets `name` and continues with the loop's next iteration."""
         self.line(f"if ({condition}) {{ {name} = {value}; continue; }}")
 
     def call(self, function: str, target: str, *arguments: str) -> None:
-        """A helper that cannot fail and changes `target`."""
+        """Emit a call of a helper that changes `target` and cannot fail."""
         self.line(f"{function}({', '.join((f'&{target}', *arguments))});")
 
     def update(self, function: str, target: str, *arguments: str) -> None:
-        """A helper that changes `target` and may need memory."""
+        """Emit a call of a helper that changes `target` and fails without memory."""
         self.line(f"if ({function}({', '.join((f'&{target}', *arguments))})) {{ failed = 1; goto end; }}")
 
     def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Result of a helper."""
+        """Return the expression of a helper's result."""
         return f"{function}({', '.join((f'&{target}', *arguments))})"
 
     def count(self, target: str) -> str:
-        """Entries of a workspace."""
+        """Return the expression for the number of entries of a workspace."""
         return f"{target}.n"
 
     def both(self, conditions: Sequence[str]) -> str:
-        """Conjunction."""
+        """Return the conjunction of conditions."""
         return " && ".join(conditions)
 
     def either(self, conditions: Sequence[str]) -> str:
-        """Disjunction."""
+        """Return the disjunction of conditions."""
         return f"({' || '.join(conditions)})"
 
     def select(self, condition: str, value: str, other: str) -> str:
-        """`value` where `condition` holds, else `other`, which only then is computed."""
+        """Return an expression for `value` if `condition` holds, else `other`; only one of them is evaluated."""
         return f"({condition} ? {value} : {other})"
 
     def tuple(self, items: Sequence[str]) -> str:
-        """Coordinates as one argument."""
+        """Return coordinates as one argument."""
         return f"(X[]){{{', '.join(f'(X){item}' for item in items)}}}"
 
     def sizes(self, items: Sequence[str]) -> str:
-        """Extents as one argument."""
+        """Return extents as one argument."""
         return f"(const int64_t[]){{{', '.join(items)}}}"
 
     def zero(self) -> str:
-        """The value 0."""
+        """Return the expression of zero."""
         return "(W)0"
 
     def wide(self, expression: str) -> str:
-        """An index in 64 bits."""
+        """Return an index expression converted to 64 bits."""
         return f"(int64_t){expression}"
 
 
 class PythonText(Dialect):
-    """Python; workspaces and outputs are named tuples of arrays, new ones where they grow."""
+    """Emitter of Python: workspaces and outputs are named tuples of arrays, replaced by larger ones to grow."""
 
     def let(self, name: str, value: str, kind: str = "X", *, is_variable: bool = False) -> None:
-        """A local."""
+        """Emit the assignment of a local variable."""
         self.line(f"{name} = {value}")
 
     def set(self, name: str, value: str) -> None:
-        """A new value of a variable or element."""
+        """Emit an assignment to a variable or element."""
         self.line(f"{name} = {value}")
 
     def add(self, name: str, value: str) -> None:
-        """``name += value``."""
+        """Emit ``name += value``."""
         self.line(f"{name} += {value}")
 
     def step(self, names: Sequence[str]) -> None:
-        """Each one further."""
+        """Emit an increment of each name."""
         for name in names:
             self.line(f"{name} += 1")
 
@@ -145,7 +145,7 @@ class PythonText(Dialect):
         self.open(f"for {name} in range({first}, {last}):")
 
     def while_(self, condition: str) -> None:
-        """Open a loop."""
+        """Open a while loop."""
         self.open(f"while {condition}:")
 
     def if_(self, condition: str) -> None:
@@ -153,7 +153,7 @@ class PythonText(Dialect):
         self.open(f"if {condition}:")
 
     def block(self) -> None:
-        """Open a scope: Python has none."""
+        """Open a branch that is always taken, as Python has no block scopes."""
         self.open("if True:")
 
     def close(self) -> None:
@@ -161,52 +161,52 @@ class PythonText(Dialect):
         self.depth -= 1
 
     def again_if(self, condition: str, name: str, value: str) -> None:
-        """Where `condition` holds: set `name` and begin the loop's next turn."""
+        """Emit a branch that, if `condition` holds, sets `name` and continues with the loop's next iteration."""
         self.if_(condition)
         self.line(f"{name} = {value}")
         self.line("continue")
         self.close()
 
     def call(self, function: str, target: str, *arguments: str) -> None:
-        """A helper that changes arrays of `target`."""
+        """Emit a call of a helper that changes the arrays of `target`."""
         self.line(f"{function}({', '.join((target, *arguments))})")
 
     def update(self, function: str, target: str, *arguments: str) -> None:
-        """A helper that returns a larger `target` where that is needed."""
+        """Emit a call of a helper that returns `target`, or a larger one."""
         self.line(f"{target} = {function}({', '.join((target, *arguments))})")
 
     def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Result of a helper."""
+        """Return the expression of a helper's result."""
         return f"{function}({', '.join((target, *arguments))})"
 
     def count(self, target: str) -> str:
-        """Entries of a workspace."""
+        """Return the expression for the number of entries of a workspace."""
         return f"{target}.n[0]"
 
     def both(self, conditions: Sequence[str]) -> str:
-        """Conjunction."""
+        """Return the conjunction of conditions."""
         return " and ".join(conditions)
 
     def either(self, conditions: Sequence[str]) -> str:
-        """Disjunction."""
+        """Return the disjunction of conditions."""
         return f"({' or '.join(conditions)})"
 
     def select(self, condition: str, value: str, other: str) -> str:
-        """`value` where `condition` holds, else `other`, which only then is computed."""
+        """Return an expression for `value` if `condition` holds, else `other`; only one of them is evaluated."""
         return f"({value} if {condition} else {other})"
 
     def tuple(self, items: Sequence[str]) -> str:
-        """Coordinates as one argument."""
+        """Return coordinates as one argument."""
         return f"({', '.join(items)},)"
 
     def sizes(self, items: Sequence[str]) -> str:
-        """Extents as one argument."""
+        """Return extents as one argument."""
         return self.tuple(items)
 
     def zero(self) -> str:
-        """The value 0."""
+        """Return the expression of zero."""
         return "zero[0]"
 
     def wide(self, expression: str) -> str:
-        """An index: Python's are wide."""
+        """Return an index expression unchanged, as Python's integers do not overflow."""
         return expression

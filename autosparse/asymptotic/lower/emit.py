@@ -1,8 +1,8 @@
-"""Source of one program: its loops in a dialect, with the helpers that they call.
+"""Generate the source of one program: its loops in C or Python, with the helper functions that they call.
 
-Loops of a product intersect (`products`); where something is added they visit unions (`unions`). A workspace of rank 1
-is an array with a bit set; a larger one a table, which becomes a tree of levels, as the inputs are, before it is
-stepped through.
+Loops of a product visit intersections (`products`); loops of programs with additions visit unions (`unions`). A
+workspace of rank 1 is an array with a bit set. A larger workspace is a table, which is converted to a tree of levels
+before it is stepped through.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ C_TYPES: Final = {
     "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t",
     "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
 }  # fmt: skip
-"""Value types that kernels compute in."""
+"""C type of each value dtype that kernels compute in."""
 SUMS: Final = {"float32": "float64", "complex64": "complex128"}
-"""Type in which sums of a value type are kept where it is another one: one after the other in single precision, ten
-million terms may lose every digit but two."""
+"""Wider type in which sums of a dtype are accumulated.
+
+In single precision, sequential sums of ten million terms may keep only two correct digits.
+"""
 
 
 def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
-    """The C source of `plan`."""
+    """Return the C source of `plan`."""
     text = CText()
     emitter = _emitter(plan, text)
     loops = emitter.body()
@@ -48,7 +50,7 @@ def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
 
 
 def emit_python(plan: Plan) -> str:
-    """The Python source of `plan`: a function ``part`` over the helpers of `python_helpers`."""
+    """Return the Python source of `plan`: a function ``part`` that calls the helpers of `python_helpers`."""
     loops = _emitter(plan, PythonText()).body()
     return f"def part(args, extents, lo, hi, out, result, zero):\n{loops}\n  return out\n"
 

@@ -1,4 +1,4 @@
-"""Compiled programs: built once per source through the cache of kernels, run on several threads."""
+"""Compile programs, once per source through the kernel cache, and run them on several threads."""
 
 from __future__ import annotations
 
@@ -29,14 +29,15 @@ from autosparse.errors import BuildError
 from autosparse.ops import EINSUM
 
 LEAST_ENTRIES_PER_PART: Final = 4096
-"""Parts of the outer loop hold at least so many entries of the largest sparse operand."""
+"""Minimum work per part of the outer loop: entries of the largest sparse operand, or tasks / 8."""
 PARTS_PER_THREAD: Final = 8
+"""Maximum number of parts per thread if the outer index is in the output. More parts balance the load better."""
 PARTS_OF_SUMS: Final = 32
-"""Most parts where sums run over the outer loop: on any number of threads, so that they are added in one order."""
+"""Maximum number of parts if the outer index is summed. It is the same for any thread count, so that sums are too."""
 MOST_PRIVATE_OUTPUTS: Final = 1 << 22
-"""Elements of dense outputs that parts may have of their own, all together."""
+"""Maximum number of elements of the parts' private dense outputs, summed over all parts."""
 NS_PER_TASK: Final = 2.0
-"""About what an innermost turn takes."""
+"""Approximate nanoseconds per innermost loop iteration, from which the runtime chooses the number of threads."""
 
 _loaded: Final[dict[str, Any]] = {}
 _mutex: Final = forking.lock()
@@ -44,20 +45,20 @@ _mutex: Final = forking.lock()
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Program:
-    """A compiled plan."""
+    """Compiled plan, with the dtypes of its indices and values."""
 
     plan: Plan
-    library: Any  # of ctypes
+    library: Any  # ctypes.CDLL
     index: np.dtype[Any]
     value: np.dtype[Any]
 
 
 def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) -> Program:
-    """`plan` as machine code for operands of these types and sizes; BuildError."""
+    """Compile `plan` for operands of these types and sizes; raise BuildError on failure."""
     one = next(iter(operands.values()))
     value = one.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
-    bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1024 else 32  # positions are stepped over by blocks
+    bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1024 else 32  # positions advance by blocks
     library = load(emit(plan, dtype=value.name, index_bits=bits))
     return Program(plan, library, np.dtype(f"i{bits // 8}"), value)
 
@@ -65,16 +66,16 @@ def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) 
 def execute(
     program: Program, operands: Mapping[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
 ) -> Sparse | AnyArray:
-    """The result: an ndarray for a dense output, else entries sorted by the output's indices.
+    """Run the program: return an ndarray for a dense output, else entries sorted by the output's indices.
 
-    `tasks`: about how many turns the loops take, if that is known; few keep it on one thread.
+    `tasks` is the estimated number of loop iterations, or 0 if unknown. A small number keeps the run on one thread.
     """
     inputs = Inputs.of(program, operands)
     return Run(program, inputs, extents, tasks).run(inputs.arrays)
 
 
 def load(source: str) -> Any:
-    """The library of the compiled `source`, from this process, the cache of kernels or the compiler; BuildError."""
+    """Return the compiled library of `source`, cached in this process and on disk; raise BuildError on failure."""
     options = config.get_options()
     compiler = Compiler.find(options.compiler)
     isa = Target.host().held_to(options.isa).isa
@@ -113,12 +114,12 @@ class Inputs:
 
     @property
     def entries(self) -> int:
-        """Of the largest tree."""
+        """Number of entries of the largest tree."""
         return max((tree.values.size for tree in self.trees.values()), default=0)
 
     @classmethod
     def of(cls, program: Program, operands: Mapping[str, Operand], *, keep: bool = False) -> Inputs:
-        """Operands in the orders of the program's loops; `keep`: tensors are to keep them."""
+        """Convert operands to trees in the program's orders; with `keep`, tensors keep their trees for later calls."""
         plan, arrays, trees = program.plan, [], {}
         for name in plan.sparse:
             operand = operands[name]
@@ -135,7 +136,7 @@ class Inputs:
 
 
 def arrays_of(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
-    """Arguments for a tree: from the first level on its positions and coordinates, then values."""
+    """Return the arguments of a tree: positions and coordinates of each level, then values."""
     found: list[AnyArray | None] = []
     if tree.crd:
         first = tree.crd[0]
@@ -146,7 +147,7 @@ def arrays_of(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
 
 
 class Run:
-    """Executions on operands of some patterns: how the outer loop is cut, what each part writes."""
+    """Execution plan for operands of given patterns: the partition of the outer loop and the outputs of its parts."""
 
     __slots__ = ("_edges", "_n_modes", "_n_parts", "_n_threads", "_program", "_serial_ns", "_shape", "_sizes")
 
@@ -163,7 +164,7 @@ class Run:
         self._edges = (ctypes.c_int64 * len(edges))(*edges)
 
     def run(self, arrays: Sequence[AnyArray | None]) -> Sparse | AnyArray:
-        """The result of these arguments."""
+        """Run the program on these arguments and return the result."""
         outs = (ctypes.c_uint64 * ((self._n_modes + 3) * self._n_parts))()  # asp_out: pointers, count, capacity
         addresses = [0 if array is None else runtime_api.address_of(array) for array in arrays]
         if self._program.plan.output_kind == "dense":
@@ -177,7 +178,7 @@ class Run:
             raise
 
     def _call(self, addresses: list[int], outs: Any, result: AnyArray | None, stride: int) -> None:
-        """Run all parts; MemoryError when one had no room."""
+        """Run all parts; raise MemoryError if a part could not allocate memory."""
         status = self._program.library.asp_einsum(
             (ctypes.c_void_p * max(1, len(addresses)))(*addresses), self._sizes, self._edges,
             ctypes.c_int64(self._n_parts), outs,
@@ -188,12 +189,12 @@ class Run:
             raise MemoryError("einsum: no memory for the result or a workspace")
 
     def _pool(self) -> tuple[Any, Any, Any]:
-        """The runtime's threads, how many, and about how long one alone would take."""
+        """Return the runtime's thread pool, the number of threads, and the estimated serial time in nanoseconds."""
         address = ctypes.c_void_p(_pool_address()) if self._n_threads > 1 and runtime_api.available else None
         return address, ctypes.c_int(self._n_threads), ctypes.c_double(self._serial_ns)
 
     def _cut(self, inputs: Inputs, extents: dict[str, int], tasks: float) -> list[int]:
-        """Ranges of the outermost loop's index; one where threads would not pay or could not share."""
+        """Return the boundaries that divide the outermost index into parts, a single part if threads do not pay."""
         plan = self._program.plan
         indices = getattr(plan.program, "indices", None)
         if indices is None:
@@ -213,7 +214,7 @@ class Run:
         return sorted({0, *_cuts(longest, n_parts), extent})
 
     def _most_private(self, work: float) -> float:
-        """Parts that may have a result of their own: adding those up is to take less than the loops."""
+        """Return the maximum number of private results, limited so that adding them up takes less than the loops."""
         if self._program.plan.output_kind != "dense":
             return float(PARTS_OF_SUMS)
         size = max(1.0, float(np.prod(self._shape, dtype=float)))
@@ -232,7 +233,7 @@ class Run:
         return whole
 
     def _collected(self, outs: Any) -> Sparse:
-        """The parts' entries in one: rows where the output is a matrix that was written by rows or by columns."""
+        """Concatenate the parts' entries, as CSR if the output is a matrix that was written by rows or by columns."""
         plan, n_modes, index = self._program.plan, self._n_modes, self._program.index
         n = sum(outs[n_modes + 1 :: n_modes + 3])
         indices = "".join(plan.output.indices)
@@ -272,7 +273,7 @@ def _pool_address() -> int:
 
 @functools.cache
 def _memory() -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
-    """The runtime's functions that take memory of earlier results and give it back."""
+    """Return the addresses of the runtime's functions that reuse and return memory of earlier results."""
     lib, ffi = runtime_api.lib, runtime_api.ffi
     both = (lib.asp_output_take_address(), lib.asp_output_give_address())
     take, give = (ctypes.c_void_p(int(ffi.cast("intptr_t", one))) for one in both)
@@ -280,7 +281,7 @@ def _memory() -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
 
 
 def _cuts(tree: Levels, n_parts: int) -> list[int]:
-    """Coordinates of the first level that cut the entries below into parts of about one size."""
+    """Return coordinates of the first level that divide the entries below into parts of about equal size."""
     wanted = np.linspace(0, tree.values.size, n_parts + 1)[1:-1]
     if not tree.pos:
         assert tree.crd[0] is not None

@@ -1,4 +1,4 @@
-"""Sparse operands as trees of levels, in the order in which a program's loops bind their indices."""
+"""Convert sparse operands to trees of levels, in the order in which a program's loops bind their indices."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
 
 
 def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> Levels:
-    """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`.
+    """Return `operand` as a tree with the level order `order`, its first level dense if `is_dense`.
 
-    `keep`: a tensor is to keep them for later calls.
+    Indices have the given dtype. With `keep`, a tensor keeps the tree for later calls.
     """
     key = (order, is_dense, dtype.str)
     found = operand.stored.get(key)
@@ -41,14 +41,14 @@ def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: b
 
 
 def _has_room(operand: Sparse, order: str) -> bool:
-    """Return whether arrays as long as the matrix has rows, or columns, take no more than its entries do."""
+    """Return whether extents fit 32 bits and arrays with one element per row or column are affordable."""
     if operand.rows is not None and operand.sorted_by == order:
         return max(operand.shape) < 2**31
     return max(operand.shape) <= min(2**31 - 1, MAX_EMPTY_ROWS * operand.nnz + FEW_ROWS)
 
 
 def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:
-    """Rows, or columns by SciPy's counting sort."""
+    """Build the levels of a matrix from its compressed rows, transposed by a counting sort if the order requires it."""
     first = str(operand.sorted_by)
     major = operand.indices.index(first[0])
     if operand.rows is not None and major == 0:
@@ -68,7 +68,7 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
 
 
 def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
-    """Compressed columns of compressed rows."""
+    """Return the compressed columns of a matrix given by compressed rows."""
     indptr, indices, data = rows
     if runtime_api.available and indptr.dtype == indices.dtype and data.itemsize in (4, 8, 16):
         arrays = (np.ascontiguousarray(indptr), np.ascontiguousarray(indices), np.ascontiguousarray(data))
@@ -80,7 +80,7 @@ def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
 
 
 def numbered(operand: Sparse) -> Sparse:
-    """The entries with their numbers for values."""
+    """Return `operand` with entry numbers 0 … nnz - 1 as values."""
     numbers: AnyArray = np.arange(operand.nnz, dtype=np.int64)
     return Sparse(
         operand.indices, operand.coords if operand.rows is None else None, numbers, operand.shape,
@@ -89,7 +89,7 @@ def numbered(operand: Sparse) -> Sparse:
 
 
 def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, list[int]]:
-    """Coordinates by level, and values, sorted; extents by level."""
+    """Return coordinates by level and values, sorted by the level order, and extents by level."""
     modes = [operand.indices.index(index) for index in order]
     rows = [operand.coords[mode] for mode in modes]
     extents = [operand.shape[mode] for mode in modes]
@@ -106,7 +106,7 @@ def _built(
     pos: list[AnyArray] = []
     crd: list[AnyArray | None] = []
     is_new = np.zeros(n, dtype=bool)
-    nodes = np.zeros(n, dtype=np.int64)  # of the level above, for each entry
+    nodes = np.zeros(n, dtype=np.int64)  # node of the level above, for each entry
     n_nodes = 1
     for depth, row in enumerate(rows):
         is_last = depth == len(rows) - 1
@@ -130,5 +130,5 @@ def _built(
 
 
 def pointers(nodes: AnyArray, n_nodes: int) -> AnyArray:
-    """Where each node's children begin, given the parent of each child in ascending order."""
+    """Return the position of each node's first child, given the ascending parents of all children."""
     return np.concatenate(([0], np.cumsum(np.bincount(nodes, minlength=n_nodes))))

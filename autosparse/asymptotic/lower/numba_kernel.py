@@ -1,4 +1,4 @@
-"""Programs in Python: compiled by numba where there is no C compiler, or run as they are, which tests do."""
+"""Run programs generated as Python: compiled by numba if there is no C compiler, or interpreted in tests."""
 
 from __future__ import annotations
 
@@ -22,15 +22,16 @@ HELPERS: Final = (
     "table_clear", "table_slot", "table_find", "table_add", "table_freeze", "find_from", "find", "gallop",
 )  # fmt: skip
 NONE: Final = np.zeros(0, np.int64)
+"""Array that stands for the coordinates of a dense level."""
 
 
 def is_there() -> bool:
-    """Whether numba is installed."""
+    """Return whether numba is installed."""
     return importlib.util.find_spec("numba") is not None
 
 
 def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is_compiled: bool) -> Sparse | AnyArray:
-    """The result of `plan`, on one thread."""
+    """Run `plan` on one thread and return the result."""
     one = next(iter(operands.values()))
     dtype = one.dtype if isinstance(one, Sparse) else one.array.dtype
     arguments = _arguments(plan, operands)
@@ -51,7 +52,7 @@ def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is
 
 
 def _arguments(plan: Plan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
-    """Arrays in the order in which the source declares them."""
+    """Return the argument arrays in the order in which the source declares them."""
     found: list[AnyArray] = []
     for name in plan.sparse:
         operand = operands[name]
@@ -71,7 +72,7 @@ def _arguments(plan: Plan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]
 
 @functools.lru_cache(maxsize=64)
 def _part(source: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """The function of `source`, and the helpers that it calls."""
+    """Return the helpers and the function that `source` defines."""
     names: dict[str, Any] = _compiled_helpers() if is_compiled else {n: getattr(python_helpers, n) for n in HELPERS}
     scope = dict(names)
     exec(compile(source, "<einsum>", "exec"), scope)  # noqa: S102  # our own emitter's text
@@ -85,7 +86,7 @@ def _part(source: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[.
 
 @functools.cache
 def _compiled_helpers() -> dict[str, Any]:
-    """The helpers as numba's, each compiled with those that it calls."""
+    """Return the helpers compiled by numba, each after those that it calls."""
     import numba
 
     scope: dict[str, Any] = {"np": np, "MOST_DENSE_SLOTS": python_helpers.MOST_DENSE_SLOTS}

@@ -1,4 +1,4 @@
-"""A tensor's entries in the order of its modes, each place once, and their trees in any order, kept by the tensor."""
+"""Distinct entries of a tensor sorted by its modes, and trees of them in other orders, kept with the tensor."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Levels:
-    """Level n lists the children of node p at ``crd[n][pos[n][p]:pos[n][p + 1]]``.
+    """Tree of levels: the children of node p at level n are ``crd[n][pos[n - 1][p]:pos[n - 1][p + 1]]``.
 
-    The first level has no `pos`; it has no `crd` either where it is dense: then node i is coordinate i.
+    The first level has no positions. It has no coordinates either if it is dense: node i is then coordinate i.
     """
 
-    pos: tuple[AnyArray, ...]  # of levels 1, 2, ...
+    pos: tuple[AnyArray, ...]  # positions of levels 1, 2, ...
     crd: tuple[AnyArray | None, ...]
     values: AnyArray
 
     @property
     def structure_bytes(self) -> int:
-        """Of all but the values."""
+        """Number of bytes of all arrays but the values."""
         return sum(one.nbytes for one in (*self.pos, *self.crd) if one is not None)
 
 
 class Kept(NamedTuple):
-    """A tree, where its values stand among the tensor's (None: in the same order), and of which writes they are."""
+    """Kept tree, the positions of its values among the tensor's (None: the same order), their version and its bytes."""
 
     tree: Levels
     places: AnyArray | None
@@ -43,18 +43,19 @@ class Kept(NamedTuple):
 
 
 class OrderedEntries:
-    """Distinct entries of a tensor sorted by its modes, and the trees of them that somebody wants kept.
+    """Distinct entries of a tensor sorted by its modes, and kept trees of them.
 
-    Coordinates of a tensor never change; kept values are those of `Entries.values_version`. All that is kept takes at
-    most `extra_memory` times the bytes of the tensor: what does not fit is made for each call.
+    Coordinates of a tensor never change. Kept values belong to one `Entries.values_version` and are refreshed after
+    writes. Kept data take at most `extra_memory` times the bytes of the tensor; trees beyond this limit are rebuilt for
+    each call.
     """
 
     __slots__ = ("_entries", "_kept", "_place", "_starts", "nnz")
 
     def __init__(self, entries: Entries) -> None:
         self._entries = entries
-        self._place: AnyArray | None = None  # the tensor's entry at each place of the order; None: as they stand
-        self._starts: AnyArray | None = None  # of runs at one place; None: no place repeats
+        self._place: AnyArray | None = None  # the tensor's entry at each sorted position; None: already sorted
+        self._starts: AnyArray | None = None  # first position of each run of duplicates; None: no duplicates
         self._kept: dict[Hashable, Kept] = {}
         self.nnz = entries.nnz
         key = keys(entries.coords, entries.shape)
@@ -69,7 +70,7 @@ class OrderedEntries:
 
     @classmethod
     def of(cls, entries: Entries) -> OrderedEntries:
-        """Those of a tensor, made at the first use."""
+        """Return the ordered entries of a tensor, created on first use."""
         found = entries.ordered
         if found is None:
             found = entries.ordered = cls(entries)
@@ -78,18 +79,18 @@ class OrderedEntries:
 
     @property
     def hash(self) -> str:
-        """Of shape and coordinates."""
+        """Hash of shape and coordinates."""
         return self._entries.pattern.sparsity_hash
 
     @property
     def coords(self) -> AnyArray:
-        """Coordinates, (modes, entries); made anew unless they are the tensor's."""
+        """Coordinates, an array of shape (modes, entries); a copy unless the tensor's are sorted and distinct."""
         if self._place is None:
             return self._entries.coords
         return self._entries.coords[:, self._place if self._starts is None else self._place[self._starts]]
 
     def values(self, dtype: np.dtype[Any]) -> AnyArray:
-        """As they are now."""
+        """Return the current values in sorted order, duplicates added up."""
         values = np.ascontiguousarray(self._entries.peek(), dtype=dtype)
         if self._place is None:
             return values
@@ -97,7 +98,7 @@ class OrderedEntries:
         return values if self._starts is None else added(values, self._starts)
 
     def tree(self, key: Hashable, make: Callable[[], Levels], dtype: np.dtype[Any], *, keep: bool) -> Levels:
-        """The tree named `key` with the values as they are now; `make`: with the numbers of entries for values."""
+        """Return the tree named `key` with current values; `make` builds it with entry numbers in place of values."""
         kept = self._kept.get(key)
         if kept is not None and kept.tree.values is self._entries.peek() and kept.tree.values.dtype == dtype:
             return kept.tree
@@ -120,8 +121,9 @@ class OrderedEntries:
         return kept.tree
 
     def fits(self, n_trees: int) -> bool:
-        """About whether so many trees in other orders can be kept."""
-        # Two arrays a level, but for the last one's positions and for the first level, which has few nodes; places.
+        """Return whether about `n_trees` trees in other orders fit into the memory limit."""
+        # Two arrays per level, except for the last level's positions and the short first level, plus the value
+        # positions.
         n_arrays = max(2, 2 * len(self._entries.shape) - 2)
         one = self.nnz * (n_arrays * self._entries.coords.itemsize + self._entries.dtype.itemsize)
         return n_trees * one <= self._limit
@@ -133,7 +135,7 @@ class OrderedEntries:
         return config.get_options().extra_memory * (entries.coords.nbytes + entries.nnz * entries.dtype.itemsize) - own
 
     def _keep(self, key: Hashable, kept: Kept) -> None:
-        """As memory allows; the last that was asked for stays."""
+        """Keep a tree if it fits the memory limit, dropping the other trees if necessary."""
         others = {name: one for name, one in self._kept.items() if name != key}
         if kept.n_bytes + sum(one.n_bytes for one in others.values()) > self._limit:
             others = {}
@@ -142,14 +144,14 @@ class OrderedEntries:
         self._kept = others
 
     def _places(self, numbers: AnyArray) -> AnyArray | None:
-        """Where `_at` finds the entries of these numbers; None for the order of the modes."""
+        """Return the positions from which `_at` reads the entries of these numbers; None for the sorted order."""
         if (numbers[1:] > numbers[:-1]).all():
             return None
         narrow = numbers.astype(np.int32) if self._entries.nnz < 2**31 else numbers
         return narrow if self._place is None or self._starts is not None else self._place[narrow]
 
     def _at(self, places: AnyArray | None, dtype: np.dtype[Any]) -> AnyArray:
-        """Values at `places`, which are of distinct entries where some repeat, else of the tensor's."""
+        """Return the values at `places`, which number distinct entries if there are duplicates, else the tensor's."""
         if places is None:
             return self.values(dtype)
         if self._starts is not None:
@@ -158,7 +160,7 @@ class OrderedEntries:
 
 
 def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
-    """Entries numbered in the row-major order of `shape`; ranks among those present where that exceeds 64 bits."""
+    """Return row-major numbers of entries in `shape`, or their ranks among those present if 64 bits are too few."""
     if math.prod(max(1, extent) for extent in shape) < 2**62:
         found = np.zeros(coords.shape[1], dtype=np.int64)
         for row, extent in zip(coords, shape, strict=True):
@@ -171,6 +173,6 @@ def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
 
 
 def added(values: AnyArray, starts: AnyArray) -> AnyArray:
-    """Sums of runs; of booleans, whether one is true."""
+    """Return the sums of runs that begin at `starts`; for booleans, whether any is true."""
     how: np.ufunc = np.logical_or if values.dtype == bool else np.add
     return np.asarray(how.reduceat(values, starts), dtype=values.dtype)

@@ -1,4 +1,4 @@
-"""A plan: a program with everything that its kernel is made from."""
+"""Plan: a program with everything that its kernel is generated from."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from autosparse.asymptotic.programs.nests import workspaces
 from autosparse.asymptotic.programs.protocols import with_protocols
 
 MOST_KEYS: Final = 2**62
-"""Places of a workspace: its entries are numbered in 64 bits."""
+"""Maximum dense size of a workspace, whose entries are numbered in 64 bits."""
 MOST_DENSE_PLACES: Final = 1 << 27
-"""Extent up to which a workspace of rank 1, or the marks of an intersection, are arrays."""
+"""Maximum extent for which rank-1 workspaces and intersection marks are stored as arrays."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A program, its protocols and where its result goes."""
+    """Program with its protocols and the storage of its operands and result."""
 
     program: Statement
     steps: Steps
     output: Access
     is_dense_output: bool
-    sparse: tuple[str, ...]  # names of sparse inputs, in the order of arguments
-    dense: tuple[Access, ...]  # dense inputs
+    sparse: tuple[str, ...]  # names of sparse inputs, in argument order
+    dense: tuple[Access, ...]  # dense inputs, in argument order
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
-    are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MOST_DENSE_PLACES` values
+    are_large: frozenset[str] = field(default=frozenset())  # indices whose extent exceeds `MOST_DENSE_PLACES`
     has_marks: bool = True  # False: intersections are merges only, as the paper's compiler emits them
 
     @cached_property
     def text(self) -> str:
-        """The program with its protocols, as the paper writes it."""
+        """Text of the program with its protocols, in the paper's notation."""
         return str(with_protocols(self.program, self.steps))
 
     @cached_property
     def spaces(self) -> dict[str, Access]:
-        """Workspaces by name, with their indices as they are written."""
+        """Write accesses of the workspaces, by name."""
         return workspaces(self.program)
 
     @cached_property
     def orders(self) -> dict[str, str]:
-        """Levels of each sparse input and workspace: its indices in the order of the loops around its reads."""
+        """Level order of each sparse input and workspace: its indices in the order of the loops around its reads."""
         names = {*self.sparse, *self.spaces}
         return {
             access.tensor: "".join(access.indices[mode] for mode in order)
@@ -56,16 +56,16 @@ class Plan:
 
     @cached_property
     def has_sums(self) -> bool:
-        """Whether something is added other than by ``+=``: loops then visit unions."""
+        """Return whether an expression contains an addition, besides reductions by ``+=``; loops then visit unions."""
         return "+" in {op for assign in _expressions(self.program) for op in _operators(assign)}
 
     def protocol(self, tensor: str, index: str) -> str:
-        """How a sparse input or workspace is read at an index."""
+        """Return the protocol, "s" or "l", by which a sparse input or workspace is read at an index."""
         access = next(access for access in self.steps if access.tensor == tensor)
         return self.steps[access][access.indices.index(index)]
 
     def workspace_kind(self, name: str) -> str:
-        """``scalar``; ``space`` (rank 1: an array with a bit set); ``table`` (hashed or dense slots, any rank)."""
+        """Return the storage: ``scalar``, ``space`` (rank-1 array and bit set) or ``table`` (hashed or dense slots)."""
         indices = self.spaces[name].indices
         if not indices:
             return "scalar"
@@ -73,21 +73,21 @@ class Plan:
         return "space" if is_array else "table"
 
     def is_frozen(self, name: str) -> bool:
-        """Whether a table becomes a tree of levels before it is read: it does unless every index is located."""
+        """Return whether a table is converted to a tree of levels before its reads, because a read steps through it."""
         return self.workspace_kind(name) == "table" and (
             self.has_sums or any(self.protocol(name, index) == "s" for index in self.orders[name])
         )
 
     @cached_property
     def reads_in_one_order(self) -> bool:
-        """Whether all reads of a tensor bind its indices in one order: kernels have one tree for each."""
+        """Return whether all reads of a tensor bind its indices in one order, as kernels have one tree per tensor."""
         orders = {
             (access.tensor, tuple(access.indices[m] for m in order)) for access, order in concordances(self.program)
         }
         return len(orders) == len({tensor for tensor, _ in orders})
 
     def fits(self, extents: Mapping[str, int]) -> bool:
-        """Whether entries of every workspace can be numbered, tensors are read in one order, loops are not too long."""
+        """Return whether workspace entries can be numbered, tensors are read in one order, and no loop is too long."""
         return (
             self.reads_in_one_order
             and not self.are_large & self.unled
@@ -98,12 +98,12 @@ class Plan:
 
     @cached_property
     def unled(self) -> frozenset[str]:
-        """Indices that some loop runs over from end to end: it steps through the entries of no tensor."""
+        """Indices of loops over the whole extent, which step through no tensor's entries."""
         return frozenset(_unled(self.program, self.steps))
 
     @cached_property
     def n_prefix(self) -> int:
-        """Modes of a sparse output that are written in order, by the loops around them."""
+        """Number of leading modes of a sparse output that the loops write in order."""
         bound = _loops_of_result(self.program)
         n = 0
         while n < len(self.output_order) and bound[n] == self.output_order[n]:
@@ -112,12 +112,12 @@ class Plan:
 
     @cached_property
     def output_order(self) -> str:
-        """Indices of the output in the order of loops."""
+        """Indices of the output in loop order."""
         return "".join(i for i in _loops_of_result(self.program) if i in self.output.indices)
 
     @cached_property
     def output_kind(self) -> str:
-        """``dense``, ``append``, ``row`` (the last mode is buffered) or ``entries`` (sorted afterwards)."""
+        """Output kind: ``dense``, ``append``, ``row`` (last mode buffered) or ``entries`` (sorted at the end)."""
         if self.is_dense_output or not self.output.indices:
             return "dense"
         n_inserted = len(self.output.indices) - self.n_prefix
@@ -142,7 +142,7 @@ def _unled(node: Statement, steps: Steps) -> set[str]:
 
 
 def _loops_of_result(statement: Statement) -> list[str]:
-    """Indices bound around the assignment of the result, outermost first."""
+    """Return the indices bound around the assignment of the result, outermost first."""
     found: list[str] = []
     while not isinstance(statement, Assign):
         if isinstance(statement, Loop):

@@ -1,4 +1,4 @@
-"""Loops of a product: what steps restricts them, what is located and absent skips the body."""
+"""Generate the loops of a product: stepped reads restrict a loop, located reads without an entry skip its body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autosparse.asymptotic.lower.plan import Plan
 
 
 class Emitter:
-    """Writes one kernel of a product."""
+    """Code generator for one kernel without additions other than reductions."""
 
     def __init__(self, plan: Plan, text: CText | PythonText) -> None:
         self.plan = plan
@@ -16,19 +16,19 @@ class Emitter:
         self.orders = plan.orders
         self.spaces = plan.spaces
         self.prefix = plan.output_order[: plan.n_prefix]
-        self.objects: list[tuple[str, str]] = []  # kind and name of what has memory of its own
+        self.objects: list[tuple[str, str]] = []  # kind and name of each object with memory of its own
         self.marked: list[str] = []
         self._accumulated = ""
 
     def body(self) -> str:
-        """The lines of the function."""
+        """Return the lines of the kernel's function body."""
         self._statement(self.plan.program, ())
         loops, self.text.lines = self.text.lines, []
         self._declare()
         return "\n".join(self.text.lines + loops)
 
     def _declare(self) -> None:
-        """Arguments by name, and memory of workspaces."""
+        """Emit declarations of the arguments and the allocation of workspaces."""
         plan = self.plan
         for n, index in enumerate(plan.indices):
             self.text.let(f"n_{index}", f"extents[{n}]", "int64_t")
@@ -87,7 +87,7 @@ class Emitter:
         self.text.close()
 
     def _empty(self, name: str) -> None:
-        """A workspace as a where begins."""
+        """Emit code that empties a workspace at the start of a `where`."""
         kind = self.plan.workspace_kind(name)
         if kind == "scalar":
             self.text.let(name, self.text.zero(), "W", is_variable=True)
@@ -96,7 +96,7 @@ class Emitter:
             self.text.call(f"{kind}_clear", name)
 
     def _freeze(self, name: str) -> None:
-        """A filled table as a tree of levels, where it is not only looked up."""
+        """Emit the conversion of a filled table to a tree of levels, if the table is stepped through."""
         if self.plan.is_frozen(name):
             sizes = [f"n_{index}" for index in self.orders[name]]
             self.text.update("table_freeze", name, str(len(sizes)), self.text.sizes(sizes))
@@ -128,7 +128,7 @@ class Emitter:
             self.text.close()
 
     def _read_at(self, index: str, body: Statement) -> tuple[list[str], list[str], list[str]]:
-        """Sparse tensors that `body` reads at `index`: trees of levels, spaces, tables to look up in now."""
+        """Return the sparse tensors that `body` reads at `index`: trees, rank-1 workspaces, tables looked up here."""
         found = dict.fromkeys(access.tensor for access in reads(body) if index in access.indices)
         kinds = {name: self.plan.workspace_kind(name) for name in found if name in self.spaces}
         trees = [name for name in found if name in self.plan.sparse or self._is_tree(name)]
@@ -146,7 +146,7 @@ class Emitter:
         self, index: str, body: Statement, bound: tuple[str, ...],
         found: tuple[list[str], list[str], list[str], list[str]],
     ) -> None:  # fmt: skip
-        """The loop over what the steppers share, or a workspace, or the whole extent."""
+        """Emit the loop over the steppers' intersection, else over a workspace, else over the whole extent."""
         steppers, located, spaces, tables = found
         text = self.text
         lead = "" if steppers else next((one for one in spaces if self.plan.protocol(one, index) == "s"), "")
@@ -170,7 +170,7 @@ class Emitter:
         text.close()
 
     def _flush(self, index: str, bound: tuple[str, ...]) -> None:
-        """Write the buffered last mode of the output where the loop of the mode before it ends."""
+        """Emit the write of the buffered last output mode at the end of the loop of the mode before it."""
         if self.plan.output_kind == "row" and index == self.prefix[-1] and bound == tuple(self.prefix[:-1]):
             order = self.plan.output_order
             at = [i if i != order[-1] else "0" for i in self.plan.output.indices]
@@ -180,14 +180,14 @@ class Emitter:
             self.text.close()
 
     def _out(self, function: str, *arguments: str) -> None:
-        """A helper that writes to the output."""
+        """Emit a call of a helper that writes to the output."""
         if isinstance(self.text, CText):
             self.text.line(f"if ({function}(out, {', '.join(arguments)})) {{ failed = 1; goto end; }}")
         else:
             self.text.update(function, "out", *arguments)
 
     def _is_split(self, bound: tuple[str, ...]) -> bool:
-        """Whether this is the loop that threads share."""
+        """Return whether this is the outermost loop, whose range is divided among threads."""
         return not bound and isinstance(self.plan.program, Loop)
 
     def _level(self, tensor: str, index: str) -> int:
@@ -197,12 +197,12 @@ class Emitter:
         return f"p_{tensor}_{self._level(tensor, index)}"
 
     def _range(self, tensor: str, level: int) -> tuple[str, str]:
-        """First and last child of the node that is bound above `level`; the root's children are in `pos` too."""
+        """Return the positions of the first and the end of the children of the node bound above `level`."""
         above = f"p_{tensor}_{level - 1}" if level else "0"
         return f"{tensor}_pos{level}[{above}]", f"{tensor}_pos{level}[{above} + 1]"
 
     def _cursor(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str, str]:
-        """Declare a position and an end; their names and that of the coordinates."""
+        """Emit a position and an end for a read; return their names and that of the coordinate array."""
         level = self._level(tensor, index)
         first, last = self._range(tensor, level)
         crd = f"{tensor}_crd{level}"
@@ -213,7 +213,7 @@ class Emitter:
         return f"p_{tensor}_{level}", f"e_{tensor}_{level}", crd
 
     def _merge(self, index: str, steppers: list[str], *, is_split: bool) -> None:
-        """Open the loop over the intersection of what the steppers store."""
+        """Open the loop over the intersection of the steppers' coordinates."""
         text = self.text
         if len(steppers) == 1:
             tensor, level = steppers[0], self._level(steppers[0], index)
@@ -236,7 +236,7 @@ class Emitter:
             text.again_if(f"{crd}[{p}] < {index}", p, f"gallop({crd}, {p}, {e}, {index})")
 
     def _guards(self, index: str, located: list[str], spaces: list[str], tables: list[str]) -> int:
-        """Positions of located reads; the number of blocks opened."""
+        """Emit the lookups of located reads, each opening a block if an entry is found; return the number of blocks."""
         for tensor in located:
             level = self._level(tensor, index)
             if level == 0 and tensor in self.plan.dense_levels:
@@ -254,10 +254,10 @@ class Emitter:
             self.text.if_(f"q_{name} >= 0")
         return len(located) + len(spaces) + len(tables)
 
-    # --- intersections of a set that stays with many that change ---
+    # --- intersections of one row with many others ---
 
     def _can_mark(self, index: str, steppers: list[str], body: Statement, bound: tuple[str, ...]) -> bool:
-        """Whether two innermost levels meet, one of them an input's that a loop further out has chosen."""
+        """Return whether the loop intersects two innermost levels of which an outer loop fixes an input's first."""
         if (
             not (self.text.has_marks and self.plan.has_marks)
             or len(steppers) != 2
@@ -268,7 +268,7 @@ class Emitter:
         return index not in self.plan.are_large and bool(self._staying(index, steppers, bound))
 
     def _staying(self, index: str, steppers: list[str], bound: tuple[str, ...]) -> str:
-        """The stepper whose range was chosen first; "" where both were at once."""
+        """Return the input stepper whose range is bound further out, or "" if there is none."""
         chosen = []
         for tensor in steppers:
             level = self._level(tensor, index)
@@ -279,7 +279,7 @@ class Emitter:
         return staying if staying in self.plan.sparse else ""
 
     def _marked(self, index: str, steppers: list[str], body: Statement, bound: tuple[str, ...]) -> None:
-        """Mark where one has entries; scan the other, or search in it where it is much longer."""
+        """Emit an intersection: mark one row and scan the other, or search the other if it is much longer."""
         staying = self._staying(index, steppers, bound)
         other = next(tensor for tensor in steppers if tensor != staying)
         if staying not in self.marked:
@@ -342,7 +342,7 @@ class Emitter:
             self._out("push", text.tuple(self.plan.output.indices), value)
 
     def _key(self, name: str) -> str:
-        """Number of a table's entry, row-major in the order of the loops around its read."""
+        """Return the number of a table's entry: row-major in the order of the loops around its read."""
         return self._row_major(self.orders[name])
 
     def _value(self, access: Access) -> str:
@@ -356,7 +356,7 @@ class Emitter:
         return f"{name}[{self._linear(access)}]"
 
     def _linear(self, access: Access) -> str:
-        """Row-major position of a dense access."""
+        """Return the row-major position of a dense access."""
         return self._row_major(access.indices)
 
     def _row_major(self, indices: tuple[str, ...] | str) -> str:

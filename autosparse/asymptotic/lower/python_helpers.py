@@ -1,6 +1,6 @@
-"""What emitted Python calls: the helpers of `c_text` over NumPy arrays, for numba to compile or Python to run.
+"""Helpers that generated Python calls: those of `c_text` on NumPy arrays, compiled by numba or interpreted.
 
-Values are of any numeric type. A table or an output is a named tuple of arrays; where it grows, the helper returns a
+Values may have any numeric type. Tables and outputs are named tuples of arrays; a helper that must grow one returns a
 larger one.
 """
 
@@ -13,10 +13,11 @@ import numpy as np
 from autosparse.asymptotic.kinds import AnyArray
 
 MOST_DENSE_SLOTS = 1 << 20
+"""Maximum dense size of a table that has one slot per element; larger tables are hashed."""
 
 
 class Space(NamedTuple):
-    """Values by index, which are set, and what was set in turn."""
+    """Workspace of rank 1: values by index, a flag per index that is set, and the list of set indices."""
 
     value: AnyArray
     bits: AnyArray
@@ -25,7 +26,7 @@ class Space(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Entries in the order of their first touch, slots to find them, and their levels once frozen."""
+    """Workspace of any rank: entries in insertion order, slots to find them, and their levels once frozen."""
 
     key: AnyArray
     value: AnyArray
@@ -37,7 +38,7 @@ class Table(NamedTuple):
 
 
 class Out(NamedTuple):
-    """Coordinates (modes, capacity), values and the number of entries of an output."""
+    """Output: coordinates of shape (modes, capacity), values and the number of entries."""
 
     crd: AnyArray
     val: AnyArray
@@ -45,12 +46,12 @@ class Out(NamedTuple):
 
 
 def out_new(n_modes: int, zero: AnyArray) -> Out:
-    """An output without entries."""
+    """Return an empty output."""
     return Out(np.empty((n_modes, 16), np.int64), np.empty(16, zero.dtype), np.zeros(1, np.int64))
 
 
 def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
-    """An entry; added to the last one where that has the same coordinates."""
+    """Append an entry, or add it to the last one if the coordinates are equal."""
     n = out.n[0]
     if n:
         same = True
@@ -73,7 +74,7 @@ def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
 
 
 def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
-    """The buffered last mode, in order, at the coordinates `at` of the others."""
+    """Append the buffered last mode in ascending order, with the coordinates `at` in the other modes."""
     space_sort(row)
     for k in range(row.n[0]):
         index = row.list[k]
@@ -94,7 +95,7 @@ def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
 
 
 def space_new(extent: int, zero: AnyArray) -> Space:
-    """A workspace of rank 1."""
+    """Return an empty workspace of rank 1."""
     return Space(
         np.empty(extent + 1, zero.dtype), np.zeros(extent + 1, np.uint8), np.empty(extent + 1, np.int64),
         np.zeros(1, np.int64),
@@ -102,12 +103,12 @@ def space_new(extent: int, zero: AnyArray) -> Space:
 
 
 def space_has(w: Space, i: int) -> bool:
-    """Whether a coordinate was touched."""
+    """Return whether index `i` is set."""
     return bool(w.bits[i])
 
 
 def space_add(w: Space, i: int, value: Any) -> None:
-    """``w[i] += value``."""
+    """Compute ``w[i] += value``."""
     if w.bits[i]:
         w.value[i] += value
     else:
@@ -118,21 +119,21 @@ def space_add(w: Space, i: int, value: Any) -> None:
 
 
 def space_clear(w: Space) -> None:
-    """Forget what was touched."""
+    """Reset all set indices."""
     for n in range(w.n[0]):
         w.bits[w.list[n]] = 0
     w.n[0] = 0
 
 
 def space_sort(w: Space) -> None:
-    """What was touched, in order."""
+    """Sort the list of set indices."""
     w.list[: w.n[0]].sort()
 
 
 def table_new(total: int, zero: AnyArray) -> Table:
-    """A workspace of any rank; a slot per place where `total` of them are few."""
+    """Return an empty table of dense size `total`, with one slot per element if `total` is small, else hashed."""
     is_dense = total <= MOST_DENSE_SLOTS
-    n = np.zeros(2, np.int64)  # entries, and whether there is a slot per place
+    n = np.zeros(2, np.int64)  # number of entries, and whether slots are dense
     n[1] = is_dense
     slot = np.zeros(total + 1 if is_dense else 1024, np.int64)
     levels = np.zeros((1, 2), np.int64)
@@ -140,13 +141,13 @@ def table_new(total: int, zero: AnyArray) -> Table:
 
 
 def table_clear(w: Table) -> None:
-    """Forget all entries."""
+    """Remove all entries."""
     w.slot[:] = 0
     w.n[0] = 0
 
 
 def table_slot(w: Table, key: int) -> int:
-    """The slot of `key`: its own, or the empty one where it belongs."""
+    """Return the slot of `key`: its own, or the empty one where it belongs."""
     if w.n[1]:
         return key
     last = w.slot.size - 1
@@ -157,12 +158,12 @@ def table_slot(w: Table, key: int) -> int:
 
 
 def table_find(w: Table, key: int) -> int:
-    """Number of the entry with `key`, -1 where there is none."""
+    """Return the number of the entry with `key`, or -1."""
     return int(w.slot[table_slot(w, key)]) - 1
 
 
 def table_add(w: Table, key: int, value: Any) -> Table:
-    """Add to the entry with `key`; a larger table where it is new and there was no room."""
+    """Add to the entry with `key`, creating it if necessary; return the table, a larger one if it had to grow."""
     at = table_slot(w, key)
     if w.slot[at]:
         w.value[w.slot[at] - 1] += value
@@ -190,7 +191,7 @@ def table_add(w: Table, key: int, value: Any) -> Table:
 
 
 def table_freeze(w: Table, rank: int, extents: tuple[int, ...]) -> Table:
-    """The entries as levels, one per mode, in ascending order of keys."""
+    """Return the table with its entries as a tree of levels, one per mode, sorted by key."""
     n = w.n[0]
     order = np.argsort(w.key[:n])
     pos = np.zeros((rank, n + 2), np.int64)
@@ -221,7 +222,7 @@ def table_freeze(w: Table, rank: int, extents: tuple[int, ...]) -> Table:
 
 
 def find_from(crd: AnyArray, first: int, last: int, i: int) -> int:
-    """The first position from `first` on whose coordinate is at least `i`."""
+    """Return the first position from `first` on whose coordinate is at least `i`."""
     while first < last:
         middle = first + (last - first) // 2
         if crd[middle] < i:
@@ -232,11 +233,11 @@ def find_from(crd: AnyArray, first: int, last: int, i: int) -> int:
 
 
 def find(crd: AnyArray, first: int, last: int, i: int) -> int:
-    """Position of coordinate `i`, -1 where it is none."""
+    """Return the position of coordinate `i`, or -1."""
     at = find_from(crd, first, last, i)
     return at if at < last and crd[at] == i else -1
 
 
 def gallop(crd: AnyArray, at: int, last: int, i: int) -> int:
-    """`find_from` behind `at`."""
+    """Return the first position after `at` whose coordinate is at least `i`."""
     return find_from(crd, at + 1, last, i)

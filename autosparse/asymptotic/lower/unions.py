@@ -1,4 +1,4 @@
-"""Loops where something is added: they visit each coordinate at which the statement is not zero."""
+"""Generate the loops of programs with additions, which visit each coordinate at which the statement is nonzero."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosparse.asymptotic.lower.products import Emitter
 
 
 class UnionEmitter(Emitter):
-    """Writes one kernel in which something is added: reads have flags that say whether they are present."""
+    """Code generator for one kernel with additions: flags say which reads have an entry at the current coordinate."""
 
     def __init__(self, plan: Plan, text: CText | PythonText) -> None:
         super().__init__(plan, text)
@@ -70,7 +70,7 @@ class UnionEmitter(Emitter):
         return p, e, crd
 
     def _flag(self, tensor: str, index: str, cursor: tuple[str, str, str] | None) -> None:
-        """Declare whether a read is present at the coordinate."""
+        """Emit a flag that says whether a read has an entry at the current coordinate."""
         text, level, name = self.text, self._level(tensor, index), self._name_of_flag(tensor, index)
         above = self._flags.get(tensor, True)
         if cursor is not None:
@@ -91,7 +91,7 @@ class UnionEmitter(Emitter):
         return f"h_{tensor}_{self._level(tensor, index)}"
 
     def _alive(self, node: Statement | Expression, flags: dict[str, str | bool]) -> str | bool:
-        """When a statement does anything, or an expression is not zero."""
+        """Return the condition for a statement to act or an expression to be nonzero, as text or a constant."""
         if isinstance(node, Loop):
             return self._alive(node.body, flags)
         if isinstance(node, Where):
@@ -101,7 +101,7 @@ class UnionEmitter(Emitter):
         if isinstance(node, Access):
             return flags.get(node.tensor, True)
         parts = [self._alive(arg, flags) for arg in node.args]
-        decided = node.op == "+"  # one part that is present decides a sum, one that is absent a product
+        decided = node.op == "+"  # one present part makes a sum nonzero, one absent part a product zero
         if any(part is decided for part in parts):
             return decided
         left = [part for part in parts if isinstance(part, str)]

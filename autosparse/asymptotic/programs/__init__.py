@@ -1,3 +1,3 @@
-"""Enumeration of the programs of one kernel, a module per stage."""
+"""Enumerate the programs of one kernel; each module implements one stage."""
 
 from __future__ import annotations

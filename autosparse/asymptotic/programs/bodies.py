@@ -1,4 +1,4 @@
-"""Stage 1: expression rewrites, and the choices of which subexpressions are computed into workspaces."""
+"""Stage 1: rewrite the expression and choose the subexpressions that are computed into workspaces."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from autosparse.asymptotic.cin.nodes import Access, Assign, Call, Expression, Statement, Where, replace
 
 WORKSPACE = "w"
-"""First letter of a workspace's name; a number follows."""
+"""First letter of every workspace's name; a number follows."""
 
 
 def bodies(lhs: Access, op: str, rhs: Expression) -> tuple[Statement, ...]:
-    """Every loop-free statement that computes ``lhs op= rhs``: rewritten, with and without workspaces, each once."""
+    """Return the distinct loop-free statements that compute ``lhs op= rhs``, with and without workspaces."""
     found: dict[Statement, None] = {}
     for expression in rewrites(rhs):
         for statement in groupings(Assign(lhs, op, expression), itertools.count()):
@@ -21,7 +21,7 @@ def bodies(lhs: Access, op: str, rhs: Expression) -> tuple[Statement, ...]:
 
 
 def rewrites(expression: Expression) -> tuple[Expression, ...]:
-    """Binary trees equal to `expression` by commutativity, associativity and distribution of * over +, each once."""
+    """Return the binary trees equal to `expression` by commutativity, associativity and distribution of * over +."""
     start = _sorted(_binary(expression))
     found = {start: None}
     pending = [start]
@@ -34,7 +34,7 @@ def rewrites(expression: Expression) -> tuple[Expression, ...]:
 
 
 def groupings(assign: Assign, names: itertools.count[int]) -> Iterator[Statement]:
-    """The assignment itself, and every way to compute calls inside its right side into workspaces first."""
+    """Yield the assignment itself, then every way to compute calls of its right-hand side into workspaces first."""
     yield assign
     for call, path in _subcalls(assign.rhs):
         for op in _reductions(assign.op, path):
@@ -46,13 +46,13 @@ def groupings(assign: Assign, names: itertools.count[int]) -> Iterator[Statement
 
 
 def _reductions(op: str, path: tuple[str, ...]) -> list[str]:
-    """How a workspace may be written: stored, and reduced where `op` distributes over all calls above it."""
+    """Return the operators that may write a workspace: "" (store), and `op` if it distributes over all calls above."""
     distributes = op == "+" and all(above == "*" for above in path)
     return ["", op] if distributes else [""]
 
 
 def _subcalls(expression: Expression) -> list[tuple[Call, tuple[str, ...]]]:
-    """Proper calls inside `expression`, each once, with the operators above them."""
+    """Return the distinct proper subcalls of `expression`, each with the operators above it."""
     found: dict[Call, tuple[str, ...]] = {}
 
     def visit(node: Expression, path: tuple[str, ...]) -> None:
@@ -76,7 +76,7 @@ def _binary(expression: Expression) -> Expression:
 
 
 def _neighbours(tree: Expression) -> Iterator[Expression]:
-    """Trees one rewrite away."""
+    """Yield the trees that are one rewrite away from `tree`."""
     if isinstance(tree, Access):
         return
     left, right = tree.args
@@ -99,7 +99,7 @@ def _sorted(expression: Expression) -> Expression:
 
 
 def flattened(expression: Expression) -> Expression:
-    """`expression` with nested sums and products joined, operands sorted."""
+    """Return `expression` with nested sums and products merged and operands sorted."""
     if isinstance(expression, Access):
         return expression
     args: list[Expression] = []
@@ -109,7 +109,7 @@ def flattened(expression: Expression) -> Expression:
 
 
 def _canonical(statement: Statement) -> Statement:
-    """Workspaces numbered from 1, outer wheres first; expressions flattened and sorted."""
+    """Return the statement with workspaces numbered from 1, outermost first, and expressions flattened and sorted."""
     names: dict[str, str] = {}
 
     def collect(node: Statement) -> None:

@@ -1,4 +1,4 @@
-"""Stage 2: where each loop stands, the orders of loops, the depth filter and the workspaces' indices."""
+"""Stage 2: place the loops, permute them, keep nests of minimum depth, and derive the workspaces' indices."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from autosparse.asymptotic.cin.nodes import (
 
 
 def nests(bodies: Sequence[Statement], indices: tuple[str, ...], *, keep_outer: bool) -> tuple[Statement, ...]:
-    """Every least deep placement of the loops over `indices`, workspaces indexed, before any order is chosen.
+    """Return every placement of the loops over `indices` of minimum depth, with indexed workspaces, in one order each.
 
-    `keep_outer` also offers wheres that keep all loops outside (the variant behind the unrestricted columns of the
-    paper's Figure 6; its other columns were made without).
+    `keep_outer` also offers `where` statements that keep all loops outside. The unrestricted columns of the paper's
+    Figure 6 were made with this variant, its TACO columns without it.
     """
     for most in range(len(indices) + 1):
         placed = (nest for body in bodies for nest in placements(indices, body, most, keep_outer=keep_outer))
@@ -37,9 +37,10 @@ def nests(bodies: Sequence[Statement], indices: tuple[str, ...], *, keep_outer: 
 
 
 def is_bound(statement: Statement, outer: frozenset[str] = frozenset()) -> bool:
-    """Whether loops bind every index that is accessed.
+    """Return whether loops bind every index that is accessed.
 
-    With nested wheres (four factors or more) a workspace may get an index that the statement reading it does not loop.
+    With nested `where` statements (four factors or more) a workspace may get an index that the statement reading it
+    does not loop over.
     """
     if isinstance(statement, Loop):
         return is_bound(statement.body, outer.union(statement.indices))
@@ -49,7 +50,7 @@ def is_bound(statement: Statement, outer: frozenset[str] = frozenset()) -> bool:
 
 
 def placements(indices: tuple[str, ...], body: Statement, most: int, *, keep_outer: bool) -> Iterator[Statement]:
-    """Every distribution of the loops over `indices` into the wheres of `body`, of depth `most` at most."""
+    """Yield the ways to distribute the loops over `indices` into the wheres of `body`, at most `most` deep."""
     if not isinstance(body, Where):
         if len(indices) <= most:
             yield loop(indices, body)
@@ -68,7 +69,7 @@ def placements(indices: tuple[str, ...], body: Statement, most: int, *, keep_out
 
 
 def orders(statement: Statement) -> Iterator[Statement]:
-    """Every order of each contiguous group of loops."""
+    """Yield every order of each contiguous group of loops."""
     if isinstance(statement, Loop):
         bodies = list(orders(statement.body))
         for indices in itertools.permutations(statement.indices):
@@ -82,7 +83,7 @@ def orders(statement: Statement) -> Iterator[Statement]:
 
 
 def n_orders(statement: Statement) -> int:
-    """Number of `orders`."""
+    """Return the number of programs that `orders` yields."""
     if isinstance(statement, Loop):
         return math.factorial(len(statement.indices)) * n_orders(statement.body)
     if isinstance(statement, Where):
@@ -91,13 +92,13 @@ def n_orders(statement: Statement) -> int:
 
 
 def accessed(statement: Statement) -> set[str]:
-    """Indices that occur in accesses of `statement`, its outputs included."""
+    """Return the indices in accesses of `statement`, including its outputs."""
     found = {i for access in reads(statement) for i in access.indices}
     return found | {i for assign in assignments(statement) for i in assign.lhs.indices}
 
 
 def indexed(statement: Statement) -> Statement:
-    """`statement` with the indices of its workspaces, inner ones first."""
+    """Return `statement` with indices on its workspaces, inner workspaces first."""
     if isinstance(statement, Loop):
         return Loop(statement.indices, indexed(statement.body))
     if not isinstance(statement, Where):
@@ -113,7 +114,7 @@ def indexed(statement: Statement) -> Statement:
 
 
 def with_access(node: Statement, access: Access) -> Statement:
-    """`node` with every access of the same tensor replaced by `access`."""
+    """Return `node` with every access of the same tensor replaced by `access`."""
     if isinstance(node, Loop):
         return Loop(node.indices, with_access(node.body, access))
     if isinstance(node, Where):
@@ -133,6 +134,6 @@ def _returned(statement: Statement) -> Assign:
 
 
 def workspaces(statement: Statement) -> dict[str, Access]:
-    """The write access of every workspace, by name."""
+    """Return the write access of every workspace, by name."""
     names = {where.workspace for where in wheres(statement)}
     return {assign.lhs.tensor: assign.lhs for assign in assignments(statement) if assign.lhs.tensor in names}

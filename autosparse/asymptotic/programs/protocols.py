@@ -1,4 +1,4 @@
-"""Stage 3: protocols of the reads of sparse tensors."""
+"""Stage 3: choose how each read of a sparse tensor traverses each mode: by stepping or by locating."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from autosparse.asymptotic.kernels import Kernel
 
 
 def open_reads(kernel: Kernel, program: Statement) -> list[Access]:
-    """Reads that carry protocols, without them, each once."""
+    """Return the distinct reads of sparse tensors, stripped of their protocols."""
     bare = (Access(access.tensor, access.indices) for access in reads(program))
     return [access for access in dict.fromkeys(bare) if kernel.is_sparse(access.tensor)]
 
 
 def taco_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
-    """Choices of the TACO compiler: all step, or locate at the first mode that loops bind and step at the others.
+    """Yield the protocol choices of the TACO compiler: all step, or locate the mode bound first and step the others.
 
-    As in the published code a scalar workspace has both, which are the same.
+    A scalar workspace gets both choices although they are equal, as in the published code.
     """
     order = dict(concordances(program))
     chosen = open_reads(kernel, program)
@@ -33,7 +33,7 @@ def _locate_first(order: Sequence[int]) -> str:
 
 
 def with_protocols(program: Statement, steps: Mapping[Access, str]) -> Statement:
-    """`program` with protocols on its reads."""
+    """Return `program` with these protocols on its reads."""
     if isinstance(program, Loop):
         return Loop(program.indices, with_protocols(program.body, steps))
     if isinstance(program, Where):

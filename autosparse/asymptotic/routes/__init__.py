@@ -1,1 +1,1 @@
-"""Expressions that something of the library computes faster than a generated program would."""
+"""Compute common einsums by existing products and NumPy operations, which beat a generated program."""

@@ -1,4 +1,4 @@
-"""``A B C`` of three sparse matrices by two products of the library's kernel, in the order that costs less."""
+"""Compute ``A B C`` of three sparse matrices by two sparse products, in the cheaper order."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from autosparse.arrays import construct
 from autosparse.asymptotic.kinds import AnyArray
 
 LOOP: Final = 4.0
-"""Price of an innermost loop, in multiplications: many short rows cost more than few long ones."""
+"""Cost of entering an innermost loop, in multiplications: many short rows cost more than few long ones."""
 
 
 def product(A: Any, B: Any, C: Any) -> Any:
-    """``A (B C)`` or ``(A B) C`` as rows; sums differ by rounding between the two."""
+    """Return ``A (B C)`` or ``(A B) C`` as CSR; the two differ by rounding."""
     made: dict[int, Any] = {}
     left, middle, right = (made.setdefault(id(one), construct.csr(one, copy=False)) for one in (A, B, C))
     if is_right_first(left, middle, right):
@@ -24,12 +24,12 @@ def product(A: Any, B: Any, C: Any) -> Any:
 
 
 def is_right_first(A: Any, B: Any, C: Any) -> bool:
-    """Whether ``B C`` should be computed first: multiplications and innermost loops of both orders, estimated.
+    """Return whether ``B C`` should be computed first, by estimates of the multiplications and loops of both orders.
 
-    Entries of a first product are those of as many places drawn at random; O(nnz).
+    The number of entries of the first product is estimated as if they were drawn at random. Takes O(nnz).
     """
     lengths_b = np.diff(B.indptr)
-    if A is B is C:  # products and multiplications of both orders are alike: what differs is the number of loops
+    if A is B is C:  # both orders have equal products and multiplications and differ only in the number of loops
         return bool(A.nnz < _distinct(_total(A, lengths_b), A.shape[0] * A.shape[1]))
     lengths_c = np.diff(C.indptr)
     per_row_of_b = _row_sums(B, lengths_c)
@@ -47,11 +47,11 @@ def _total(A: Any, weights: AnyArray) -> float:
 
 
 def _row_sums(A: Any, weights: AnyArray) -> AnyArray:
-    """Sum of the weights of each row's columns."""
+    """Return the sum of the weights of each row's columns."""
     running = np.concatenate(([0.0], np.cumsum(weights[A.indices[: A.indptr[-1]]], dtype=np.float64)))
     return np.asarray(running[A.indptr[1:]] - running[A.indptr[:-1]])
 
 
 def _distinct(n_drawn: float, n_places: int) -> float:
-    """Expected number of different places among `n_drawn`."""
+    """Return the expected number of distinct values among `n_drawn` random draws from `n_places`."""
     return n_places * -math.expm1(-n_drawn / n_places) if n_places else 0.0

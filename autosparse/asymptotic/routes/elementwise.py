@@ -1,4 +1,4 @@
-"""Einsums that entries of one or two matrices give without a sum over pairs: products by places, sums, diagonals."""
+"""Einsums of one or two matrices without sums over pairs of entries: elementwise products, sums and diagonals."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from autosparse.asymptotic.kinds import AnyArray, arrays_of, canonical
 
 
 def by_rows(A: Any) -> Any:
-    """`A` by rows, its entries sorted and distinct."""
+    """Return `A` as CSR with sorted, distinct entries."""
     return canonical(A if A.format == "csr" else A.tocsr())
 
 
 def copied(A: Any) -> Any:
-    """`A` by rows, in arrays of its own."""
+    """Return a copy of `A` as CSR with sorted, distinct entries."""
     rows = by_rows(A)
     return with_values(rows, arrays_of(rows)[2].copy())
 
 
 def with_values(A: Any, values: AnyArray) -> Any:
-    """A matrix of the library with the places of `A`, in arrays of its own, and other values."""
+    """Return a matrix of this library with a copy of `A`'s pattern and the given values."""
     indptr, indices, _ = arrays_of(A)
     made = csr_array._of_rows(tuple(A.shape), (indptr.copy(), indices.copy(), values))
     made.has_canonical_format = True
@@ -31,7 +31,7 @@ def with_values(A: Any, values: AnyArray) -> Any:
 
 
 def product(A: Any, B: Any) -> Any:
-    """Entries of both, multiplied, by rows; SciPy's order where those of an operand are not sorted."""
+    """Return the elementwise product as CSR; SciPy's entry order is kept if an operand is not sorted."""
     if A is B:
         left = by_rows(A)
         values = arrays_of(left)[2]
@@ -41,52 +41,52 @@ def product(A: Any, B: Any) -> Any:
 
 
 def _plain(A: Any) -> Any:
-    """The arrays of `A` by rows in SciPy's own class, which has no flag yet: SciPy looks at the entries."""
+    """Return a SciPy CSR array over the arrays of `A`, without cached flags, so that SciPy checks the order itself."""
     A = A if A.format == "csr" else A.tocsr()
     indptr, indices, data = arrays_of(A)
     return sps.csr_array((data, indices, indptr), shape=A.shape)
 
 
 def row_of_entry(A: Any) -> AnyArray:
-    """Row of each entry."""
+    """Return the row of each entry."""
     indptr, indices, _ = arrays_of(A)
     return np.repeat(np.arange(indptr.size - 1, dtype=indices.dtype), np.diff(indptr))
 
 
 def at_entries(A: Any, X: AnyArray) -> Any:
-    """Entries of `A` times those of a dense matrix."""
+    """Return the elementwise product of `A` and a dense matrix, on the pattern of `A`."""
     rows = by_rows(A)
     _, indices, values = arrays_of(rows)
     return with_values(rows, values * X[row_of_entry(rows), indices])
 
 
 def rows_scaled(A: Any, x: AnyArray) -> Any:
-    """Each row times an element of a vector."""
+    """Return `A` with each row multiplied by the corresponding element of `x`."""
     rows = by_rows(A)
     indptr, _, values = arrays_of(rows)
     return with_values(rows, values * np.repeat(x, np.diff(indptr)))
 
 
 def columns_scaled(A: Any, x: AnyArray) -> Any:
-    """Each column times an element of a vector."""
+    """Return `A` with each column multiplied by the corresponding element of `x`."""
     rows = by_rows(A)
     _, indices, values = arrays_of(rows)
     return with_values(rows, values * x[indices])
 
 
 def total(A: Any) -> AnyArray:
-    """Sum of all entries; of booleans, whether one is true."""
+    """Return the sum of all entries; for booleans, whether any is true."""
     return added(arrays_of(A)[2])
 
 
 def added(values: AnyArray) -> AnyArray:
-    """Sum of an array in its own type, pairwise; of booleans, whether one is true."""
+    """Return the sum of an array in its own dtype; for booleans, whether any is true."""
     how: np.ufunc = np.logical_or if values.dtype == bool else np.add
     return np.asarray(how.reduce(values, dtype=values.dtype))
 
 
 def row_sums(A: Any) -> AnyArray:
-    """Sum of each row, pairwise."""
+    """Return the sum of each row, in the dtype of `A`; for booleans, whether any entry is true."""
     rows = A if A.format == "csr" else A.tocsr()
     indptr, _, values = arrays_of(rows)
     found = np.zeros(indptr.size - 1, values.dtype)
@@ -98,7 +98,7 @@ def row_sums(A: Any) -> AnyArray:
 
 
 def column_sums(A: Any) -> AnyArray:
-    """Sum of each column."""
+    """Return the sum of each column."""
     if A.format == "csr" and A.dtype.char in "fd":
         _, indices, values = arrays_of(A)
         return np.bincount(indices, values, A.shape[1]).astype(A.dtype, copy=False)
@@ -106,25 +106,25 @@ def column_sums(A: Any) -> AnyArray:
 
 
 def diagonal(A: Any) -> AnyArray:
-    """The diagonal of a square matrix."""
+    """Return the diagonal of a square matrix."""
     return np.asarray(A.diagonal())
 
 
 def trace(A: Any) -> AnyArray:
-    """Sum of the diagonal."""
+    """Return the sum of the diagonal."""
     return added(diagonal(A))
 
 
 def inner(A: Any, B: Any) -> AnyArray:
-    """Sum of the products of entries at one place."""
+    """Return the sum of the elementwise product of two matrices."""
     return total(product(A, B))
 
 
 def row_dots(A: Any, B: Any) -> AnyArray:
-    """The products of entries at one place, summed by rows."""
+    """Return the row sums of the elementwise product of two matrices."""
     return row_sums(product(A, B))
 
 
 def column_dots(A: Any, B: Any) -> AnyArray:
-    """The products of entries at one place, summed by columns."""
+    """Return the column sums of the elementwise product of two matrices."""
     return column_sums(product(A, B))

@@ -1,10 +1,10 @@
-"""Expressions that products of the library, or entrywise operations of SciPy, compute: no kernel is generated for them.
+"""Map common einsum expressions to existing products of this library and elementwise operations of SciPy and NumPy.
 
-A row says what computes it. Some rows only begin there: a generated kernel does in one pass what they do in several, so
-that it is compiled once calls have paid for it (`routes.paid`).
+No kernel is generated for these expressions. Routes with `begins` serve only the first calls: a generated kernel does
+in one pass what such a route does in several, and is compiled once calls have paid for it (`routes.paid`).
 """
 
-# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+# No `from __future__ import annotations`: a NamedTuple would then compile each annotation string at import.
 
 import itertools
 from collections.abc import Callable, Sequence
@@ -25,24 +25,24 @@ BY_ROWS: Final[dict[type, type]] = {
     sps.csr_array: csr_array,
     sps.csr_matrix: csr_matrix,
 }
-"""Classes of matrices by rows, and of products with such a one on the left."""
+"""CSR classes, and the class of a product that has such a matrix on the left."""
 OF_SCIPY: Final = "?bBhHiIlLqQfdgFDG"
-"""Characters of the dtypes that SciPy's matrices have; half precision and objects are not among them."""
+"""Characters of the dtypes that SciPy's matrices support; half precision and objects are not included."""
 MAX_PLACES: Final = 1 << 27
-"""Extent up to which products may take an array as long: beyond, memory is to go by entries."""
+"""Maximum extent for which routes apply. Routes allocate arrays of that length; kernels and joins scale with nnz."""
 MAX_PRODUCTS: Final = 1 << 25
-"""Multiplications of two sparse matrices up to which their whole product is made where only some places are wanted."""
+"""Maximum number of multiplications at which a whole sparse product is computed though only some entries are needed."""
 
 
 def ours(A: Any) -> Any:
-    """`A` as a matrix of ours, by rows; itself where it is one."""
+    """Return `A` as a CSR matrix of this library, without a copy if it is one."""
     return A if type(A) in (csr_array, csr_matrix) else construct.csr(A, copy=False)
 
 
 def product(A: Any, B: Any) -> Any:
-    """``A @ B``, B sparse or dense."""
+    """Return ``A @ B`` for sparse A and sparse or dense B."""
     if type(A) in BY_ROWS and type(B) in BY_ROWS:
-        from autosparse.arrays import sparse_product  # and what it imports: products with dense operands need none
+        from autosparse.arrays import sparse_product  # imported late: products with dense operands do not need it
 
         made = sparse_product.multiply_rows(BY_ROWS[type(A)], A, B)
         if made is not None:
@@ -52,54 +52,54 @@ def product(A: Any, B: Any) -> Any:
 
 
 def product_of_rows(A: Any, B: Any) -> Any:
-    """``A @ B.T`` of two sparse matrices: by rows of A and columns of B."""
+    """Return ``A @ B.T`` of two sparse matrices."""
     return product(A, _turned(B))
 
 
 def product_of_columns(A: Any, B: Any) -> Any:
-    """``A.T @ B`` of two sparse matrices."""
+    """Return ``A.T @ B`` of two sparse matrices."""
     return product(_turned(A), B)
 
 
 def _turned(A: Any) -> Any:
-    """The transpose by rows."""
+    """Return the transpose as CSR."""
     return ours(A).T.tocsr()
 
 
 def sampled(A: Any, X: Any, Y: Any) -> Any:
-    """``asp.sddmm(A, X, Y)``."""
+    """Return the sampled dense product ``asp.sddmm(A, X, Y)``."""
     from autosparse.arrays.sampled import sddmm
 
     return sddmm(ours(A), X, Y)
 
 
 def factors(T: Any, B: Any, C: Any) -> Any:
-    """``asp.mttkrp(T, [None, B, C], 0)``."""
+    """Return the tensor product ``asp.mttkrp(T, [None, B, C], 0)``."""
     from autosparse.arrays.sparse_tensor import mttkrp
 
     return mttkrp(T, [None, B, C], 0)
 
 
 def chain(A: Any, B: Any, C: Any) -> Any:
-    """``A @ B @ C`` in the order that costs less."""
+    """Return ``A @ B @ C``, multiplied in the cheaper order."""
     from autosparse.asymptotic.routes.chain import product as of_three
 
     return of_three(A, B, C)
 
 
 def masked(A: Any, B: Any, C: Any) -> Any:
-    """``(B @ C).multiply(A)``."""
+    """Return ``(B @ C).multiply(A)``."""
     return by_entry.product(A, product(B, C))
 
 
 def is_finite(operand: Any) -> bool:
-    """Return whether no value is infinite or NaN; a sum that overflows may say so, too."""
+    """Return whether no value is infinite or NaN, judged by the sum of all values, which may also overflow."""
     values = arrays_of(operand)[2] if sps.issparse(operand) else operand
     return values.dtype.kind not in "fc" or bool(np.isfinite(np.add.reduce(values, axis=None)))
 
 
 def n_products(A: Any, B: Any) -> float:
-    """Multiplications of ``A @ B``."""
+    """Return the number of multiplications of ``A @ B``."""
     lengths = np.diff(arrays_of(B if B.format == "csr" else B.tocsr())[0])
     if A.format == "csc":
         return float(np.diff(arrays_of(A)[0]) @ lengths)
@@ -107,24 +107,24 @@ def n_products(A: Any, B: Any) -> float:
 
 
 class Route(NamedTuple):
-    """What computes an expression instead of a generated kernel.
+    """Existing operation that computes an expression instead of a generated kernel.
 
-    Sums that are zero are no entries of a sparse product, places without an entry are zeros of a dense one, and SciPy's
-    elementwise product multiplies by them: an infinite factor would meet other zeros than it must (`joins` says which).
-    `for_finite` and `fills_zeros` mark such routes. Elementwise products show it: the result is looked at
-    (`finite_result`), which is shorter than the operands.
+    Some operations disagree with einsum on infinite and NaN values. A sparse product drops sums that are zero, a dense
+    intermediate holds zeros without an entry, and SciPy's elementwise product multiplies by entries that are not
+    stored. `for_finite`, `fills_zeros` and `finite_result` mark such routes (see `joins` for the rule). Routes with
+    `finite_result` check the result, which is shorter than the operands.
     """
 
-    run: Callable[..., Any]  # of the operands in the order of the row
+    run: Callable[..., Any]  # called with the operands in the order of the table row
     says: str
     begins: bool = False  # a kernel that is compiled later may be faster
-    fills_zeros: bool = False  # a dense intermediate is multiplied: a result with NaN is computed anew
-    finite_result: bool = False  # SciPy multiplies by what is not stored, so that a factor that is not finite shows
-    for_finite: bool = False  # sums that are zero are dropped, or SciPy multiplies by what is not stored
-    pairs: tuple[int, int] | None = None  # positions of sparse operands whose whole product is made
+    fills_zeros: bool = False  # multiplies a dense intermediate: a result with NaN is recomputed otherwise
+    finite_result: bool = False  # multiplies by entries not stored: a result that is not finite is recomputed otherwise
+    for_finite: bool = False  # drops zero sums or multiplies by entries not stored: operands must be finite
+    pairs: tuple[int, int] | None = None  # positions of the sparse operands whose whole product is computed
 
     def fits(self, operands: Sequence[Any]) -> bool:
-        """Return whether the route computes these operands: finite, without a large product for a few places."""
+        """Return whether these operands are finite, if required, and give no excessively large intermediate product."""
         if self.for_finite and not all(map(is_finite, operands)):
             return False
         if self.pairs is None:
@@ -138,10 +138,15 @@ OF_ROWS: Final = Route(product_of_rows, "The library's product, A @ B.T")
 OF_COLUMNS: Final = Route(product_of_columns, "The library's product, A.T @ B")
 SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
 CHAIN: Final = "the library's products, from right to left"
+"""Text for routes that multiply from right to left, shown by `explain`."""
 DOTS: Final = "elementwise product by SciPy, then sums"
+"""Text for routes that sum an elementwise product, shown by `explain`."""
 AT_ENTRIES: Final = "NumPy, at the entries of A"
+"""Text for routes that read a dense operand at the entries of A, shown by `explain`."""
 DOTTED: Final[Any] = {"begins": True, "finite_result": True}
+"""Properties of routes that call SciPy's elementwise product."""
 TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
+"""Properties of routes that sum over triangles, whose first two operands are multiplied completely."""
 ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("ab,bc->ac", "ss"): PRODUCT,
     ("ab,cb->ac", "ss"): OF_ROWS,
@@ -203,18 +208,18 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
     ("aa->a", "s"): Route(by_entry.diagonal, "SciPy's diagonal"),
     ("aa->", "s"): Route(by_entry.trace, "the sum of SciPy's diagonal"),
 }  # fmt: skip
-"""By subscripts with letters in order of appearance, and which operands are sparse."""
+"""Routes by (subscripts with letters in order of appearance, "s" or "d" for each sparse or dense operand)."""
 
 
 class Direct(NamedTuple):
-    """A route for the operands of one expression, which come in another order."""
+    """Route chosen for an expression, with the permutation and dtype of the operands."""
 
     route: Route
-    order: tuple[int, ...]  # position of the operand for each place of the row
+    order: tuple[int, ...]  # position of the operand for each position of the table row
     dtype: np.dtype[Any]
 
     def arguments(self, operands: Sequence[Any]) -> list[Any]:
-        """The operands in the order of the row, matrices compressed, all values of one type; one that repeats once."""
+        """Return the operands in the row's order, matrices as CSR or CSC, all in one dtype."""
         made: dict[int, Any] = {}
         for one in operands:
             if id(one) not in made:
@@ -223,7 +228,7 @@ class Direct(NamedTuple):
 
 
 def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
-    """The route for operands of these kinds; None where a kernel or joins compute the einsum."""
+    """Return the route for operands of these kinds, or None if a kernel or joins must compute the einsum."""
     if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
         return None
     if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
@@ -241,7 +246,7 @@ def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) 
 
 
 def _takes(route: Route, kinds: Sequence[Kind], dtype: np.dtype[Any]) -> bool:
-    """Return whether the route computes operands of these classes and this type."""
+    """Return whether the route supports operands of these classes and this dtype."""
     if route.run in (factors, sampled) and not (dtype.char in "fd" and all(kind.dtype == dtype for kind in kinds)):
         return False
     return kinds[0].is_tensor is (route.run is factors) and not any(kind.is_tensor for kind in kinds[1:])
@@ -254,7 +259,7 @@ def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
 
 
 def _is_broadcast(kinds: Sequence[Kind], subscripts: Subscripts) -> bool:
-    """Return whether an extent of 1 stands for a larger one."""
+    """Return whether an operand's extent of 1 is broadcast to a larger one."""
     return any(
         tuple(subscripts.extents[index] for index in letters) != kind.shape
         for kind, letters in zip(kinds, subscripts.inputs, strict=True)
@@ -262,7 +267,7 @@ def _is_broadcast(kinds: Sequence[Kind], subscripts: Subscripts) -> bool:
 
 
 def renamed(inputs: Sequence[str], output: str) -> str:
-    """Subscripts with letters in order of appearance."""
+    """Return subscripts text with letters renamed in order of appearance."""
     names: dict[str, str] = {}
     text = ",".join(inputs) + "->" + output
     return "".join(one if one in ",->" else names.setdefault(one, chr(ord("a") + len(names))) for one in text)

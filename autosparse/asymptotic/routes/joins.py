@@ -1,7 +1,7 @@
-"""Einsum by joins of two operands at a time in NumPy: without a compiler, for short calls, and an oracle in tests.
+"""Einsum by pairwise joins in NumPy: for systems without a compiler, for short calls, and as the oracle of tests.
 
-A term exists where every sparse operand stores an entry; dense operands have a value everywhere, zeros included. So
-what is not stored never multiplies, and an infinite value meets only zeros that are stored or dense.
+A term exists where every sparse operand stores an entry; dense operands have a value everywhere, zeros included.
+Entries that are not stored are therefore never multiplied, and an infinite value meets only stored or dense zeros.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from autosparse.asymptotic.operands import Dense, Operand, Sparse, distinct
 from autosparse.asymptotic.subscripts import Subscripts
 
 BLOCK: Final = 1 << 20
-"""Pairs of entries that are multiplied at a time: a join needs memory for as many, and for its result."""
+"""Number of pairs of entries multiplied at a time, which bounds the temporary memory of a join."""
 
 
 class TooManyPairsError(Exception):
-    """A join has more pairs of entries than the caller allows; nothing was multiplied."""
+    """Exception for a join with more pairs of entries than the caller allows, raised before the join multiplies."""
 
 
 def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs: float = np.inf) -> Sparse:
-    """The entries of the einsum of `operands`, indices in the order of the output.
+    """Return the einsum of `operands` as entries, with modes in the order of the output.
 
-    TooManyPairsError where all joins together would multiply more than `most_pairs` pairs of entries.
+    Raise TooManyPairsError if all joins together would multiply more than `most_pairs` pairs of entries.
     """
     left = list(operands)
     is_last_dense = all(isinstance(operand, Dense) for operand in left)
@@ -51,14 +51,14 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
 
 
 def summed(operand: Sparse, subscripts: Subscripts) -> Sparse:
-    """`operand` summed over what the output lacks, its modes in the output's order."""
+    """Return `operand` summed over indices that the output lacks, its modes in the output's order."""
     modes = [operand.indices.index(index) for index in subscripts.output if index in operand.indices]
     kept = "".join(index for index in subscripts.output if index in operand.indices)
     return distinct(kept, operand.coords[modes], operand.values, tuple(operand.shape[mode] for mode in modes))
 
 
 def as_sparse(operand: Operand) -> Sparse:
-    """A dense operand as entries, one for each of its places."""
+    """Return a dense operand as entries, one for each of its elements."""
     if isinstance(operand, Sparse):
         return operand
     array = operand.array
@@ -67,14 +67,14 @@ def as_sparse(operand: Operand) -> Sparse:
 
 
 def scaled(entries: Sparse, factor: Dense) -> Sparse:
-    """Entries times a dense operand that has no other index than they have."""
+    """Return entries multiplied by a dense operand all of whose indices they have."""
     at = tuple(entries.coords[entries.indices.index(index)] for index in factor.indices)
     values = entries.values * (factor.array[at] if at else factor.array)
     return Sparse(entries.indices, entries.coords, values, entries.shape, sorted_by=entries.sorted_by)
 
 
 class Join:
-    """Products of entries that agree in the shared indices, summed over indices that nothing needs any more."""
+    """Products of entries that agree in their shared indices, summed over indices that are not needed any more."""
 
     def __init__(self, left: Sparse, right: Sparse, needed: str) -> None:
         self._left, self._right = left, right
@@ -96,7 +96,7 @@ class Join:
         self._shape = tuple(extent[index] for index in self._indices)
 
     def result(self) -> Sparse:
-        """Entries sorted, those at one place added up; in blocks, so that pairs need no memory of their own."""
+        """Return the products, sorted and added up at equal coordinates; computed in blocks to bound memory."""
         found = Sparse(self._indices, np.zeros((len(self._shape), 0), np.int64), self._left.values[:0], self._shape)
         waiting: list[tuple[AnyArray, AnyArray]] = []
         n_waiting = 0
@@ -111,7 +111,7 @@ class Join:
         return self._merged(found, waiting)
 
     def _blocks(self) -> Iterator[tuple[int, int]]:
-        """Ranges of entries of the left operand with about `BLOCK` pairs each."""
+        """Yield ranges of entries of the left operand with about `BLOCK` pairs each."""
         if self.n_pairs <= BLOCK:
             yield 0, self._left.nnz
             return

@@ -1,7 +1,7 @@
-"""When a kernel is compiled: once calls have taken long enough that it may pay, aside, while they go on without it.
+"""Decide when to compile a kernel: in the background, once calls without it have taken long enough.
 
-The first calls of an expression are served by products and entrywise operations (`routes.existing`) or by joins
-(`routes.joins`). Nothing here imports what chooses and compiles programs before calls have paid for that.
+The first calls of an expression are computed by products and elementwise operations (`routes.existing`) or by joins
+(`routes.joins`). This module imports nothing that chooses or compiles programs.
 """
 
 from __future__ import annotations
@@ -19,32 +19,33 @@ from autosparse.errors import BuildError
 T = TypeVar("T")
 
 COMPILE_S: Final = 1.0
-"""Seconds that calls must have taken before a kernel is compiled for them: choice and compiler take about a third."""
+"""Total seconds of calls after which a kernel is compiled. Choosing and compiling take about a third of this."""
 SURE_RUNS: Final = 1000
-"""Runs promised by the option `runs` from which on a kernel is compiled at the first call."""
+"""Value of the option `runs` from which on a kernel is compiled at the first call."""
 MAX_PAIRS: Final = 1 << 20
-"""Pairs of entries up to which joins serve first calls: more take longer than a compiler."""
+"""Maximum number of pairs of entries for which joins serve the first calls; more take longer than a compilation."""
 TRIALS: Final = 3
-"""Calls that a kernel serves before it is compared with what served before."""
+"""Number of kernel calls that are timed before the kernel is compared with the calls before it."""
 MOST_ACCOUNTS: Final = 256
+"""Maximum number of accounts kept in a process."""
 
 
 class Account:
-    """Calls of one expression: how many, the seconds that they took in all, and the least."""
+    """Calls of one expression: their number, total seconds and fastest time, and the state of its kernel."""
 
     def __init__(self) -> None:
         self.n_calls = 0
         self.served_s = 0.0
         self.least_s = float("inf")
-        self.compiling_in = 0  # the process in whose background a kernel is being compiled
-        self.is_ready = False  # a kernel was compiled
+        self.compiling_in = 0  # id of the process in whose background a kernel is being compiled, or 0
+        self.is_ready = False  # True once a kernel was compiled
         self.failure: BuildError | None = None
         self.n_trials = 0
-        self.trial_s = float("inf")  # the least that the kernel took
+        self.trial_s = float("inf")  # fastest time of the kernel, in seconds
 
     @property
     def is_paid(self) -> bool:
-        """Return whether these calls, or those that the option `runs` promises, take as long as a compilation."""
+        """Return whether these calls, or those promised by the option `runs`, take as long as a compilation."""
         if not self.n_calls:
             return False
         promised = config.get_options().runs or 0
@@ -52,14 +53,14 @@ class Account:
 
     @property
     def prefers_kernel(self) -> bool:
-        """Return whether the next call is the kernel's: it was faster, or is still on trial."""
+        """Return whether the next call should use the kernel: it was faster, or is still being tried."""
         if not self.is_ready:
             return False
         is_on_trial = self.n_trials < TRIALS and (self.n_trials == 0 or self.trial_s < 2 * self.least_s)
         return is_on_trial or self.trial_s < self.least_s
 
     def timed(self, serve: Callable[[], T]) -> T:
-        """The result of a call without a kernel, counted."""
+        """Compute a call without a kernel by `serve`, and count and time it."""
         start = time.perf_counter()
         result = serve()
         elapsed_s = time.perf_counter() - start
@@ -69,7 +70,7 @@ class Account:
         return result
 
     def tried(self, serve: Callable[[], T]) -> T:
-        """The result of a call of the kernel, timed while it is on trial."""
+        """Compute a call by the kernel, and time it during its trial calls."""
         if self.n_trials >= TRIALS:
             return serve()
         start = time.perf_counter()
@@ -79,7 +80,7 @@ class Account:
         return result
 
     def compile_aside(self, compile_kernel: Callable[[], Any]) -> None:
-        """Compile in the background thread of tuning; calls go on without the kernel."""
+        """Start compiling in the background tuning thread, once; calls continue without the kernel meanwhile."""
         if self.compiling_in == os.getpid() or self.is_ready or self.failure is not None:
             return
         self.compiling_in = os.getpid()
@@ -93,7 +94,7 @@ class Account:
             self.is_ready = True
         except BuildError as err:
             self.failure = err
-        except (MemoryError, OSError) as err:  # calls go on as they did
+        except (MemoryError, OSError) as err:  # calls continue without a kernel
             from autosparse.log import event
 
             event("fallback", f"einsum: no kernel was compiled: {err}")
@@ -102,14 +103,14 @@ class Account:
 
 
 def submit(job: Callable[[], None]) -> bool:
-    """Run `job` in the background thread of tuning."""
+    """Run `job` in the background tuning thread; return whether it was accepted."""
     from autosparse.tuning import background
 
     return background.submit(job)
 
 
 def is_sure() -> bool:
-    """Return whether so many runs are promised that a kernel is compiled at the first call."""
+    """Return whether the option `runs` promises enough calls to compile a kernel at the first one."""
     return (config.get_options().runs or 0) >= SURE_RUNS
 
 
@@ -118,7 +119,7 @@ _mutex: Final = forking.lock()
 
 
 def account_of(key: object) -> Account:
-    """The account of an expression; the ones that were opened first go first."""
+    """Return the account of an expression, creating it if necessary; the oldest accounts are dropped."""
     found = _accounts.get(key)
     if found is None:
         with _mutex:
@@ -129,5 +130,5 @@ def account_of(key: object) -> Account:
 
 
 def known_account(key: object) -> Account | None:
-    """The account of an expression, if it has one."""
+    """Return the account of an expression, or None."""
     return _accounts.get(key)

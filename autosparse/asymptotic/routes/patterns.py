@@ -1,4 +1,4 @@
-"""Patterns of operands by hashes: choices and accounts of calls are kept under them."""
+"""Cache keys of einsum operands: hashes of their sparsity patterns and everything else that a choice depends on."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
 
 MOST: Final = 256
-"""Keys kept in a process."""
+"""Maximum number of keys kept in a process."""
 VERSION: Final = 4
-"""Version of candidates and kernels: what was the best of other ones is chosen and timed anew."""
+"""Version of the candidates and kernels, part of every key. Increasing it invalidates all earlier choices."""
 
 _keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
 _mutex: Final = forking.lock()
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
-    """Names what the choice depends on: subscripts, extents, type, threads and the patterns."""
+    """Return the key of everything that the choice depends on: subscripts, extents, dtype, threads and patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
     facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
     facts += [is_dense_output, threads, VERSION]
@@ -53,7 +53,7 @@ def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outp
 
 
 def _hash(array: AnyArray) -> object:
-    """A hash of all indices; without the runtime of a sample: a collision costs time, not correctness."""
+    """Return a hash of an index array, or of a sample without the runtime; a collision costs time, not correctness."""
     if runtime_api.available:
         return runtime_api.hash128(np.ascontiguousarray(array)) if array.size else (0, 0)
     flat = array.reshape(-1)
@@ -62,7 +62,7 @@ def _hash(array: AnyArray) -> object:
 
 
 def of_arguments(arguments: Sequence[Any]) -> tuple[object, ...]:
-    """Hashes of the structures of sparse arguments, as they are before they are prepared."""
+    """Return hashes of the structures of the sparse arguments, before these are converted to operands."""
     return tuple(_structure(one) for one in arguments if is_sparse(one))
 
 

@@ -1,4 +1,4 @@
-"""A sum over triangles of one symmetric matrix: six times that of its strict lower part, and terms of the diagonal."""
+"""Sum over triangles of a symmetric matrix: six times the sum over its strict lower part, plus diagonal terms."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from autosparse.asymptotic.operands import Operand, Sparse
 from autosparse.asymptotic.subscripts import Subscripts
 
 MOST: Final = 16
-"""Patterns that are remembered."""
+"""Maximum number of patterns whose triangular parts are remembered."""
 MOST_ENTRIES: Final = 1 << 19
-"""Entries of each of them."""
+"""Maximum number of entries of a remembered pattern."""
 
 
 class Halves(NamedTuple):
-    """Places of entries of a symmetric pattern: of each one's mirror image, of the strict lower part, the diagonal."""
+    """Positions of the mirrored, strictly lower and diagonal entries of a symmetric pattern."""
 
     mirrored: AnyArray
     lower: AnyArray
@@ -33,18 +33,18 @@ class Halves(NamedTuple):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Triangles:
-    """``Σ_ijk a_ij a_jk a_ik`` of a symmetric matrix.
+    """Decomposition of ``Σ_ijk a_ij a_jk a_ik`` of a symmetric matrix into its strict lower part and diagonal terms.
 
-    Of three indices that differ each term occurs six times; ``a_ii a_ik²``, with two that are equal, three times.
+    Terms with three distinct indices occur six times. Terms ``a_ii a_ik²`` with two equal indices occur three times.
     """
 
     operands: list[Operand]  # the strict lower part, three times
     subscripts: Subscripts
-    squares: AnyArray  # on the diagonal, a_ii Σ_k a_ik² over k other than i
+    squares: AnyArray  # for each diagonal entry, a_ii Σ_k a_ik² over k other than i
     cubes: AnyArray
 
     def total(self, of_lower: Any) -> AnyArray:
-        """The sum, given that over the lower part."""
+        """Return the whole sum, given the sum over the lower part."""
         dtype = self.cubes.dtype
         found: AnyArray = np.asarray(of_lower, dtype).reshape(1) * dtype.type(6)
         if self.cubes.size:
@@ -53,9 +53,9 @@ class Triangles:
 
 
 def triangles(operands: Sequence[Operand], subscripts: Subscripts) -> Triangles | None:
-    """The prepared operands of an einsum where they are one matrix that equals its transpose in each value, else None.
+    """Return the decomposition if the prepared operands are three reads of one symmetric matrix, else None.
 
-    NaN equals nothing, so a matrix with one takes the other way.
+    A matrix with a NaN is not equal to its transpose and gives None.
     """
     first = operands[0]
     if not _is_asked(operands, subscripts) or not isinstance(first, Sparse) or first.rows is None:
@@ -76,7 +76,7 @@ def triangles(operands: Sequence[Operand], subscripts: Subscripts) -> Triangles 
 
 
 def _is_asked(operands: Sequence[Operand], subscripts: Subscripts) -> bool:
-    """Whether every pair of three indices, all summed over, stands at one of three reads of one square matrix."""
+    """Return whether the three operands are reads of one square matrix at all pairs of three indices, all summed."""
     if subscripts.output or len(operands) != 3 or len(subscripts.extents) != 3:
         return False
     pairs = {frozenset(operand.indices) for operand in operands}
@@ -92,7 +92,7 @@ _mutex: Final = forking.lock()
 
 
 def _halves(matrix: Sparse) -> Halves | None:
-    """Of a symmetric pattern; None for others."""
+    """Return the parts of a symmetric pattern, or None if the pattern is not symmetric."""
     assert matrix.rows is not None
     indptr, indices = (np.ascontiguousarray(part) for part in matrix.rows)
     if not runtime_api.available or matrix.nnz > MOST_ENTRIES:
@@ -125,7 +125,7 @@ def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:
 
 
 def _of_diagonal(matrix: Sparse, diagonal: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """``a_ii Σ_k a_ik²``, k other than i, and ``a_ii³``, for each entry of the diagonal."""
+    """Return ``a_ii Σ_k a_ik²`` over k other than i, and ``a_ii³``, for each diagonal entry."""
     assert matrix.rows is not None
     indptr, indices = matrix.rows
     on, values = indices[diagonal], matrix.values
@@ -135,6 +135,6 @@ def _of_diagonal(matrix: Sparse, diagonal: AnyArray) -> tuple[AnyArray, AnyArray
     squares[diagonal] = 0
     edges = np.stack([indptr[on], indptr[on + 1]], axis=1).reshape(-1)
     sums = np.add.reduceat(squares, edges)[::2]
-    has_others = np.diff(edges)[::2] > 1  # no term is none, not zero times an infinite value
+    has_others = np.diff(edges)[::2] > 1  # else: no term, not 0 * inf
     own = values[diagonal]
     return np.where(has_others, own, own.dtype.type(0)) * sums, own * own * own
