@@ -123,8 +123,7 @@ def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = 
     """Return the expected number of products to come.
 
     It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times CREDIT_RUNS
-    for
-    steps on the advance. The bound of a solver replaces the prior.
+    for steps on the advance. The bound of a solver replaces the prior.
     """
     if outlook.expected is not None:
         return max(1.0, outlook.expected.n_calls - account.n_calls, (outlook.total_runs or 0.0) - account.n_calls)
@@ -165,10 +164,8 @@ def is_earned(
     """Return whether earlier processes have paid for a step of `price_s`, and this process may spend that much of it.
 
     Earlier processes have paid if `weigh` accepts the step for all their products together. This process may spend
-    within
-    a fraction of their mean lifetime plus what tuned products save, so that it takes no longer than untuned. `terms`
-    are
-    those of `weigh`.
+    within a fraction of their mean lifetime plus what tuned products save, so that it takes no longer than untuned.
+    `terms` are those of `weigh`.
     """
     if earlier is None:
         return False

@@ -31,8 +31,7 @@ def set_event() -> threading.Event:
 
 
 def submit(job: Callable[[], None]) -> bool:
-    """Run `job` in the background thread after earlier jobs; return False if the process ends. The job must not raise.
-"""
+    """Run `job`, which must not raise, in the background thread after earlier jobs; return False at process exit."""
     global _worker
     with _lock:
         if _is_over:

@@ -38,7 +38,7 @@ UNSERVED_CALLS: Final = 1024
 WATCH_SETTLES_S: Final = 1e-4
 """Seconds of products by a kernel before the one that is timed, so that its sleeping threads are awake."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
-"""Rule of a check in service: 8 rounds, no margin, nobody is eliminated early."""
+"""Rule of a check in service: 8 rounds, no margin, no early elimination."""
 WATCH_MARGIN: Final = 1.03
 """Minimum median ratio to the default kernel's time for which the tuned kernel is dropped."""
 HOPELESS: Final = 4.0
@@ -162,8 +162,7 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
     """Return the entrants of the final race: the incumbent, the best single format beside a composite, near losers.
 
     A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
-    packed
-    copies, the times of the search decide which of them enters.
+    packed copies, the times of the search decide which of them enters.
     """
     champion = search.champion
     singles = [one for one in _singles(search) if one is not champion]
@@ -224,8 +223,8 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
     """Compare the kernel that `served` returns with the default kernel until it loses; return the trial that lost.
 
     `excess_s`: expected seconds that the default kernel takes longer. Nothing is compared while the default kernel
-    serves.
-    A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads are asleep.
+    serves. A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads
+    are asleep.
     """
     default, n_calls = lab(None), WATCH_CALLS
     while True:

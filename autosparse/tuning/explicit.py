@@ -56,12 +56,11 @@ def tune(
     """Find a fast kernel for ``op(M) @ B``, B of `columns` columns, and use it in the next products.
 
     Operation ``sddmm`` means ``M ∘ (X @ Yᵀ)`` with `columns` columns of X; ``mttkrp`` is for tensors. Tuning takes at
-    most
-    about `budget_s` seconds; omitted arguments default to the options. With `runs`, tuning starts only if that many
-    products pay for it; without `effort`, they also select the tier with the least expected total. `progress=True`
-    draws a
-    line on stderr if that is a terminal. `dtype`, if given, must be the matrix's own: SciPy computes products in other
-    dtypes. An interrupt leaves the matrix unchanged; measurements are stored and start the next search.
+    most about `budget_s` seconds; omitted arguments default to the options. With `runs`, tuning starts only if that
+    many products pay for it; without `effort`, they also select the tier with the least expected total.
+    `progress=True` draws a line on stderr if that is a terminal. `dtype`, if given, must be the matrix's own: SciPy
+    computes products in other dtypes. An interrupt leaves the matrix unchanged; measurements are stored and start the
+    next search.
     """
     options = get_options()
     operation = _known(operand, operation)

@@ -188,8 +188,7 @@ class HybridDivider:
     def _searched(self, division: Division, limit_s: float) -> list[Composite]:
         """Return the composites of the parts' first schedules and of the fastest found, without duplicates.
 
-        The former is returned even if there was no time to compile anything. None is returned if a part has no
-        schedule.
+        The former is returned even if no part had time to compile. The list is empty if a part has no schedule.
         """
         problem = self.lab.problem
         parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
@@ -331,8 +330,7 @@ def _view(lab: KernelLab) -> Pattern:
 
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
-    """Return whether parts read copied panels of a B that the default kernel does not copy (`runtime/matmul/panels.c`).
-"""
+    """Return whether parts read copied panels of B and the default kernel does not (`runtime/matmul/panels.c`)."""
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
     return not is_sampled and _is_far(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
 

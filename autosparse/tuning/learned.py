@@ -291,10 +291,9 @@ def _seen_of(path: Path, op: str, changed: int) -> Seen:
 def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
     """Return the source of learned proposals for the lab's problem; None if no model applies.
 
-    Live tuning reads no model and computes no features before products have paid for it, so both are part of the price.
-    Transposed products use the statistics, since models are trained on rows of the multiplied operand. A tensor's rows
-    are
-    its slices along the product's mode.
+    Live tuning reads no model and computes no features before products have paid for it, so both are part of the
+    price. Transposed products use the statistics, since models are trained on rows of the multiplied operand. A
+    tensor's rows are its slices along the product's mode.
     """
     problem = lab.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):

@@ -308,8 +308,8 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
     """Return schedules on the user's own arrays, which need neither checks for writes nor repacking; they race first.
 
     Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
-    pay
-    there. A live search excludes them, because its other candidates would wait for their compilation to be paid for.
+    pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
+    for.
     """
     problem = lab.problem
     if problem.transposed or problem.storage or not is_read_in_place(lab):

@@ -32,8 +32,7 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
     """Return how A's values may be stored: "", a rounded type, or `NUMBERED` (dictionary-encoded, CSR-VI).
 
     The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
-    vector
-    on AVX-512: they are bound by reading values, and a small table is one permutation instruction.
+    vector on AVX-512: they are bound by reading values, and a small table is one permutation instruction.
     """
     abilities = OPS[state.operation].abilities
     if state.options.storage and "storage" in abilities and state.dtype.name == "float32":

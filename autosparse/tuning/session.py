@@ -54,7 +54,7 @@ class TuningSession:
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     champion: KernelTrial | None = None  # None: the default kernel
     in_place: KernelTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
-    recalled: KernelTrial | None = None  # served before the session began, and until it has a champion or is over
+    recalled: KernelTrial | None = None  # served before the session began, and until it has an incumbent or is over
     gain: float = 0.1
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
@@ -115,7 +115,7 @@ class TuningSession:
                 # keep the known cost of checks for writes
                 self.champion.service = self.champion.service or self.recalled.service
             if self.recalled is not self.champion:
-                self.recalled.drop()  # the champion shares the packed copy, or nothing is faster than the default
+                self.recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
             self.recalled = None
         return self.champion or self.recalled
 
@@ -151,7 +151,7 @@ class TuningSession:
 
     def _identify(self) -> None:
         self.lab = self.make_lab()
-        self.lab.patience_s = 0.0  # a user did not ask, so no compiler may exceed its expected time by much
+        self.lab.patience_s = 0.0  # no user waits for a plan: a compiler's limit follows from its expected time alone
         self._known = recall(self.lab)
         self.gain = expected_gain(self.lab)
         if self._known is not None and self._known.measured_s and self._known.default_s:
