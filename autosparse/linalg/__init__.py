@@ -31,10 +31,11 @@ _HOMES: Final = {
     "autosparse.linalg.quasi_minimal": ("qmr",),
     "autosparse.linalg.solves.tracing": ("trace",),
 }
-"""Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
+"""Module -> names of its solvers. No module is named like a public function, because importing it would shadow that."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+"""Name of a solver -> its module."""
 OURS: Final = tuple(_HOME_OF)
-"""Names of the functions that are ours."""
+"""Names of all functions that autosparse implements."""
 
 
 def _adopt_submodules() -> None:

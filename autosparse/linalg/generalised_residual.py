@@ -51,40 +51,40 @@ def gmres(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends where |b - A x| <= max(rtol |b|, atol).
+        The solve ends if |b - A x| <= max(rtol |b|, atol).
     restart
-        Iterations between restarts, for which so many vectors are kept; None: min(20, n).
+        Number of iterations between restarts, and of vectors that are stored; None: min(20, n).
     maxiter
-        Upper bound on restart cycles, of iterations where `callback_type` is "legacy"; None: 10 n.
+        Maximum number of restart cycles, or of iterations if `callback_type` is "legacy"; None: 10 n.
     M
-        Left preconditioner that approximates the inverse of A. A DIA matrix with the only offset 0 is fused.
+        Left preconditioner: approximate inverse of A. A DIA matrix with the only offset 0 is fused.
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, else `maxiter`.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, else `maxiter`.
 
     Raises
     ------
-    ValueError where shapes, `atol` or `callback_type` do not fit, TypeError where A is no operator. Arguments that only
-    SciPy's `gmres` knows are passed to it.
+    ValueError if shapes, `atol` or `callback_type` are invalid, TypeError if A is not an operator. Calls with arguments
+    that only SciPy's `gmres` accepts are passed to it.
 
     Warns
     -----
-    DeprecationWarning where there is a callback without a `callback_type`, as SciPy does.
+    DeprecationWarning if there is a callback without a `callback_type`, as SciPy does.
 
     The recurrence is that of `scipy.sparse.linalg.gmres` (Saad and Schultz, 1986), with the modified Gram-Schmidt
     process in blocked form (see `Basis`).

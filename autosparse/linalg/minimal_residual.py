@@ -35,37 +35,37 @@ def minres(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol
-        The solve ends where |r| <= rtol |A| |x| or |A r| <= rtol |A| |r|, by estimates of the recurrence.
+        The solve ends if |r| <= rtol |A| |x| or |A r| <= rtol |A| |r|, by estimates of the recurrence.
     maxiter
-        Upper bound on iterations; None: 5 n.
+        Maximum number of iterations; None: 5 n.
     M
         Preconditioner, symmetric and positive definite. A DIA matrix with the only offset 0 is fused.
     callback
         Called with x after each iteration; each x is an array of its own.
     show
-        Print a line for each iteration: SciPy's function computes such a call.
+        Print a line for each iteration; SciPy's function then runs the solve.
     check
         Raise ValueError unless A and M are symmetric, by a sample.
     progress
-        Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the criterion and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` where x has not converged.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` if x has not converged.
 
     Raises
     ------
-    ValueError where shapes do not fit, or A or M are seen not to be symmetric or M not to be positive definite;
-    TypeError where A is no operator. Complex systems and unknown arguments are passed to SciPy's function.
+    ValueError if shapes are invalid, or if A or M is found not to be symmetric or M not to be positive definite;
+    TypeError if A is not an operator. Complex systems and unknown arguments are passed to SciPy's function.
 
     The recurrence is that of `scipy.sparse.linalg.minres` (Paige and Saunders, 1975).
 

@@ -35,32 +35,32 @@ def qmr(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator with an adjoint, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator with an adjoint, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero.
     rtol, atol
-        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
     maxiter
-        Upper bound on iterations; None: 10 n.
+        Maximum number of iterations; None: 10 n.
     M1, M2
         Left and right preconditioners, LinearOperators with adjoints: M1 M2 approximates the inverse of A. Both or
         none. None: those that A brings as methods `psolve` and `rpsolve`.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
-    has not, -10 to -15 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    not, -10 to -15 if the recurrence breaks down.
 
     Raises
     ------
-    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
-    knows are passed to it.
+    ValueError if shapes or `atol` are invalid, TypeError if A is not an operator. Calls with arguments that only
+    SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.qmr` (Freund and Nachtigal, 1991, without look-ahead).
     """

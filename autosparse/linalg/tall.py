@@ -13,7 +13,9 @@ from autosparse._native import runtime_api
 
 Block = NDArray[Any]  # (n, k), C order; float32, float64, complex64 or complex128
 _CODES: Final = {"f": 0, "d": 1}
+"""dtype character -> code in the runtime."""
 _MAX_COLUMNS: Final = 256
+"""Maximum number of columns of `out` in the runtime's kernel; NumPy computes wider blocks."""
 
 
 def _threads() -> int:
@@ -21,7 +23,7 @@ def _threads() -> int:
 
 
 def gram(U: Block, V: Block) -> NDArray[Any]:
-    """Return U^H V (a, b), summed in float64 and complex128, in the dtype of U."""
+    """Return U^H V of shape (a, b), summed in float64 or complex128 and converted to the dtype of U."""
     code = _CODES.get(U.dtype.char)
     if code is None or not (U.shape[1] and V.shape[1]):
         return U.T.conj() @ V  # type: ignore[no-any-return]
@@ -34,7 +36,10 @@ def gram(U: Block, V: Block) -> NDArray[Any]:
 
 
 def combine(out: Block, *terms: tuple[Block, NDArray[Any] | None]) -> Block:
-    """Write the sum of block @ factor to `out` and return it; a factor None is the identity. `out` may be a block."""
+    """Write the sum of block @ factor to `out` and return it; a factor None is the identity.
+
+    `out` may be one of the blocks.
+    """
     code = _CODES.get(out.dtype.char)
     if code is None or not 0 < out.shape[1] <= _MAX_COLUMNS or not all(block.shape[1] for block, _ in terms):
         found = [block if factor is None else block @ factor for block, factor in terms]

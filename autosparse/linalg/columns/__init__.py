@@ -29,8 +29,8 @@ _METHODS: Final = {
 }
 """Solver -> module and class of its recurrence, default iterations per unknown, and columns that run at the same time.
 
-More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a
-Krylov basis for each column.
+More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a Krylov
+basis for each column.
 """
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
 """Arguments of one solver that its recurrence takes; calls with others are solved column by column."""

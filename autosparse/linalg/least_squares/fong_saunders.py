@@ -35,13 +35,13 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     A, b, damp, atol, btol, conlim, show, x0, progress
         As in `lsqr`.
     maxiter
-        Upper bound on iterations; None: min(m, n).
+        Maximum number of iterations; None: min(m, n).
 
     Returns
     -------
     x, istop, itn, normr, normar, norma, conda, normx, as `scipy.sparse.linalg.lsmr`. The recurrence is that of SciPy
-    (Fong and Saunders, 2011). SciPy's function itself computes, or raises, where b or x0 have other shapes, where A is
-    wider than b, and where numbers overflow.
+    (Fong and Saunders, 2011). SciPy's function runs instead if b or x0 have other shapes or dtypes, or if
+    numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
     system = System.of(A, b, x0, maxiter)

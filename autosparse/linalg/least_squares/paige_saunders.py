@@ -36,17 +36,17 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator with an adjoint, of shape (m, n).
+        autosparse array, sparse or dense array, or LinearOperator with an adjoint, of shape (m, n).
     b
-        Right side of shape (m,) or (m, 1).
+        Right-hand side of shape (m,) or (m, 1).
     damp
         Damping coefficient.
     atol, btol
-        Relative errors of the entries of A and of b: the solve ends where the residual is as small as they allow.
+        Relative errors of the entries of A and of b; the solve ends when the residual is as small as they allow.
     conlim
-        The solve ends where the condition number is estimated to be larger; 0: never.
+        Maximum estimated condition number, above which the solve ends; 0: no limit.
     iter_lim
-        Upper bound on iterations; None: 2 n.
+        Maximum number of iterations; None: 2 n.
     show
         Print a line for some iterations.
     calc_var
@@ -54,13 +54,13 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     x0
         Initial guess of shape (n,); None: zero.
     progress
-        Draw a line with the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
     x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var, as `scipy.sparse.linalg.lsqr`. The recurrence is
-    that of SciPy (Paige and Saunders, 1982). SciPy's function itself computes, or raises, where b or x0 have other
-    shapes, and where numbers overflow.
+    that of SciPy (Paige and Saunders, 1982). SciPy's function runs instead if b or x0 have other
+    shapes, or if numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip
