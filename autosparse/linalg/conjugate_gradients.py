@@ -1,4 +1,4 @@
-"""Conjugate gradients, and conjugate gradients squared."""
+"""`cg` and `cgs`: conjugate gradients, and conjugate gradients squared."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def cg(
 class _Directions:
     """Vectors and sweeps of conjugate gradients: x, the residual r, z = M r, the direction p, and q = A p.
 
-    Without a callback the step of x waits for the next direction, so that p is read once for both.
+    Without a callback, the step of x is delayed until the next direction is computed, so that p is read once for both.
     """
 
     def __init__(self, system: System, solve: Solve, *, is_x_current: bool) -> None:
@@ -97,21 +97,21 @@ class _Directions:
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
         self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), Sweep([Dot(p, q)])
-        self._left: Scalar = 0.0  # length of the step that x has not made yet
+        self._left: Scalar = 0.0  # length of the pending step of x
 
     def begin(self) -> tuple[Scalar, ...]:
-        """Return the dots of r = b - A x: with r, and with z unless M is a product or the identity."""
+        """Return r.r for r = b - A x, and r.z unless M is a product or the identity."""
         return self._begin()
 
     def rz(self, squares: tuple[Scalar, ...]) -> Scalar:
-        """Return the dot of r with z = M r, given what `begin` or `descend` returned."""
+        """Return r.z for z = M r, given the result of `begin` or `descend`."""
         if self._rz is None:
             return squares[-1]
         self._M.apply(self._r, self._z)
         return self._rz()[0]  # type: ignore[no-any-return]
 
     def turn(self, beta: Scalar | None) -> None:
-        """Let p = z + beta p, or z at first; x makes the step that it has left."""
+        """Write p = z + beta p (z at first), and add the pending step to x."""
         if beta is None:
             self._copy(1.0)
         elif self._finish is None:
@@ -121,18 +121,18 @@ class _Directions:
         self._left = 0.0
 
     def curvature(self) -> Scalar:
-        """Return the dot of p with q."""
+        """Return the dot product of p and q."""
         return self._curvature()[0]  # type: ignore[no-any-return]
 
     def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
-        """Let x += alpha p and r -= alpha q; return the dots of r as `begin` does."""
+        """Compute x += alpha p (possibly delayed) and r -= alpha q; return the dot products of r as `begin` does."""
         if self._finish is None:
             return self._descend(1.0, alpha, 1.0, -alpha)
         self._left = alpha
         return self._descend(1.0, -alpha)
 
     def finish(self) -> None:
-        """Let x make the step that it has left."""
+        """Add the pending step to x."""
         if self._finish is not None and self._left != 0:
             self._finish(1.0, self._left)
 

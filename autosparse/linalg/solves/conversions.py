@@ -1,8 +1,8 @@
-"""Data that solves derive from the values of a matrix, kept with the matrix: copies in another dtype, norms.
+"""Data that solves derive from the values of a matrix and keep with it: copies in another dtype, norms.
 
-A float32 matrix with a float64 right side, an integer matrix, and the conjugate of a complex matrix each need a copy.
-The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at the
-next solve. A changed structure needs a new copy.
+A float32 matrix with a float64 right-hand side, an integer matrix, and the conjugate of a complex matrix each need a
+copy. The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at
+the next solve. A changed structure needs a new copy.
 """
 
 from __future__ import annotations
