@@ -1,8 +1,8 @@
 """`scipy.sparse.linalg` with solvers whose vector operations are fused and run on several threads.
 
-Every public name of `scipy.sparse.linalg` is here. Those in `_HOMES` are ours, with SciPy's signatures, defaults,
-results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`, `isolve`, ...) can be
-imported under this name too.
+Every public name of `scipy.sparse.linalg` is available. Names in `_HOMES` are implemented by autosparse with SciPy's
+signatures, defaults, results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`,
+`isolve`, ...) can be imported from this package too.
 
 >>> x, info = asp.linalg.cg(asp.csr([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
 >>> info

@@ -30,7 +30,7 @@ _CODES: Final = "fdFD"
 class System:
     """The system A x = b with a preconditioner M that approximates the inverse of A, all of one dtype."""
 
-    A: Any  # as the user passed it, or its LinearOperator
+    A: Any  # the user's object, or its LinearOperator
     M: Any  # likewise; None: the identity
     x: Vector  # the initial guess, which the solver overwrites and returns
     b: Vector  # possibly the user's own array

@@ -34,9 +34,9 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
 ) -> Any:  # fmt: skip  # Any: whatever SciPy takes and returns
     """Compute eigenvalues and eigenvectors of a Hermitian A, or of A x = lambda B x, at one end of the spectrum.
 
-    Parameters and results are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001), whose algorithm runs here over our
-    products with blocks. X is not changed. The results have the dtype of A, B and X together. Problems with fewer than
-    five rows for each column, which LAPACK solves, verbose calls, integer X and long double are passed to SciPy.
+    Parameters, results and algorithm are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001). X is not changed. The
+    results have the common dtype of A, B and X. Problems with fewer than five rows per column (which LAPACK solves),
+    verbose calls, integer X and long double are passed to SciPy.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> values, _ = asp.linalg.lobpcg(A, np.random.default_rng(0).standard_normal((100, 2)), maxiter=60)
@@ -83,7 +83,7 @@ def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
 
 
 def _fits(A: Any, X: Block) -> bool:
-    """Return whether A has the shape for products with X; for callables the first product tells."""
+    """Return whether A has the shape for products with X; callables are checked by their first product."""
     if not (sps.issparse(A) or isinstance(A, np.ndarray | LinearOperator)):
         return callable(A)
     return A.shape == (X.shape[0],) * 2 and A.dtype is not None

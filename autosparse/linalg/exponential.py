@@ -105,7 +105,7 @@ class _Shifted:
     mu: Any  # a real or complex scalar
     shift: complex
     one_norm: float
-    dtype: np.dtype[Any]  # of A - mu I
+    dtype: np.dtype[Any]  # dtype of A - mu I
 
     @classmethod
     def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:

@@ -114,7 +114,7 @@ def gmres(
 class _Bounds(NamedTuple):
     """Tolerances and limits of one solve."""
 
-    limit: float  # of the residual norm
+    limit: float  # residual norm at which the solve ends
     b_norm: float
     maxiter: int
     restart: int

@@ -1,4 +1,4 @@
-"""Products of tall blocks (n, k) with few columns: Gram matrices and linear combinations, in one pass over memory."""
+"""Compute Gram matrices and linear combinations of tall blocks (n, k) with few columns in one pass over memory."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ MAX_REFUSALS: Final = 8
 
 @dataclass(slots=True)
 class CheckedWidth:
-    """Number of columns of the products that a plan in service is checked on: 1 until products have another width."""
+    """Number of columns of the products that check a plan in service; it changes when other widths persist."""
 
     width: int = 0
     _n_others: int = 0  # products of other widths since the last one of this width
@@ -159,7 +159,7 @@ def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
 
 
 def _champions(search: Search, limit_s: float) -> list[Trial]:
-    """Return the entrants of the final race: the incumbent, the best single format beside a composite, near losers.
+    """Return the entrants of the final race: the incumbent, the best single format beside a composite, close losers.
 
     A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
     packed copies, the times of the search decide which of them enters.

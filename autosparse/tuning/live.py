@@ -66,7 +66,7 @@ class LiveTuner:
     resume_at: int = 0  # n_calls when it ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
-    service: Service | None = None  # of the session's incumbent
+    service: Service | None = None  # choice of the session's incumbent or its fallback
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)

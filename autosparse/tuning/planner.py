@@ -48,8 +48,7 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
 LEAST_ORDERED: Final = 10_000
-"""Minimum number of stored entries for which candidates with permuted rows race; smaller ones are cache-resident.
-"""
+"""Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
 MOST_IN_PLACE: Final = 2
 """Maximum number of schedules on the user's own arrays that race whatever the models predict.
 

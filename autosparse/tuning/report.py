@@ -60,7 +60,7 @@ class Report:
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
     implementation: str = ""  # key of `_native.IMPLEMENTATIONS`; "" if no kernel can be chosen
     verdict: str = ""  # the condition of the next tuning step, or why there is none
-    failures: tuple[str, ...] = ()  # what failed, and why
+    failures: tuple[str, ...] = ()  # failures with their reasons
     tuning_s: float = 0.0  # seconds spent on tuning this problem by this object so far
     saved_s: float = 0.0  # default time minus actual time, over products that a tuned kernel computed
     default_s: float | None = None  # seconds of one product by the default kernel
@@ -71,7 +71,7 @@ class Report:
     served: Served | None = None  # the kernel of the plan that serves; None: there is only one
     holding: Holding | None = None  # owner and memory of the arrays
     cores_are_contended: bool = False  # threads of this process recently waited for cores between products
-    part_times: tuple[PartTime, ...] = ()  # times of a serving composite's parts, each run alone for this report
+    part_times: tuple[PartTime, ...] = ()  # time of each part of a serving composite, run alone
 
     @property
     def is_planned(self) -> bool:

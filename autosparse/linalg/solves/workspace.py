@@ -23,7 +23,7 @@ class Conversion:
 
     __slots__ = ("matrix", "structure_version", "values_version")
 
-    def __init__(self, matrix: Any, structure_version: int, values_version: int) -> None:  # Any: a matrix of ours
+    def __init__(self, matrix: Any, structure_version: int, values_version: int) -> None:  # Any: an autosparse array
         self.matrix = matrix
         self.structure_version, self.values_version = structure_version, values_version
 

@@ -1,6 +1,6 @@
 """Statistics for later processes: prices of tuning steps, gains of tuning, and numbers of products.
 
-They are kept in memory and written to the cache every 30 s and at exit, because writing a record takes longer than a
+They are kept in memory and written to the cache at intervals and at exit, because writing a record takes longer than a
 small product.
 """
 

@@ -68,7 +68,7 @@ class RecallBench:
         self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
         self.structure_version: int = operand.structure_version
         self.is_stale = False
-        self.experience: Any = _NoExperience()  # Any: only these methods of an Experience are used
+        self.experience: Any = _NoExperience()  # Any: has the methods of `Experience` that trials use
         self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
         self._account = account
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 Storage: TypeAlias = "Format | Composite"
 """Storage of a packed copy: one format, or a composite of parts."""
-AnyArray = NDArray[Any]  # of one native dtype
+AnyArray = NDArray[Any]  # an array of one native dtype
 
 LINE_BYTES: Final = 64
 """Size of a cache line in bytes."""

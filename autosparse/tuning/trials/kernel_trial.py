@@ -86,8 +86,8 @@ class KernelTrial:
     kernel: Kernel | None = None
     packed_copy: PackedCopy | None = None
     _bound: Bound | None = None
-    service: Service | None = None  # of the plan that uses it; None: the trial is a candidate
-    looked_ns: int = 0  # of its last product: time spent on checks for writes and repacking
+    service: Service | None = None  # choice of the plan that uses the trial; None: a candidate
+    looked_ns: int = 0  # ns of write checks and repacking in the last product
     _bound_to: tuple[Any, ...] | None = None  # addresses of the user's arrays that _bound reads, if it reads them
 
     # -- getting there
