@@ -22,7 +22,7 @@ THROUGH_PYTHON_S: Final = 4e-6
 FIRST_PROBE: Final = 256
 """Products by the fallback before the packed copy is tried again; doubled each time it did not pay."""
 LAST_PROBE: Final = 1 << 14
-"""Maximum of the number that `FIRST_PROBE` starts."""
+"""Maximum number of products by the fallback before the packed copy is tried again."""
 PROBE_LOOKS: Final = 2
 """Number of checks for which the packed copy is tried."""
 

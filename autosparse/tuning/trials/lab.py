@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 0.5
 """Maximum total seconds that a lab waits for threads that are kept off busy cores."""
 LEAST_LIMIT_S: Final = 2.0
-"""Minimum of the seconds that a compiler may take."""
+"""Minimum time limit in seconds of one compilation, after which it is ended as hanging."""
 COMPILE_PRICES: Final = 10.0
-"""Multiple of its expected time after which a compiler is ended as hanging."""
+"""Time limit of one compilation as a multiple of its expected time."""
 _wrong: Final[dict[int, str]] = {}
 """Address -> error of each kernel of this process whose result was wrong."""
 

@@ -18,7 +18,7 @@ RECHECK_PRODUCTS: Final = 64
 RECHECK_S: Final = 2e-3
 """Minimum seconds of products before the choice is checked again; doubled each time nothing changed."""
 LAST_RECHECK_S: Final = 32e-3
-"""Maximum of the seconds that `RECHECK_S` starts."""
+"""Maximum of the doubled seconds of products before the choice is checked again."""
 
 
 @dataclass(slots=True, eq=False)
