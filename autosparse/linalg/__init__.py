@@ -1,8 +1,8 @@
 """`scipy.sparse.linalg` with solvers whose vector operations are fused and run on several threads.
 
-Every public name of `scipy.sparse.linalg` is here. Those in `_HOMES` are ours, with SciPy's signatures, defaults,
-results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`, `isolve`, ...) can be
-imported under this name too.
+Every public name of `scipy.sparse.linalg` is available. Names in `_HOMES` are implemented by autosparse with SciPy's
+signatures, defaults, results, warnings and errors; all others are SciPy's own objects. SciPy's submodules (`interface`,
+`isolve`, ...) can be imported from this package too.
 
 >>> x, info = asp.linalg.cg(asp.csr([[4.0, 1.0], [1.0, 3.0]]), np.array([1.0, 2.0]))
 >>> info
@@ -31,10 +31,11 @@ _HOMES: Final = {
     "autosparse.linalg.quasi_minimal": ("qmr",),
     "autosparse.linalg.solves.tracing": ("trace",),
 }
-"""Module -> names that are ours. A module is not named like a public function, which an import of it would replace."""
+"""Module -> names of its solvers. No module is named like a public function, because importing it would shadow that."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}
+"""Name of a solver -> its module."""
 OURS: Final = tuple(_HOME_OF)
-"""Names of the functions that are ours."""
+"""Names of all functions that autosparse implements."""
 
 
 def _adopt_submodules() -> None:

@@ -1,4 +1,4 @@
-"""Arguments of the solvers as SciPy reads them: the linear system, tolerances, scalars."""
+"""Interpret the solvers' arguments as SciPy does: the linear system, tolerances and scalars."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from autosparse.linalg.sweeps import Dot, Scale, Step, Sweep
 
 Vector = NDArray[Any]
 Callback = Callable[[Vector], object]
-Scalar = complex  # a Python float, or a complex of complex systems
+Scalar = complex  # a Python float; complex for complex systems
 
 _CODES: Final = "fdFD"
 
 
 @dataclass(slots=True)
 class System:
-    """A x = b with a preconditioner M that approximates the inverse of A, all of one dtype."""
+    """The system A x = b with a preconditioner M that approximates the inverse of A, all of one dtype."""
 
-    A: Any  # as the user passed it, or its LinearOperator
+    A: Any  # the user's object, or its LinearOperator
     M: Any  # likewise; None: the identity
     x: Vector  # the initial guess, which the solver overwrites and returns
     b: Vector  # possibly the user's own array
@@ -47,28 +47,28 @@ class System:
         return self.b.dtype
 
     def product(self) -> Product:
-        """Return out = A x."""
+        """Return a function that writes A x to out."""
         return product_of(self.A, self.dtype)
 
     def preconditioner(self) -> Vector | Product | None:
-        """Return what M r is (`preconditioner_of`)."""
+        """Return the application of M (see `preconditioner_of`)."""
         return preconditioner_of(self.M, self.dtype)
 
 
 def scipys(name: str) -> Callable[..., Any]:
-    """Return SciPy's function `name`, for calls that ours does not compute, even inside `autosparse.install`."""
+    """Return SciPy's function `name`, even inside `autosparse.install`."""
     found: Callable[..., Any] = getattr(scipy.sparse.linalg, name)
     return found.__wrapped__ if found.__module__.startswith("autosparse.") else found  # type: ignore[attr-defined]
 
 
 def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any kind
-    """Return whether our solver takes a call: not without the runtime, nor with arguments that only SciPy knows."""
+    """Return whether autosparse's solver runs a call: the runtime exists, and no argument is known to SciPy alone."""
     return runtime_api.available and not others and (not isinstance(x0, str) or x0 == "Mb")
 
 
 @functools.cache
 def _common_code(one: str, other: str) -> str:
-    """Return the code of the dtype of x: the wider of both, float64 for whatever is not in `_CODES`."""
+    """Return the dtype code of x: the wider of both codes, where a code not in `_CODES` counts as float64."""
     one, other = (code if code in _CODES else "d" for code in (one, other))
     return str(np.result_type(np.dtype(one), np.dtype(other)).char)
 
@@ -76,11 +76,12 @@ def _common_code(one: str, other: str) -> str:
 def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever SciPy's solvers take
     """Check the arguments of a solver and convert them to one dtype, as SciPy's `make_system` does.
 
-    The dtype is that of A and b together; integers, and floats beyond float64, count as float64. Raises ValueError
-    where A is not square, b or x0 do not have shape (n,) or (n, 1), or M does not have the shape of A.
+    The dtype is the common one of A and b; integers, and floats wider than float64, count as float64. ValueError is
+    raised if A is not square, b or x0 do not have shape (n,) or (n, 1), or M does not have the shape of A.
     """
     given = A
-    if not isinstance(A, AutoSparseMatrix):  # whose operator takes 3 us to make, and tells nothing new
+    # making the operator of an autosparse array would take 3 µs and add nothing
+    if not isinstance(A, AutoSparseMatrix):
         A = aslinearoperator(A)
     if A.shape[0] != A.shape[1]:
         raise ValueError(f"expected square matrix, but got shape={(A.shape,)}")
@@ -106,7 +107,7 @@ def make_system(A: Any, M: Any, x0: Any, b: Any) -> System:  # Any: whatever Sci
 
 
 def _own_preconditioner(given: Any, A: Any) -> Any:  # Any: an object with any attributes, operators
-    """Return the preconditioner that the matrix brings itself as methods `psolve` and `rpsolve`, or None."""
+    """Return the preconditioner given by the matrix's own methods `psolve` and `rpsolve`, or None."""
     if not (hasattr(given, "psolve") or hasattr(given, "rpsolve")):
         return None
     psolve, rpsolve = (getattr(given, name, lambda x: x) for name in ("psolve", "rpsolve"))
@@ -125,8 +126,8 @@ def _initial_guess(x0: Any, b: Vector, M: Any, shape: tuple[int, int]) -> Vector
     return x.ravel()
 
 
-def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # Any: refused where it is no number
-    """Return max(atol, rtol |b|): a residual of a smaller norm ends a solve. Raise ValueError as SciPy does."""
+def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # refused unless a number
+    """Return max(atol, rtol |b|), the residual norm below which a solve ends; raise ValueError as SciPy does."""
     if atol == "legacy" or atol is None or atol < 0:
         raise ValueError(
             f"'scipy.sparse.linalg.{name}' called with invalid `atol`={atol}; "
@@ -136,14 +137,14 @@ def tolerance(name: str, b_norm: float, *, atol: Any, rtol: float) -> float:  # 
 
 
 def norm(v: Vector) -> float:
-    """Return the 2-norm of v, 0 where it is 0 in the precision of v."""
+    """Return the 2-norm of v; 0 if its square is 0 in the dtype of v."""
     if v.size <= _SHORT:
         return math.sqrt(np.vdot(v, v).real)
     return root(Sweep([Dot(v, v)])()[0], v.dtype)
 
 
 def root(square: Scalar, dtype: np.dtype[Any]) -> float:
-    """Return the square root of a sum of squares, 0 where `dtype` cannot tell the sum from 0."""
+    """Return the square root of a sum of squares; 0 if the sum rounds to 0 in `dtype`."""
     real = square.real
     if dtype.char in "fF" and real < _LEAST_SQUARE:
         return 0.0
@@ -151,13 +152,13 @@ def root(square: Scalar, dtype: np.dtype[Any]) -> float:
 
 
 _SHORT: Final = 4096
-"""Elements up to which BLAS computes a dot on one thread."""
+"""Maximum number of elements for which BLAS computes a dot product, on one thread."""
 _LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
-"""Sums of squares below it are 0 in float32."""
+"""Sum of squares below which float32 rounds to 0."""
 
 
 def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
-    """Return dividend / divisor; by zero as NumPy divides: a RuntimeWarning, and an infinity or NaN."""
+    """Return dividend / divisor; division by zero gives a RuntimeWarning and an infinity or NaN, as in NumPy."""
     try:
         return dividend / divisor
     except ZeroDivisionError:
@@ -166,7 +167,7 @@ def divided(dividend: Scalar, divisor: Scalar) -> Scalar:
 
 
 class Preconditioning:
-    """z = M v in a solver: nothing for the identity, a step of a sweep for a diagonal, else a product."""
+    """Application z = M v inside a solver: nothing for the identity, a sweep's step for a diagonal, else a product."""
 
     __slots__ = ("_diagonal", "_product")
 
@@ -177,25 +178,25 @@ class Preconditioning:
 
     @property
     def n_vectors(self) -> int:
-        """Number of vectors that M v needs: 0 for the identity, whose M v is v."""
+        """Number of extra vectors for M v: 0 for the identity, else 1."""
         return int(self._diagonal is not None or self._product is not None)
 
     @property
     def is_product(self) -> bool:
-        """Return whether M v comes from `apply`, which needs the whole v."""
+        """Return whether M v comes from `apply`, which needs the complete v."""
         return self._product is not None
 
     def steps(self, v: Vector, z: Vector) -> tuple[Step, ...]:
-        """Return the steps of the sweep that writes v which also write z = M v: one for a diagonal."""
+        """Return the steps that write z = M v in the sweep that writes v; empty unless M is a diagonal."""
         return () if self._diagonal is None else (Scale(z, self._diagonal, v),)
 
     def apply(self, v: Vector, z: Vector) -> None:
-        """Write z = M v where M is a product; where it is not, z is complete already."""
+        """Write z = M v if M is a product; otherwise z is already complete."""
         if self._product is not None:
             self._product(v, z)
 
     def multiply(self, product: Product, v: Vector, z: Vector, out: Vector) -> None:
-        """Write z = M v as `apply` does, and out = A z by `product`."""
+        """Write z = M v (see `apply`), and out = A z by `product`."""
         self.apply(v, z)
         product(z, out)
 
@@ -210,7 +211,7 @@ def residual(system: System, product: Product, r: Vector) -> None:
 
 
 Method = Callable[[System, Solve, float, int, Callback | None], tuple[Vector, int]]
-"""(system, solve, norm of the residual that ends it, most iterations, callback) -> x and SciPy's info."""
+"""Solver loop: (system, solve, residual norm that ends it, maximum iterations, callback) -> x and SciPy's info."""
 
 
 def solved(
@@ -218,9 +219,9 @@ def solved(
     rtol: float, atol: float, maxiter: int | None, M: Any, callback: Callback | None, others: dict[str, Any],
     progress: bool = False,
 ) -> tuple[Vector, int]:  # fmt: skip  # Any: whatever SciPy's solvers take
-    """Solve A x = b by `method`, or by SciPy's function `name` where the call is not ours (`is_ours`).
+    """Solve A x = b by `method`, or by SciPy's function `name` if `is_ours` is false.
 
-    Returns b itself and 0 where b is 0, as SciPy does. Raises as `make_system` and `tolerance` do.
+    If b is 0, b itself and 0 are returned, as in SciPy. Exceptions are those of `make_system` and `tolerance`.
     """
     if not is_ours(others, x0):
         how = {"rtol": rtol, "atol": atol, "maxiter": maxiter, "M": M, "callback": callback}

@@ -1,4 +1,4 @@
-"""Stabilised biconjugate gradients."""
+"""`bicgstab`: the stabilised method of biconjugate gradients."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ def bicgstab(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
     maxiter
-        Upper bound on iterations; None: 10 n.
+        Maximum number of iterations; None: 10 n.
     M
-        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+        Preconditioner: approximate inverse of A, of the same types as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
-    has not, -10 or -11 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    not, -10 or -11 if the recurrence breaks down.
 
     Raises
     ------
-    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
-    knows are passed to it.
+    ValueError if shapes or `atol` are invalid, TypeError if A is not an operator. Calls with arguments that only
+    SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.bicgstab` (van der Vorst, 1992).
 
@@ -75,7 +75,7 @@ def bicgstab(
 
 
 class _Vectors:
-    """Vectors and sweeps: the residual r, its shadow, the direction p, v = A M p, t = A M r."""
+    """Vectors and sweeps of BiCGSTAB: the residual r, its shadow, the direction p, v = A M p, and t = A M r."""
 
     def __init__(self, system: System, solve: Solve) -> None:
         self.M = M = Preconditioning(system)
@@ -92,7 +92,7 @@ class _Vectors:
         self.half = Sweep([Combine(r, (r, v)), Dot(r, r), *M.steps(r, r_hat)])
         self.half_step = Sweep([Combine(x, (x, p_hat))])
         self.minimize = Sweep([Dot(t, r), Dot(t, t)])
-        # x first: without M, r_hat is r
+        # x is updated first, because without M r_hat is r
         self.step = Sweep([Combine(x, (x, p_hat, r_hat)), Combine(r, (r, t)), Dot(r, r), Dot(shadow, r)])
 
 

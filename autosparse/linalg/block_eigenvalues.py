@@ -1,4 +1,4 @@
-"""`lobpcg`: SciPy's algorithm over products with blocks, with memory of its own and passes that several steps share."""
+"""`lobpcg`: SciPy's algorithm with autosparse's block products, reused memory, and fused passes over the blocks."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from autosparse.linalg.tall import Block, combine, gram, grams
 
 Operator = Callable[[Block], Block]
 _MIN_ROWS_PER_COLUMN: Final = 5
-"""Problems with fewer rows for each column are solved by a dense eigensolver, which is SciPy's."""
+"""Minimum number of rows per column; smaller problems go to a dense eigensolver through SciPy."""
 _CALLER: Final = 4
-"""Frames from a warning to the caller of `lobpcg`."""
+"""Number of stack frames from a warning to the caller of `lobpcg`."""
 
 
 def lobpcg(  # noqa: PLR0917 - SciPy's signature
@@ -34,9 +34,9 @@ def lobpcg(  # noqa: PLR0917 - SciPy's signature
 ) -> Any:  # fmt: skip  # Any: whatever SciPy takes and returns
     """Compute eigenvalues and eigenvectors of a Hermitian A, or of A x = lambda B x, at one end of the spectrum.
 
-    Parameters and results are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001), whose algorithm runs here over our
-    products with blocks. X is not changed. The results have the dtype of A, B and X together. Problems with fewer than
-    five rows for each column, which LAPACK solves, verbose calls, integer X and long double are passed to SciPy.
+    Parameters, results and algorithm are those of `scipy.sparse.linalg.lobpcg` (Knyazev 2001). X is not changed. The
+    results have the common dtype of A, B and X. Problems with fewer than five rows per column (which LAPACK solves),
+    verbose calls, integer X and long double are passed to SciPy.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> values, _ = asp.linalg.lobpcg(A, np.random.default_rng(0).standard_normal((100, 2)), maxiter=60)
@@ -69,7 +69,7 @@ def _is_compressed(A: Any) -> bool:
 
 
 def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
-    """Return whether the iteration below takes a call: blocks of a dtype that its sweeps have, and enough rows."""
+    """Return whether the iteration supports a call: the dtypes of its sweeps, and enough rows."""
     if not (runtime_api.available and type(X) is np.ndarray and X.ndim == 2 and X.dtype.char in "fdFD" and X.shape[1]):
         return False
     n_constraints = 0
@@ -83,20 +83,20 @@ def _is_ours(A: Any, B: Any, X: Any, Y: Any) -> bool:
 
 
 def _fits(A: Any, X: Block) -> bool:
-    """Return whether A has the shape for products with X; of callables this is seen by their first product."""
+    """Return whether A has the shape for products with X; callables are checked by their first product."""
     if not (sps.issparse(A) or isinstance(A, np.ndarray | LinearOperator)):
         return callable(A)
     return A.shape == (X.shape[0],) * 2 and A.dtype is not None
 
 
 def _common_dtype(A: Any, B: Any, X: Block) -> np.dtype[Any]:
-    """Return the dtype of the eigenvectors: that of the products with A and B. Callables keep the dtype of X."""
+    """Return the common dtype of A, B and X, the dtype of the eigenvectors; callables do not count."""
     given = [one.dtype for one in (A, B) if one is not None and hasattr(one, "dtype")]
     return np.result_type(X.dtype, *given)
 
 
 def _applied(A: Any, dtype: np.dtype[Any]) -> Operator:
-    """Return A X for blocks of `dtype`, in this dtype, C order and memory of its own."""
+    """Return a function that computes A X for blocks of `dtype`, as a new C-ordered array of that dtype."""
     if sps.issparse(A) and A.format in ("csr", "csc"):
         product = block_product_of(A, dtype)
 
@@ -120,11 +120,14 @@ def _applied(A: Any, dtype: np.dtype[Any]) -> Operator:
 
 
 class _CholeskyError(Exception):
-    """A Cholesky factorisation that does not exist."""
+    """Exception raised if a Cholesky factorization does not exist."""
 
 
 class _Lobpcg:
-    """The blocks of an iteration: X, R, P, their products with A, and with B where there is one (else the same)."""
+    """State of an iteration.
+
+    The blocks X, R and P, and their products with A and B (without B, the blocks themselves).
+    """
 
     of_A: Operator  # noqa: N815 - the products with A, B and M
     of_B: Operator | None  # noqa: N815
@@ -179,7 +182,7 @@ class _Lobpcg:
             combine(block, (block, vectors))
 
     def _chosen(self, values: NDArray[Any], vectors: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return as many eigenvalues as X has columns, from the asked end of the spectrum, and their vectors."""
+        """Return as many eigenvalues as X has columns, from the requested end of the spectrum, and their vectors."""
         order = np.argsort(values)
         order = order[: -self.size - 1 : -1] if self.largest else order[: self.size]
         return values[order], vectors[:, order]
@@ -202,7 +205,7 @@ class _Lobpcg:
         return BV, factor
 
     def _residual_norms(self, at: int) -> NDArray[Any]:
-        """Compute R = A X - B X diag(values); return the norms of its columns."""
+        """Write R = A X - B X diag(values) and return the norms of its columns."""
         sweep = ColumnSweep([Combine(self.R, (self.AX, self.BX)), Dot(self.R, self.R)])
         norms = np.sqrt(np.abs(sweep(1.0, -self.values)[0]))
         self.residuals[at] = norms
@@ -218,7 +221,7 @@ class _Lobpcg:
             self.BX = self.X if self.of_B is None else self.of_B(self.X)
 
     def _step(self, norms: NDArray[Any], at: int) -> bool:
-        """Compute the next X by the Rayleigh-Ritz method; return whether there is one."""
+        """Compute the next X by the Rayleigh-Ritz method; return False if the step failed."""
         kept = np.flatnonzero(self.active)
         R = self.R if kept.size == self.size else np.take(self.R, kept, axis=1)
         if self.of_M is not None:
@@ -250,7 +253,7 @@ class _Lobpcg:
         return False
 
     def _directions(self, kept: NDArray[np.intp]) -> tuple[Block, Block, Block] | None:
-        """Return the B-orthonormal active columns of P, A P and B P; None where the step goes on without them."""
+        """Return the B-orthonormal active columns of P, A P and B P; None if the step continues without them."""
         if self.P is None or self.AP is None or self.BP is None:
             return None
         P, AP, BP = self.P, self.AP, self.BP
@@ -266,7 +269,7 @@ class _Lobpcg:
         return None if self.is_restarted else (P, AP, BP)
 
     def _grams(self, blocks: list[tuple[Block, Block, Block]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; far from convergence known parts are not computed."""
+        """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; known blocks are not computed before `is_explicit`."""
         count = len(blocks)
         at = [(i, j) for i in range(count) for j in range(i, count)]
         known = {(i, j) for i, j in at if not self.is_explicit and (i == j or (i, j) == (0, 1))}
@@ -292,7 +295,7 @@ class _Lobpcg:
         ])  # fmt: skip
 
     def _combine(self, blocks: list[tuple[Block, Block, Block]], vectors: NDArray[Any]) -> None:
-        """Replace X by the Ritz vectors, P by their part outside of X, and the products with A and B likewise."""
+        """Replace X by the Ritz vectors, P by their part from R and P, and the products with A and B likewise."""
         limits = np.cumsum([one.shape[1] for one, _, _ in blocks])[:-1]
         of_X, *others = np.split(vectors, limits)
         is_standard = self.of_B is None

@@ -1,4 +1,4 @@
-"""Conjugate gradients, and conjugate gradients squared."""
+"""`cg` and `cgs`: conjugate gradients, and conjugate gradients squared."""
 
 from __future__ import annotations
 
@@ -32,34 +32,34 @@ def cg(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
     maxiter
-        Upper bound on iterations; None: 10 n.
+        Maximum number of iterations; None: 10 n.
     M
-        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+        Preconditioner: approximate inverse of A, of the same types as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
-    has not.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    not.
 
     Raises
     ------
-    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
-    knows are passed to it.
+    ValueError if shapes or `atol` are invalid, TypeError if A is not an operator. Calls with arguments that only
+    SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.cg` (Hestenes and Stiefel, 1952).
 
@@ -77,7 +77,7 @@ def cg(
 class _Directions:
     """Vectors and sweeps of conjugate gradients: x, the residual r, z = M r, the direction p, and q = A p.
 
-    Without a callback the step of x waits for the next direction, so that p is read once for both.
+    Without a callback, the step of x is delayed until the next direction is computed, so that p is read once for both.
     """
 
     def __init__(self, system: System, solve: Solve, *, is_x_current: bool) -> None:
@@ -97,21 +97,21 @@ class _Directions:
         self._finish = None if is_x_current else Sweep(step)
         self._rz = Sweep([Dot(r, self._z)]) if M.is_product else None
         self._copy, self._curvature = Sweep([Combine(p, (self._z,))]), Sweep([Dot(p, q)])
-        self._left: Scalar = 0.0  # length of the step that x has not made yet
+        self._left: Scalar = 0.0  # length of the pending step of x
 
     def begin(self) -> tuple[Scalar, ...]:
-        """Return the dots of r = b - A x: with r, and with z unless M is a product or the identity."""
+        """Return r.r for r = b - A x, and r.z unless M is a product or the identity."""
         return self._begin()
 
     def rz(self, squares: tuple[Scalar, ...]) -> Scalar:
-        """Return the dot of r with z = M r, given what `begin` or `descend` returned."""
+        """Return r.z for z = M r, given the result of `begin` or `descend`."""
         if self._rz is None:
             return squares[-1]
         self._M.apply(self._r, self._z)
         return self._rz()[0]  # type: ignore[no-any-return]
 
     def turn(self, beta: Scalar | None) -> None:
-        """Let p = z + beta p, or z at first; x makes the step that it has left."""
+        """Write p = z + beta p (z at first), and add the pending step to x."""
         if beta is None:
             self._copy(1.0)
         elif self._finish is None:
@@ -121,18 +121,18 @@ class _Directions:
         self._left = 0.0
 
     def curvature(self) -> Scalar:
-        """Return the dot of p with q."""
+        """Return the dot product of p and q."""
         return self._curvature()[0]  # type: ignore[no-any-return]
 
     def descend(self, alpha: Scalar) -> tuple[Scalar, ...]:
-        """Let x += alpha p and r -= alpha q; return the dots of r as `begin` does."""
+        """Compute x += alpha p (possibly delayed) and r -= alpha q; return the dot products of r as `begin` does."""
         if self._finish is None:
             return self._descend(1.0, alpha, 1.0, -alpha)
         self._left = alpha
         return self._descend(1.0, -alpha)
 
     def finish(self) -> None:
-        """Let x make the step that it has left."""
+        """Add the pending step to x."""
         if self._finish is not None and self._left != 0:
             self._finish(1.0, self._left)
 
@@ -166,31 +166,31 @@ def cgs(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
     maxiter
-        Upper bound on iterations; None: 10 n.
+        Maximum number of iterations; None: 10 n.
     M
-        Preconditioner that approximates the inverse of A, as A. A DIA matrix with the only offset 0 is fused.
+        Preconditioner: approximate inverse of A, of the same types as A. A DIA matrix with the only offset 0 is fused.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
-    has not, -10 or -11 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    not, -10 or -11 if the recurrence breaks down.
 
     Raises
     ------
-    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
-    knows are passed to it.
+    ValueError if shapes or `atol` are invalid, TypeError if A is not an operator. Calls with arguments that only
+    SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.cgs` (Sonneveld, 1989).
 

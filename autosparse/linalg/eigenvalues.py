@@ -1,7 +1,7 @@
-"""`eigsh`, `eigs` and `svds`: ARPACK's iterations and SciPy's answers over the fast products of our matrices.
+"""`eigsh`, `eigs` and `svds`: SciPy's functions (ARPACK) with the products of autosparse.
 
-SciPy's functions get an operator whose products are ours, where they would use A for products alone. Factorisations of
-shift-invert modes and dense fallbacks get the matrix itself: they stay SuperLU's and LAPACK's.
+If A is used for products only, SciPy's function receives an operator with autosparse's products. For factorizations of
+shift-invert modes and for dense fallbacks it receives the matrix itself.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ AnyArray = NDArray[Any]
 
 
 class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry no types
-    """A matrix of ours as an operator: a product with a vector is one call, without LinearOperator's checks."""
+    """An autosparse array as an operator whose products are one call each, without LinearOperator's checks."""
 
     def __init__(self, A: Any) -> None:
         super().__init__(A.dtype, A.shape)
@@ -60,14 +60,14 @@ class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry n
 
 
 def _products(A: Any) -> Any:
-    """Return the operator of a compressed matrix; anything else as it is."""
+    """Return the operator of a compressed matrix; return anything else unchanged."""
     if not (runtime_api.available and sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")):
         return A
     return Products(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
 
 
 def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> Any:
-    """Return what eigs and eigsh of SciPy multiply by: A itself where they factorise or copy it."""
+    """Return the operand for SciPy's eigs and eigsh: A itself if they factorize or copy it, else its operator."""
     is_factorised = sigma is not None and how.get("OPinv") is None
     if is_factorised or not sps.issparse(A) or A.shape[0] != A.shape[1] or not 0 < k < A.shape[0] - 1:
         return A
@@ -76,7 +76,7 @@ def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> 
 
 @functools.wraps(scipy.sparse.linalg.eigsh, assigned=("__name__", "__qualname__"))
 def eigsh(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
-    """Compute k eigenvalues and eigenvectors of a Hermitian A as `scipy.sparse.linalg.eigsh`, whose arguments it takes.
+    """Compute k eigenvalues and eigenvectors of a Hermitian A, with the arguments of `scipy.sparse.linalg.eigsh`.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> np.allclose(asp.linalg.eigsh(A, 2, return_eigenvectors=False), [99, 100])
@@ -87,7 +87,7 @@ def eigsh(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
 
 @functools.wraps(scipy.sparse.linalg.eigs, assigned=("__name__", "__qualname__"))
 def eigs(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
-    """Compute k eigenvalues and eigenvectors of A as `scipy.sparse.linalg.eigs`, whose arguments it takes.
+    """Compute k eigenvalues and eigenvectors of A, with the arguments of `scipy.sparse.linalg.eigs`.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> np.allclose(sorted(asp.linalg.eigs(A, 2, return_eigenvectors=False).real), [99, 100])
@@ -98,7 +98,7 @@ def eigs(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
 
 @functools.wraps(scipy.sparse.linalg.svds, assigned=("__name__", "__qualname__"))
 def svds(A: Any, k: int = 6, *how: Any, **named: Any) -> Any:
-    """Compute k singular values and vectors of A as `scipy.sparse.linalg.svds`, whose arguments it takes.
+    """Compute k singular values and vectors of A, with the arguments of `scipy.sparse.linalg.svds`.
 
     >>> A = asp.csr(sps.diags_array(np.arange(1.0, 101.0)))
     >>> np.allclose(asp.linalg.svds(A, 2, return_singular_vectors=False), [99, 100])

@@ -1,7 +1,7 @@
-"""`expm_multiply`: exp(t A) B by truncated Taylor series, one pass over memory besides each product.
+"""`expm_multiply`: compute exp(t A) B by truncated Taylor series, with one pass over memory besides each product.
 
 The algorithm and its parameters are those of `scipy.sparse.linalg.expm_multiply`: A. H. Al-Mohy and N. J. Higham,
-"Computing the action of the matrix exponential", SIAM J. Sci. Comput. 33 (2011). A - mu I is not formed unless mu is so
+"Computing the action of the matrix exponential", SIAM J. Sci. Comput. 33 (2011). A - mu I is formed only if mu is so
 large that subtracting mu B from A B would lose digits.
 """
 
@@ -29,10 +29,11 @@ Block = NDArray[Any]  # (n,) or (n, k)
 TOLERANCE: Final = 2.0**-53
 """Unit roundoff of float64, which SciPy uses for every dtype."""
 MAX_TERMS: Final = 55
+"""Maximum number of terms of a series (m_max of the paper)."""
 ONENORM_COLUMNS: Final = 2
-"""Columns with which norms of powers of A are estimated."""
+"""Number of columns with which norms of powers of A are estimated."""
 MAX_SHIFT_RATIO: Final = 4.0
-"""|mu| over |A - mu I| from which A - mu I is formed: the fused shift would lose more than two bits."""
+"""Minimum ratio of |mu| to |A - mu I| for which A - mu I is formed; the fused shift would lose more than two bits."""
 # fmt: off
 THETA: Final = {
     1: 2.29e-16, 2: 2.58e-8, 3: 1.39e-5, 4: 3.40e-4, 5: 2.40e-3, 6: 9.07e-3, 7: 2.38e-2, 8: 5.00e-2, 9: 8.96e-2,
@@ -41,7 +42,7 @@ THETA: Final = {
     30: 3.54, 35: 4.7, 40: 6.0, 45: 7.2, 50: 8.5, 55: 9.9,
 }
 # fmt: on
-"""Largest norms for which a series of so many terms is accurate: tables A.3 and 3.1 of the papers, as in SciPy."""
+"""Number of terms -> maximum norm for which the series is accurate (tables A.3 and 3.1 of the papers, as in SciPy)."""
 
 
 def expm_multiply(  # noqa: PLR0917 - SciPy's signature
@@ -52,7 +53,7 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     B
         Block of shape (n,) or (n, k).
     start, stop, num, endpoint
@@ -82,12 +83,12 @@ def expm_multiply(  # noqa: PLR0917 - SciPy's signature
 
 
 def _are_real(start: Any, stop: Any) -> bool:
-    """Return whether these are real numbers in increasing order."""
+    """Return whether start and stop are real numbers in increasing order."""
     return all(np.ndim(one) == 0 and np.asarray(one).dtype.kind in "biuf" for one in (start, stop)) and start <= stop
 
 
 def _is_ours(A: Any, B: Any) -> bool:
-    """Return whether A and B have a kind, dtype and shape that the fused steps compute."""
+    """Return whether the fused steps support the types, dtypes and shapes of A and B."""
     is_known = sps.issparse(A) or type(A) is np.ndarray or isinstance(A, LinearOperator)
     if not (runtime_api.available and is_known and type(B) is np.ndarray and B.ndim in (1, 2) and B.size):
         return False
@@ -98,17 +99,20 @@ def _is_ours(A: Any, B: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Shifted:
-    """A - mu I, by products with A and the shift that is left to subtract (0 where the difference was formed)."""
+    """A - mu I, represented by A and a remaining shift, which is 0 if the difference was formed."""
 
     A: Any  # Any: whatever `aslinearoperator` takes
     mu: Any  # a real or complex scalar
     shift: complex
     one_norm: float
-    dtype: np.dtype[Any]  # of A - mu I
+    dtype: np.dtype[Any]  # dtype of A - mu I
 
     @classmethod
     def of(cls, A: Any, trace: Any, *, n_probes: int) -> _Shifted:
-        """Return A shifted by its trace over n. `n_probes`: products over 3 that estimate the trace of an operator."""
+        """Return A shifted by its trace over n.
+
+        `n_probes`: a third of the products that estimate an operator's trace.
+        """
         if trace is None and isinstance(A, AutoSparseMatrix):
             kept = remembered(A, "expm_multiply", lambda: cls._without(A))
             return replace(kept, A=A) if kept.A is None else kept
@@ -116,7 +120,7 @@ class _Shifted:
 
     @classmethod
     def _without(cls, A: Any) -> _Shifted:
-        """Return A shifted by its trace over n, None in place of A itself."""
+        """Return A shifted by its trace over n, with None instead of a reference to A itself."""
         made = cls._found(A, None, n_probes=0)
         return replace(made, A=None) if made.A is A else made
 
@@ -144,7 +148,7 @@ class _Shifted:
         return cls(A=A, mu=mu, shift=shift, one_norm=norm, dtype=dtype)
 
     def power(self, p: int, scale: float) -> LinearOperator:
-        """Return (scale (A - mu I))^p."""
+        """Return (scale (A - mu I))^p as a LinearOperator."""
         return _operator(self.A, self.shift, self.dtype, scale) ** p
 
 
@@ -163,7 +167,7 @@ def _operator(A: Any, shift: complex, dtype: np.dtype[Any], scale: float = 1.0) 
 
 
 def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
-    """Return the 1-norm of A - mu I: estimated for operators."""
+    """Return the 1-norm of A - mu I, estimated for operators."""
     if isinstance(A, LinearOperator):
         return float(onenormest(_operator(A, complex(mu), dtype)))
     diagonal = np.asarray(A.diagonal())
@@ -172,7 +176,7 @@ def _one_norm(A: Any, mu: Any, dtype: np.dtype[Any]) -> float:
 
 
 def _column_sums(A: Any) -> NDArray[np.float64]:
-    """Return the sums of the absolute values in each column of a sparse or dense matrix."""
+    """Return the sums of absolute values of the columns of a sparse or dense matrix."""
     matrix: Any = A
     if isinstance(A, AutoSparseMatrix) and matrix.format == "csr":
         operand, n = matrix._cell, matrix.nnz
@@ -182,7 +186,7 @@ def _column_sums(A: Any) -> NDArray[np.float64]:
 
 
 def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
-    """Return an estimate of the trace by the algorithm Hutch++, which SciPy uses."""
+    """Return an estimate of the trace by the algorithm Hutch++, as SciPy does."""
     rng = np.random.default_rng()
     n = A.shape[0]
     Q, _ = np.linalg.qr(A.matmat(rng.choice([-1.0, 1.0], [n, n_probes])))
@@ -192,7 +196,7 @@ def _estimated_trace(A: LinearOperator, n_probes: int) -> Any:
 
 
 class _Norms:
-    """Bounds d_p = |(t A)^p|^(1/p) of a shifted matrix, estimated when they are needed first, and times `scale`."""
+    """Bounds d_p = |(t A)^p|^(1/p) of a shifted matrix, estimated on first use and multiplied by `scale`."""
 
     def __init__(self, shifted: _Shifted, t: float) -> None:
         self.shifted, self.t, self.scale = shifted, t, 1.0
@@ -200,7 +204,7 @@ class _Norms:
 
     @property
     def one_norm(self) -> float:
-        """The 1-norm."""
+        """The 1-norm of scale t (A - mu I)."""
         return self.scale * self.t * self.shifted.one_norm
 
     def alpha(self, p: int) -> float:
@@ -218,12 +222,12 @@ def _max_power() -> int:
 
 
 def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
-    """Return how many terms a series has, and in how many steps the time is divided: fragment 3.1 of the paper."""
+    """Return the number of terms of a series and the number of time steps (fragment 3.1 of the paper)."""
     if norms.one_norm == 0:
         return 0, 1
     p_max = _max_power()
     bound = 2 * ONENORM_COLUMNS * p_max * (p_max + 3) * THETA[MAX_TERMS] / float(n_columns * MAX_TERMS)
-    if norms.one_norm <= bound:  # estimating more norms would cost more than it saves
+    if norms.one_norm <= bound:  # estimating further norms would cost more than it saves
         found = [(m, math.ceil(norms.one_norm / theta)) for m, theta in THETA.items()]
         return min(found, key=lambda one: one[0] * one[1])
     found = [
@@ -237,7 +241,7 @@ def _terms_and_steps(norms: _Norms, n_columns: int) -> tuple[int, int]:
 
 
 class _Series:
-    """Taylor series of blocks of one shape and dtype. The blocks of the terms take turns."""
+    """Taylor series for blocks of one shape and dtype; the blocks of the terms are reused in turn."""
 
     def __init__(self, shifted: _Shifted, like: Block, dtype: np.dtype[Any], solve: Solve) -> None:
         self._terms, self._step = solve.workspace(like.shape, dtype, 2), solve.step
@@ -250,9 +254,9 @@ class _Series:
         self._threads = config.get_options().threads or runtime_api.max_threads()
 
     def term(self, source: Block, target: Block, total: Block, scale: float) -> tuple[float, float]:
-        """Target = scale (A - mu I) source; total += target; return the infinity norms of both."""
+        """Write target = scale (A - mu I) source, add it to total, and return the infinity norms of both."""
         shape = self.n, self.k
-        self._step(1.0)  # no residual tells how far a series is
+        self._step(1.0)  # a series has no residual, so the value is constant
         self._product(source.reshape(shape), target.reshape(shape))
         pointers = map(runtime_api.pointer, (target, source, total))
         runtime_api.raise_for(
@@ -288,7 +292,7 @@ class _Series:
 
 
 def infinity_norm(F: Block) -> float:
-    """Return the largest absolute value of a vector, or the largest sum of them in a row."""
+    """Return the largest absolute value of a vector, or the largest row sum of absolute values of a block."""
     return float(np.linalg.norm(F, np.inf))
 
 
@@ -301,7 +305,7 @@ def _at_one_time(shifted: _Shifted, B: Block, dtype: np.dtype[Any], solve: Solve
 
 
 def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], h: Any) -> Block:
-    """Return exp(t A) B for each of the evenly spaced samples t: algorithm 5.2 of the paper."""
+    """Return exp(t A) B for evenly spaced samples t (algorithm 5.2 of the paper)."""
     if samples.size < 2:
         raise ValueError("at least two time points are required")
     dtype = np.result_type(shifted.dtype, B.dtype, float)
@@ -323,7 +327,7 @@ def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], 
 
 
 def _fill_between(series: _Series, X: Block, h: float, n_terms: int, n_steps: int) -> None:
-    """Fill X[1:] where a step of the series passes several times: they share its terms."""
+    """Fill X[1:] if a step of the series spans several times, which share its terms."""
     q = len(X) - 1
     d = q // n_steps
     K = np.empty((n_terms + 1, *X.shape[1:]), X.dtype)

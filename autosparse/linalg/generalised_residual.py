@@ -1,4 +1,4 @@
-"""The generalised minimal residual method with restarts."""
+"""`gmres`: the generalised minimal residual method with restarts."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from autosparse.linalg.solves.tracing import timed_method
 from autosparse.linalg.sweeps import Combine, Dot, Scale, Sweep
 
 CALLBACK_TYPES: Final = ("x", "pr_norm", "legacy")
-RESTART: Final = 20  # iterations between restarts, SciPy's default
+"""Accepted values of `callback_type`."""
+RESTART: Final = 20  # iterations between restarts, as SciPy's default
 _CHANGING: Final = (
     "scipy.sparse.linalg.gmres called without specifying `callback_type`. The default value will be changed in a future"
     " release. For compatibility, specify a value for `callback_type` explicitly, e.g., "
@@ -51,40 +52,40 @@ def gmres(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol, atol
-        The solve ends where |b - A x| <= max(rtol |b|, atol).
+        The solve ends if |b - A x| <= max(rtol |b|, atol).
     restart
-        Iterations between restarts, for which so many vectors are kept; None: min(20, n).
+        Number of iterations between restarts, and of vectors that are stored; None: min(20, n).
     maxiter
-        Upper bound on restart cycles, of iterations where `callback_type` is "legacy"; None: 10 n.
+        Maximum number of restart cycles, or of iterations if `callback_type` is "legacy"; None: 10 n.
     M
-        Left preconditioner that approximates the inverse of A. A DIA matrix with the only offset 0 is fused.
+        Left preconditioner: approximate inverse of A. A DIA matrix with the only offset 0 is fused.
     callback, callback_type
         "x": called with the current x after each cycle; "pr_norm": with the norm of the preconditioned residual over
         that of b after each iteration; "legacy", the default: like "pr_norm", with the other meaning of `maxiter`.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, else `maxiter`.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, else `maxiter`.
 
     Raises
     ------
-    ValueError where shapes, `atol` or `callback_type` do not fit, TypeError where A is no operator. Arguments that only
-    SciPy's `gmres` knows are passed to it.
+    ValueError if shapes, `atol` or `callback_type` are invalid, TypeError if A is not an operator. Calls with arguments
+    that only SciPy's `gmres` accepts are passed to it.
 
     Warns
     -----
-    DeprecationWarning where there is a callback without a `callback_type`, as SciPy does.
+    DeprecationWarning if there is a callback without a `callback_type`, as SciPy does.
 
     The recurrence is that of `scipy.sparse.linalg.gmres` (Saad and Schultz, 1986), with the modified Gram-Schmidt
     process in blocked form (see `Basis`).
@@ -111,16 +112,16 @@ def gmres(
 
 
 class _Bounds(NamedTuple):
-    """Numbers that bound a solve."""
+    """Tolerances and limits of one solve."""
 
-    limit: float  # of the norm of the residual
+    limit: float  # residual norm at which the solve ends
     b_norm: float
     maxiter: int
     restart: int
 
 
 class _Listener:
-    """The callback of a solve, or none."""
+    """The user's callback, or none."""
 
     __slots__ = ("_call", "_kind", "_real")
 
@@ -129,28 +130,30 @@ class _Listener:
         self._real = np.empty(0, dtype).real.dtype.type
 
     def counts_iterations(self) -> bool:
-        """Return whether `maxiter` bounds iterations rather than cycles."""
+        """Return whether `maxiter` limits iterations rather than cycles."""
         return self._kind == "legacy"
 
     def after_iteration(self, ratio: float) -> None:
-        """Tell the norm of the preconditioned residual over that of b."""
+        """Pass the norm of the preconditioned residual, relative to that of b, to the callback."""
         if self._call is not None and self._kind != "x":
             self._call(np.float64(ratio))
 
     def after_cycle(self, x: Vector) -> None:
-        """Tell the current x."""
+        """Pass the current x to the callback."""
         if self._call is not None and self._kind == "x":
             self._call(x)
 
 
 class Basis:
-    """Orthonormal vectors v_0, ..., v_k, the rows of V, which the modified Gram-Schmidt process extends.
+    """Orthonormal vectors v_0, ..., v_k, the rows of V, extended by the modified Gram-Schmidt process.
 
-    The process subtracts h_i v_i from w one after the other, where h_i is the product of v_i with what is left of w. So
-    (I + L) h = V^H w, where L is the strictly lower triangle of V^H V. Here all products V^H w come from one pass over
-    V, together with the row of L that the newest vector adds, and w - sum_i h_i v_i from another. L is what tells the
-    process from the classical one: with it, the vectors lose orthogonality no faster than in SciPy's one-by-one order
-    (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021), in half as many passes as orthogonalising twice takes.
+    The process subtracts h_i v_i from w in turn, where h_i is the dot product of v_i with the rest of w. So (I + L) h =
+    V^H w, where L is the strictly lower triangle of V^H V. Here one pass over V computes all products V^H w and the row
+    of L added by the newest vector. Another pass computes w - sum_i h_i v_i.
+
+    L distinguishes the process from classical Gram-Schmidt: with it, orthogonality is lost no faster than in SciPy's
+    one-by-one order (Swirydowicz, Langou, Ananthan, Yang and Thomas, 2021). Orthogonalizing twice would take twice as
+    many passes.
     """
 
     __slots__ = (
@@ -169,14 +172,14 @@ class Basis:
     )
 
     def __init__(self, V: Vector, w: Vector) -> None:
-        """V: rows without gaps; w: the vector of V's dtype from which each next row is made."""
+        """Take V, rows without gaps, and w, the vector of V's dtype from which each next row is computed."""
         n_rows, n = V.shape
         self.rows, self.dtype = list(V), V.dtype
         self.wide = np.dtype(np.complex128 if V.dtype.kind == "c" else np.float64)
         self._kind = runtime_api.DTYPE_CODES[V.dtype.name], n
         self._threads = get_options().threads or 0
         self._rows, self._w = [runtime_api.pointer(row) for row in self.rows], runtime_api.pointer(w)
-        self._inverse = np.eye(n_rows, dtype=self.wide)  # of I + L
+        self._inverse = np.eye(n_rows, dtype=self.wide)  # inverse of I + L
         self._dots, self._c = np.empty(2 * (n_rows + 1), self.wide), np.empty(n_rows, self.wide)
         self._norm2 = np.empty(1)
         self._kept = w, *(_doubles(array) for array in (self._dots, self._c, self._norm2))
@@ -188,14 +191,14 @@ class Basis:
 
     @timed_method
     def orthogonalise(self, k: int) -> tuple[list[Scalar], float, float]:
-        """Write w less its part in the span of v_0, ..., v_k to v_(k+1); return (h, norm of w, norm of v_(k+1))."""
+        """Orthogonalise w against v_0, ..., v_k into v_(k+1); return (h, norm of w, norm of v_(k+1))."""
         (code, n), dots, rows, pair = self._kind, self._dots, self._rows, 2 if k else 1
         newest = rows[k] if k else runtime_api.ffi.NULL
         _checked(
             runtime_api.lib.asp_basis_dots(code, n, k + 1, rows[0], n, self._w, newest, self._kept[1], self._threads)
         )
         h = dots[: pair * (k + 1) : pair]
-        if k:  # the new row of the inverse of a triangular matrix
+        if k:  # append a row to the inverse of the triangular matrix
             inverse = self._inverse[: k + 1, : k + 1]
             np.negative(dots[1 : 2 * k : 2].conj() @ inverse[:k, :k], out=inverse[k, :k])
             h = inverse @ h
@@ -211,7 +214,7 @@ class Basis:
         self._combine(len(y), target, target, 1.0)
 
     def _combine(self, n_rows: int, source: Any, target: Any, factor: float) -> float:
-        """Write factor * source + sum_i c_i v_i; return the square of its norm. Any: pointers of cffi."""
+        """Write factor * source + sum_i c_i v_i to target; return the square of its norm. Any: cffi pointers."""
         (code, n), (_, _, c, norm2) = self._kind, self._kept
         first = self._rows[0]
         _checked(
@@ -221,7 +224,7 @@ class Basis:
 
 
 def _doubles(array: Vector) -> Any:
-    """Return ``double *`` to the elements, as an object of cffi."""
+    """Return a cffi pointer ``double *`` to the elements."""
     return runtime_api.ffi.cast("double *", runtime_api.address_of(array))
 
 
@@ -231,7 +234,7 @@ def _checked(code: int) -> None:
 
 
 class _Gmres:
-    """One solve."""
+    """State of one solve by GMRES."""
 
     __slots__ = (
         "_R",
@@ -261,13 +264,13 @@ class _Gmres:
         self._eps = float(np.finfo(system.dtype).eps)
         self._lartg = get_lapack_funcs("lartg", dtype=self._basis.wide)
         self._R: list[list[Scalar]] = []  # columns of the triangular factor
-        self._S: list[Scalar] = []  # the rotated right side
+        self._S: list[Scalar] = []  # the rotated right-hand side
         self._givens: list[tuple[Scalar, Scalar]] = []
         self._n_iterations = 0
-        self._ptol = 0.0  # of the preconditioned residual, within a cycle
+        self._ptol = 0.0  # tolerance of the preconditioned residual within a cycle
 
     def run(self) -> tuple[Vector, int]:
-        """Return x and info."""
+        """Run the solve; return x and info."""
         system, bounds, x, r = self._system, self._bounds, self._system.x, self._r
         self._ptol = self._norm_of_preconditioned_b() * min(1.0, bounds.limit / bounds.b_norm)
         residual(system, self._product, r)
@@ -285,7 +288,7 @@ class _Gmres:
             self._listener.after_cycle(x)
             if size <= bounds.limit or is_broken_down:
                 break
-            # the inner test is tightened where it has passed and the outer one has not
+            # Tighten the inner tolerance if the inner test passed but the outer one did not.
             factor = max(self._eps, 0.25 * factor) if presid <= self._ptol else min(1.0, 1.5 * factor)
             self._ptol = presid * min(factor, bounds.limit / size)
         return x, 0 if size <= bounds.limit else bounds.maxiter
@@ -300,7 +303,7 @@ class _Gmres:
         return self._listener.counts_iterations() and self._n_iterations == self._bounds.maxiter
 
     def _cycle(self) -> tuple[float, bool]:
-        """Add to x what minimises the residual over one basis; return (preconditioned residual, breakdown)."""
+        """Add the minimizer over one basis to x; return (preconditioned residual norm, breakdown)."""
         basis = self._basis
         first = basis.rows[0]
         self._apply(self._r, first, False)
@@ -320,7 +323,7 @@ class _Gmres:
         return presid, is_broken_down
 
     def _extend(self, k: int) -> bool:
-        """Append A v_k to the basis and rotate the new column; return whether nothing of it was left to append."""
+        """Append A v_k to the basis and rotate the new column; return whether the new vector vanished (breakdown)."""
         basis, givens = self._basis, self._givens
         self._apply(basis.rows[k], self._w, True)
         column, before, left = basis.orthogonalise(k)
@@ -354,7 +357,7 @@ class _Gmres:
 
 
 def _preconditioned(system: System, product: Product, w: Vector, z: Vector) -> Callable[[Vector, Vector, bool], object]:
-    """Return apply(x, out, multiplies), which writes M A x to out, or M x where `multiplies` is false."""
+    """Return apply(x, out, multiplies) that writes M A x to out, or M x if `multiplies` is false."""
     M = system.preconditioner()
     if M is None:
 

@@ -1,4 +1,4 @@
-"""Minimal residuals for symmetric systems."""
+"""`minres`: the minimal residual method for symmetric systems."""
 
 from __future__ import annotations
 
@@ -35,37 +35,37 @@ def minres(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero; ``"Mb"``: M b.
     rtol
-        The solve ends where |r| <= rtol |A| |x| or |A r| <= rtol |A| |r|, by estimates of the recurrence.
+        The solve ends if |r| <= rtol |A| |x| or |A r| <= rtol |A| |r|, by estimates of the recurrence.
     maxiter
-        Upper bound on iterations; None: 5 n.
+        Maximum number of iterations; None: 5 n.
     M
         Preconditioner, symmetric and positive definite. A DIA matrix with the only offset 0 is fused.
     callback
         Called with x after each iteration; each x is an array of its own.
     show
-        Print a line for each iteration: SciPy's function computes such a call.
+        Print a line for each iteration; SciPy's function then runs the solve.
     check
         Raise ValueError unless A and M are symmetric, by a sample.
     progress
-        Draw a line with the criterion above and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the criterion and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
     columns
-        True: `b` has shape (n, k), and each column is solved for on its own, by products with all columns at once. x
-        has shape (n, k) and `info` (k,). `x0` has the shape of b; `callback` is not accepted.
+        True: `b` has shape (n, k) and each column is a system of its own; the products with A are shared. x has shape
+        (n, k), `info` (k,), and `x0` the shape of b. `callback` is not accepted.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` where x has not converged.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0, or `maxiter` if x has not converged.
 
     Raises
     ------
-    ValueError where shapes do not fit, or A or M are seen not to be symmetric or M not to be positive definite;
-    TypeError where A is no operator. Complex systems and unknown arguments are passed to SciPy's function.
+    ValueError if shapes are invalid, or if A or M is found not to be symmetric or M not to be positive definite;
+    TypeError if A is not an operator. Complex systems and unknown arguments are passed to SciPy's function.
 
     The recurrence is that of `scipy.sparse.linalg.minres` (Paige and Saunders, 1975).
 
@@ -98,7 +98,7 @@ def minres(
 def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callback | None) -> tuple[Vector, int]:
     is_begun, x = False, lanczos.x
     while scalars.n_steps < scalars.maxiter:
-        scale = 1.0 / scalars.beta  # as in SciPy, ZeroDivisionError where the Krylov space is exhausted
+        scale = 1.0 / scalars.beta  # ZeroDivisionError, as in SciPy, if the Krylov space is exhausted
         if not is_begun:
             lanczos.scale(scale)
         is_begun = True
@@ -120,7 +120,7 @@ def _iterate(lanczos: _Lanczos, scalars: _Scalars, solve: Solve, callback: Callb
 
 
 def _as_scipys(x: Vector) -> Vector:
-    """Return x in the dtype that SciPy's has after a step: with NumPy 2, its scalars make float32 float64."""
+    """Return x in the dtype of SciPy's result after a step: with NumPy 2, its scalars turn float32 into float64."""
     return x.astype((np.float64(1) * x[:0]).dtype, copy=False)
 
 
@@ -148,12 +148,12 @@ class _Lanczos:
         z = new if self._y is None else self._y
         squares = [] if M.is_product else [*M.steps(new, z), Dot(new, z)]
         self._orthogonalize = Sweep([Combine(new, (new, r2)), *squares])
-        # the new w replaces the one before the last; then v is that of the next step
+        # the new w overwrites the oldest one; then v is the next step's
         x = self.x
         self._update = Sweep([Combine(w2, (v, w2, w)), Combine(x, (x, w2)), Dot(x, x), Combine(v, (z,))])
 
     def _inner(self, r: Vector) -> float:
-        """Return the dot of r with y = M r, M being a product."""
+        """Return the dot product of r with y = M r, for an M that is a product."""
         assert self._applied is not None
         assert self._y is not None
         self._M.apply(r, self._y)
@@ -161,11 +161,11 @@ class _Lanczos:
         return float(self._applied()[0])
 
     def begin(self) -> float:
-        """Return the dot of the first residual with y."""
+        """Return the dot product of the first residual with y."""
         return self._inner(self._r[1]) if self._begin is None else float(self._begin()[0])
 
     def check(self) -> None:
-        """Raise ValueError unless A and M look symmetric, by the dots of SciPy's `check`."""
+        """Raise ValueError unless A and M pass SciPy's symmetry check."""
         y = self._r[1] if self._y is None else self._y
         w, r2 = (np.empty_like(y) for _ in range(2))
         self._product(y, w)
@@ -178,11 +178,11 @@ class _Lanczos:
         _check_equal(y, y, self._r[1], r2, "non-symmetric preconditioner")
 
     def scale(self, factor: float) -> None:
-        """Let v = factor y, for the first step."""
+        """Write v = factor y, for the first step."""
         self._scale(factor)
 
     def multiply(self, back: float) -> float:
-        """Let new = A v - shift v - back r1; return its dot with v."""
+        """Write new = A v - shift v - back r1; return its dot product with v."""
         r1, _, new = self._r
         self._product(self.v, new)
         self._multiply.bind(0, new)
@@ -190,7 +190,7 @@ class _Lanczos:
         return float(self._multiply(1.0, -self._shift, -back)[0])
 
     def orthogonalize(self, coefficient: float) -> float:
-        """Let new -= coefficient r2, and r1, r2 = r2, new; return the dot of the new r2 with y = M r2."""
+        """Subtract coefficient r2 from new, let r1, r2 = r2, new, and return the dot product of r2 with y = M r2."""
         r1, r2, new = self._r
         self._orthogonalize.bind(0, new)
         self._orthogonalize.bind(1, r2)
@@ -199,12 +199,12 @@ class _Lanczos:
         return self._inner(new) if self._M.is_product else float(squares[0])
 
     def renew_x(self) -> None:
-        """Give x an array of its own, which the callback has not seen."""
+        """Copy x to a new array, because the callback may have kept the old one."""
         self.x = self.x.copy()
         self._update.bind(3, self.x)
 
     def update(self, weights: tuple[float, float, float], phi: float, scale: float) -> float:
-        """Let w = weights of (v, the w before the last, the last w), x += phi w, v = scale y; return |x|^2."""
+        """Compute the new direction w from (v, w before last, last w), x += phi w, and v = scale y; return |x|^2."""
         w, w2 = self._w
         self._update.bind(0, w2)
         self._update.bind(2, w)
@@ -215,18 +215,18 @@ class _Lanczos:
 
 
 def _check_equal(a: Vector, b: Vector, c: Vector, d: Vector, message: str) -> None:
-    """Raise ValueError(message) where the dot of a and b is far from that of c and d."""
+    """Raise ValueError(message) if the dot product of a and b differs from that of c and d by more than eps^(1/3)."""
     s, t = Sweep([Dot(a, b), Dot(c, d)])()
     eps = float(np.finfo(a.dtype).eps)
     if abs(s - t) > (s + eps) * eps ** (1.0 / 3.0):
         raise ValueError(message)
 
 
-_LIMIT = 6  # SciPy's istop where the limit of iterations was reached
+_LIMIT = 6  # SciPy's istop when the iteration limit is reached
 
 
 class _Scalars:
-    """Scalars of the recurrence, under SciPy's names where these are in use: rotations, estimates of norms, the end."""
+    """Scalars of the recurrence, under SciPy's names where it has them: rotations, norm estimates, stopping tests."""
 
     __slots__ = ("_beta1", "_cs", "_dbar", "_eps", "_epsln", "_gamma", "_gbar", "_gmax", "_gmin", "_phibar", "_rhs",
                  "_root", "_sn", "_tnorm2", "beta", "beta_before", "criterion", "maxiter", "n_steps", "reason",
@@ -239,10 +239,10 @@ class _Scalars:
         self._cs, self._sn, self._dbar, self._epsln, self._tnorm2 = -1.0, 0.0, 0.0, 0.0, 0.0
         self._gbar = self._gamma = self._root = 0.0
         self.rtol, self.maxiter, self.n_steps, self.reason = rtol, maxiter, 0, 0
-        self.criterion = math.inf  # the solve ends where it is at most rtol
+        self.criterion = math.inf  # the solve ends when it is at most rtol
 
     def rotate(self, alpha: float, beta: float) -> tuple[tuple[float, float, float], float]:
-        """Apply the last plane rotation and find the next; return the weights of the new w, and the step of x."""
+        """Apply the last plane rotation and compute the next; return the weights of the new w and the step of x."""
         self.n_steps += 1
         self.beta_before, self.beta = self.beta, beta
         self._tnorm2 += alpha * alpha + self.beta_before * self.beta_before + beta * beta
@@ -259,7 +259,7 @@ class _Scalars:
         return (factor, -epsln_before * factor, -delta * factor), phi
 
     def judge(self, square: float) -> None:
-        """Set `reason`, SciPy's istop, where x with this square of its norm ends the solve."""
+        """Set `reason`, SciPy's istop, if a stopping test holds; `square` is |x|^2."""
         norm_of_A, norm_of_x, eps = math.sqrt(self._tnorm2), math.sqrt(square), self._eps
         self._gmax, self._gmin = max(self._gmax, self._gamma), min(self._gmin, self._gamma)
         if self.reason:

@@ -1,4 +1,4 @@
-"""Products of matrices, operators and preconditioners with vectors, as the solvers call them: product(x, out)."""
+"""Convert matrices, operators and preconditioners to functions product(x, out), as the solvers call them."""
 
 from __future__ import annotations
 
@@ -19,28 +19,27 @@ from autosparse.linalg.solves.tracing import PRECONDITIONER, PRODUCTS, timed
 
 Vector = NDArray[Any]
 Product = Callable[[Vector, Vector], object]
-"""(x, out): write the product with the vector x to out, which has the dtype of x and overlaps no operand."""
+"""Function (x, out) that writes the product with x to out, which has the dtype of x and overlaps no operand."""
 
 
 @functools.cache
 def _matrix_operator() -> type:
-    """The class of operators that `aslinearoperator` makes of a matrix, which keep it as `A`."""
+    """Return the class of operators that `aslinearoperator` makes from a matrix; they store the matrix as `A`."""
     return type(aslinearoperator(np.zeros((1, 1))))
 
 
 def matrix_of(A: Any) -> Any:  # Any: as `product_of`
-    """Return the matrix of an operator that `aslinearoperator` made of one; A itself where it is anything else."""
+    """Return the matrix of an operator that `aslinearoperator` made from a matrix; return anything else unchanged."""
     return getattr(A, "A", A) if isinstance(A, _matrix_operator()) else A
 
 
 @timed(PRODUCTS)
 def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
-    """Return out = A x for vectors x of `dtype`: the fastest way to call it for matrices of ours, SciPy's and NumPy's.
+    """Return a function that writes A x to out, for vectors x of `dtype`.
 
-    Matrices of ours and compressed ones of SciPy multiply by the kernels of `autosparse.matmul`. Where the dtypes
-    differ, they multiply by a converted copy, which a matrix of ours keeps. Operators are called as SciPy calls them,
-    and their results are copied. Raises TypeError as `aslinearoperator` does, and where a result is complex but `dtype`
-    is not.
+    autosparse arrays and SciPy's compressed arrays use the kernels of `autosparse.matmul`. If the dtypes differ, they
+    multiply by a converted copy, which an autosparse array keeps. Operators are called as SciPy calls them, and their
+    results are copied. TypeError is raised as by `aslinearoperator`, and if a result is complex but `dtype` is not.
     """
     matrix = matrix_of(A)
     if isinstance(matrix, AutoSparseMatrix):
@@ -54,7 +53,7 @@ def product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslin
 
 @timed(PRODUCTS)
 def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
-    """Return out = A^H x for vectors x of `dtype`, as `product_of` does for A x."""
+    """Return a function that writes A^H x to out, for vectors x of `dtype`; see `product_of`."""
     matrix = matrix_of(A)
     if sps.issparse(matrix) and matrix.format in ("csr", "csc"):
         if isinstance(matrix, AutoSparseMatrix) and matrix.dtype == dtype:
@@ -67,7 +66,7 @@ def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
 
 
 def copied(matvec: Callable[[Vector], Vector]) -> Product:
-    """Return the product that copies what `matvec` returns."""
+    """Return a function that copies the result of `matvec` to out."""
 
     def product(x: Vector, out: Vector) -> None:
         np.copyto(out, matvec(x), casting="same_kind")
@@ -85,7 +84,7 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
         product = _product_of_ours(A, real)
 
         def product_of_parts(x: Vector, out: Vector) -> None:
-            """The real matrix times the real and the imaginary part: two columns."""
+            """Multiply the real matrix by the real and the imaginary part, as a block of two columns."""
             product(x.view(real).reshape(-1, 2), out.view(real).reshape(-1, 2))
 
         return product_of_parts
@@ -98,10 +97,10 @@ def _product_of_ours(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: a matrix 
 
 @timed(PRECONDITIONER)
 def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None:  # Any: as `product_of`
-    """Return what z = M r means for vectors r of `dtype`: None (z = r), the diagonal of M, or the product.
+    """Return the application of M to vectors of `dtype`: None (z = r), the diagonal of M, or a function.
 
-    A diagonal is recognised where M is a sparse DIA matrix whose only offset is 0, or `jacobi`. It is returned in
-    `dtype`, or in the real dtype of the same precision.
+    A diagonal is recognised if M is `jacobi` or a sparse DIA matrix whose only offset is 0. It is returned in `dtype`,
+    or in the real dtype of the same precision.
     """
     if M is None:
         return None

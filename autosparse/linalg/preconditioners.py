@@ -1,4 +1,4 @@
-"""Preconditioners whose application is vectorised: `jacobi`, `block_jacobi` and `chebyshev`.
+"""Vectorized preconditioners: `jacobi`, `block_jacobi` and `chebyshev`.
 
 Each function returns a `scipy.sparse.linalg.LinearOperator` that approximates the inverse of A. Pass it as ``M`` to a
 solver of `autosparse.linalg`, SciPy or pyamg. The solvers of `autosparse.linalg` fuse the diagonal of `jacobi` with
@@ -27,20 +27,21 @@ from autosparse.linalg.sweeps import ColumnSweep, Combine, Sweep
 
 AnyArray = NDArray[Any]  # any dtype of a solver
 KNOWN_DTYPES: Final = "fdFD"
+"""dtype characters that the solvers compute in."""
 LANCZOS_STEPS: Final = 10
-"""Products with A that estimate its largest eigenvalue."""
+"""Number of Lanczos steps, hence products with A, that estimate its largest eigenvalue."""
 ABOVE_ESTIMATE: Final = 1.1
-"""Upper bound of the spectrum over Lanczos' estimate, which lies below the largest eigenvalue."""
+"""Upper bound of the spectrum as a multiple of the Lanczos estimate, which is too small."""
 SPECTRUM_RATIO: Final = 30.0
-"""Estimate over the lower bound: smaller eigenvalues are left to the solver."""
+"""Ratio of the estimate to the default lower bound; smaller eigenvalues are left to the solver."""
 
 
 def jacobi(A: Any) -> LinearOperator:
     """Return the inverse of the diagonal of A as a LinearOperator.
 
-    A: square, sparse or dense. The attribute `inverse_diagonal` holds the factors of the rows. Raises InputError (a
-    ValueError) where the diagonal has a zero, ShapeError where A is not square, and InputTypeError (a TypeError) for an
-    operator without entries.
+    A is square, sparse or dense. The attribute `inverse_diagonal` holds the factors of the rows. InputError (a
+    ValueError) is raised if the diagonal has a zero, ShapeError if A is not square, and InputTypeError (a TypeError)
+    for an operator without entries.
 
     >>> A = asp.csr(sps.diags_array([2.0, 4.0]))
     >>> asp.linalg.jacobi(A) @ np.ones(2)
@@ -58,12 +59,11 @@ def jacobi(A: Any) -> LinearOperator:
 
 
 def block_jacobi(A: Any, size: int) -> LinearOperator:
-    """Return the inverse of the blocks of `size` rows and columns on the diagonal of A as a LinearOperator.
+    """Return the inverse of the diagonal blocks of `size` rows and columns of A as a LinearOperator.
 
-    A: square, sparse or dense. The last block is smaller where `size` does not divide the number of rows. The inverse
-    is kept as a sparse matrix with `size` entries a row and applied by our products. Raises InputError (a ValueError)
-    where a block is singular or `size` is below 1, ShapeError where A is not square, and InputTypeError (a TypeError)
-    for an operator without entries.
+    A is square, sparse or dense. The last block is smaller if `size` does not divide the number of rows. The inverse is
+    stored as a sparse matrix with `size` entries per row. InputError (a ValueError) is raised if a block is singular or
+    `size` is below 1, ShapeError if A is not square, and InputTypeError (a TypeError) for an operator without entries.
 
     >>> A = asp.csr(sps.csr_array([[2.0, 1.0, 9.0], [1.0, 1.0, 9.0], [9.0, 9.0, 4.0]]))
     >>> asp.linalg.block_jacobi(A, 2) @ np.ones(3)
@@ -80,12 +80,13 @@ def block_jacobi(A: Any, size: int) -> LinearOperator:
 
 
 def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) -> LinearOperator:
-    """Return a Chebyshev polynomial in A that approximates its inverse on `bounds` as a LinearOperator.
+    """Return a Chebyshev polynomial in A that approximates the inverse of A as a LinearOperator.
 
-    A: Hermitian and positive definite, sparse, dense or an operator; it is not checked. `degree`: products with A per
-    application. `bounds`: limits of the eigenvalues that are damped; by default (e/30, 1.1 e) with e, the largest
-    eigenvalue, estimated by ten Lanczos steps from a vector of seed 0. Raises InputError (a ValueError) for a `degree`
-    below 1 and for bounds that are not positive or not increasing, and ShapeError where A is not square.
+    A is sparse, dense or an operator; it must be Hermitian and positive definite, which is not checked. `degree` is the
+    number of products with A per application. `bounds` are the limits of the eigenvalues that are damped, by default
+    (e/30, 1.1 e), where e is the largest eigenvalue estimated by ten Lanczos steps from a random vector of seed 0.
+    InputError (a ValueError) is raised for a `degree` below 1 and for bounds that are not positive and increasing, and
+    ShapeError if A is not square.
 
     >>> A = asp.csr(sps.diags_array([1.0, 2.0]))
     >>> np.allclose(asp.linalg.chebyshev(A, 8, bounds=(1.0, 2.0)) @ np.ones(2), [1.0, 0.5])
@@ -115,7 +116,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
 
 
 class DiagonalInverse(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry no types
-    """Multiplication of row i by ``inverse_diagonal[i]``."""
+    """Operator that multiplies row i by ``inverse_diagonal[i]``."""
 
     def __init__(self, inverse_diagonal: AnyArray) -> None:
         super().__init__(inverse_diagonal.dtype, (inverse_diagonal.size,) * 2)
@@ -139,7 +140,7 @@ class DiagonalInverse(LinearOperator):  # type: ignore[misc]  # SciPy's classes 
 
 
 class BlockInverse(LinearOperator):  # type: ignore[misc]
-    """Product with a sparse matrix of inverted blocks on the diagonal."""
+    """Operator that multiplies by a sparse matrix of inverted diagonal blocks."""
 
     def __init__(self, blocks: Any) -> None:
         super().__init__(blocks.dtype, blocks.shape)
@@ -159,12 +160,13 @@ class BlockInverse(LinearOperator):  # type: ignore[misc]
 
 
 class ChebyshevInverse(LinearOperator):  # type: ignore[misc]
-    """Polynomial of A by Chebyshev's three-term recurrence, whose residual and updates share one sweep per product."""
+    """Chebyshev polynomial of A by the three-term recurrence, with one sweep over the vectors per product."""
 
     def __init__(self, A: Any, dtype: np.dtype[Any], degree: int, low: float, high: float) -> None:
         super().__init__(dtype, A.shape)
         self.A, self.degree, self.bounds = A, degree, (low, high)
-        self._idle: list[_Recurrence] = []  # taken and given back by one operation each: threads share none
+        # taken and returned by one atomic operation each, so that no two threads share one
+        self._idle: list[_Recurrence] = []
 
     def _matvec(self, x: AnyArray) -> AnyArray:
         return self._applied(x.reshape(-1))
@@ -185,14 +187,14 @@ class ChebyshevInverse(LinearOperator):  # type: ignore[misc]
         while self._idle:
             try:
                 recurrence = self._idle.pop()
-            except IndexError:  # another thread took it between the two
+            except IndexError:  # another thread took it after the test
                 break
             if recurrence.r.dtype == like.dtype and recurrence.r.shape == like.shape:
                 return recurrence
         return _Recurrence(self.A, like)
 
     def _coefficients(self) -> tuple[float, list[tuple[float, float]]]:
-        """Return the factor of the first direction, and those of direction and residual after each product."""
+        """Return the factor of the first direction, and the factors of direction and residual after each product."""
         low, high = self.bounds
         middle, half = (high + low) / 2, (high - low) / 2
         rho, factors = half / middle, []
@@ -207,7 +209,7 @@ class ChebyshevInverse(LinearOperator):  # type: ignore[misc]
 
 
 class _Recurrence:
-    """Residual, direction and product of one application at a time, and the sweep over them."""
+    """Buffers of one application at a time (residual, direction, product), and the sweep over them."""
 
     def __init__(self, A: Any, like: AnyArray) -> None:
         of_A, sweep = (product_of, Sweep) if like.ndim == 1 else (block_product_of, ColumnSweep)
@@ -228,7 +230,7 @@ class _Recurrence:
 
 
 def _inexact(values: AnyArray) -> AnyArray:
-    """Return `values` in a dtype of the solvers: float64 for integers and others."""
+    """Return `values` in a dtype of the solvers; other dtypes become float64."""
     return values if values.dtype.char in KNOWN_DTYPES else values.astype(np.float64)
 
 
@@ -238,7 +240,7 @@ def _check_square(A: Any, name: str) -> None:
 
 
 def _entries_of(A: Any, name: str) -> Any:
-    """Return A as a square sparse matrix or ndarray."""
+    """Return A as a square sparse matrix or ndarray; raise an error if it has no entries to read."""
     A = matrix_of(A)
     if isinstance(A, LinearOperator) or callable(A):
         raise InputTypeError.refused(
@@ -252,7 +254,7 @@ def _entries_of(A: Any, name: str) -> Any:
 
 
 def _inverted_blocks(entries: Any, size: int) -> Any:
-    """Return the inverted blocks of the diagonal as one of our csr matrices."""
+    """Return the inverted diagonal blocks as one autosparse csr array."""
     n = entries.shape[0]
     coo = sps.coo_array(entries)
     rows, columns = coo.coords
@@ -263,7 +265,7 @@ def _inverted_blocks(entries: Any, size: int) -> Any:
     blocks = np.zeros((n_blocks, size, size), values.dtype)
     np.add.at(blocks, (rows // size, rows % size, columns % size), values)
     padding = np.arange(n - n_blocks * size, 0) + size
-    blocks[-1:, padding, padding] = 1  # of the last block, where it is smaller
+    blocks[-1:, padding, padding] = 1  # pads the last block if it is smaller
     inverse = _inverses(blocks)
     indices = np.arange(n_blocks)[:, None, None] * size + np.arange(size)
     indices = np.broadcast_to(indices, blocks.shape).reshape(-1, size)[:n]
@@ -289,7 +291,7 @@ def _inverses(blocks: AnyArray) -> AnyArray:
 
 
 def _largest_eigenvalue(A: Any, dtype: np.dtype[Any]) -> float:
-    """Return the largest Ritz value of Lanczos steps that begin with a vector of seed 0; 0.0 where A has no rows."""
+    """Return the largest Ritz value of Lanczos steps from a random vector of seed 0; 0.0 if A has no rows."""
     n = A.shape[0]
     product = product_of(A, dtype)
     v = np.random.default_rng(0).standard_normal(n).astype(dtype)
@@ -306,7 +308,7 @@ def _largest_eigenvalue(A: Any, dtype: np.dtype[Any]) -> float:
         if betas:
             w -= betas[-1] * before
         betas.append(float(np.linalg.norm(w)))
-        if not betas[-1] > np.finfo(dtype).eps * abs(alphas[0]):  # an invariant subspace, or no number
+        if not betas[-1] > np.finfo(dtype).eps * abs(alphas[0]):  # invariant subspace, or NaN
             break
         before, v = v, w / betas[-1]
     if not np.isfinite(alphas + betas).all():

@@ -1,4 +1,4 @@
-"""The quasi-minimal residual method."""
+"""`qmr`: the quasi-minimal residual method."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ def qmr(
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator with an adjoint, of shape (n, n).
+        autosparse array, sparse or dense array, or LinearOperator with an adjoint, of shape (n, n).
     b
-        Right side of shape (n,) or (n, 1).
+        Right-hand side of shape (n,) or (n, 1).
     x0
         Initial guess of shape (n,) or (n, 1); None: zero.
     rtol, atol
-        The solve ends where |r| < max(rtol |b|, atol), r being the residual of the recurrence.
+        The solve ends if |r| < max(rtol |b|, atol), r being the residual of the recurrence.
     maxiter
-        Upper bound on iterations; None: 10 n.
+        Maximum number of iterations; None: 10 n.
     M1, M2
         Left and right preconditioners, LinearOperators with adjoints: M1 M2 approximates the inverse of A. Both or
         none. None: those that A brings as methods `psolve` and `rpsolve`.
     callback
         Called after each iteration with the current x, which later iterations overwrite.
     progress
-        Draw a line with the residual and the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the residual and the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
-    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 where x has converged, `maxiter` where it
-    has not, -10 to -15 where the recurrence breaks down.
+    x of shape (n,), whose dtype is that of A and b together, and `info`: 0 if x has converged, `maxiter` if it has
+    not, -10 to -15 if the recurrence breaks down.
 
     Raises
     ------
-    ValueError where shapes or `atol` do not fit, TypeError where A is no operator. Arguments that only SciPy's function
-    knows are passed to it.
+    ValueError if shapes or `atol` are invalid, TypeError if A is not an operator. Calls with arguments that only
+    SciPy's function accepts are passed to it.
 
     The recurrence is that of `scipy.sparse.linalg.qmr` (Freund and Nachtigal, 1991, without look-ahead).
     """
@@ -77,7 +77,7 @@ Factors = tuple[LinearOperator, LinearOperator]
 
 
 def _own_factors(A: Any) -> Factors | None:  # Any: an object with any attributes
-    """Return the preconditioners that A brings as methods `psolve` and `rpsolve`, called with "left" and "right"."""
+    """Return the left and right preconditioners given by A's methods `psolve` and `rpsolve`, or None."""
     if not hasattr(A, "psolve"):
         return None
     left, right = (
@@ -95,7 +95,7 @@ def _of_side(A: Any, method: str, side: str, x: Vector) -> Vector:  # Any: an ob
 
 
 def _applied(M: LinearOperator, dtype: np.dtype[Any]) -> Product:
-    """Return out = M x."""
+    """Return a function that writes M x to out."""
     found = preconditioner_of(M, dtype)
     assert found is not None  # only without M
     if isinstance(found, np.ndarray):
@@ -108,7 +108,7 @@ def _scaled(diagonal: Vector, x: Vector, out: Vector) -> None:
 
 
 class _Factored:
-    """Products with the preconditioners M1 and M2 and their adjoints, and the vectors that they make."""
+    """Products with the preconditioners M1 and M2 and their adjoints, and the vectors they write."""
 
     def __init__(self, factors: Factors, vectors: tuple[Vector, ...], dtype: np.dtype[Any]) -> None:
         (M1, M2), (self.y, self.z, self.yt, self.zt) = factors, vectors
@@ -117,12 +117,12 @@ class _Factored:
         self._y2, self._z2 = Sweep([Dot(self.y, self.y)]), Sweep([Dot(self.z, self.z)])
 
     def left(self, vt: Vector) -> Scalar:
-        """Write y = M1 vt; return the dot of y with itself."""
+        """Write y = M1 vt; return y.y."""
         self._left(vt, self.y)
         return self._y2()[0]  # type: ignore[no-any-return]
 
     def right(self, wt: Vector) -> Scalar:
-        """Write z = M2^H wt; return the dot of z with itself."""
+        """Write z = M2^H wt; return z.z."""
         self._right_adjoint(wt, self.z)
         return self._z2()[0]  # type: ignore[no-any-return]
 
@@ -133,7 +133,7 @@ class _Factored:
 
 
 class _Vectors:
-    """The two bases (v, w), their directions (p, q), products, and sweeps."""
+    """The two bases (v, w), their directions (p, q), products with A, and sweeps."""
 
     def __init__(self, system: System, solve: Solve, factors: Factors | None) -> None:
         self.product, self.adjoint = system.product(), adjoint_of(system.A, system.dtype)
@@ -159,28 +159,28 @@ class _Vectors:
         ])  # fmt: skip
 
     def begin(self) -> tuple[Scalar, Scalar, Scalar]:
-        """Return the dots of r, y = M1 r and z = M2^H r with themselves."""
+        """Return r.r, y.y and z.z, where y = M1 r and z = M2^H r."""
         (square,) = self.start()
         return (square, square, square) if self.M is None else (square, self.M.left(self.vt), self.M.right(self.wt))
 
     def scale(self, one: float, other: float) -> Scalar:
-        """Scale the newest vectors of both bases; return the dot of z with y."""
+        """Scale the newest vectors of both bases; return the dot product of z and y."""
         (delta,) = self._scale(one, other) if self.M is None else self._scale(one, other, one, other)
         return delta  # type: ignore[no-any-return]
 
     def turn(self, one: Scalar, other: Scalar) -> None:
-        """Compute the next directions: p = yt + one p, q = zt + other q."""
+        """Compute the next directions p = yt + one p and q = zt + other q."""
         if self.M is not None:
             self.M.turn()
         self._turn(1.0, one, 1.0, other)
 
     def next_v(self, beta: Scalar) -> Scalar:
-        """Compute the next vector of the basis, not scaled yet; return the square of the norm of y."""
+        """Compute the next unscaled vector of the basis v; return |y|^2."""
         dots = self._next_v(1.0, -beta)
         return dots[0] if self.M is None else self.M.left(self.vt)
 
     def next_w(self, beta: Scalar) -> Scalar:
-        """Compute the next vector of the other basis, not scaled yet; return the square of the norm of z."""
+        """Compute the next unscaled vector of the basis w; return |z|^2."""
         dots = self._next_w(1.0, -beta)
         return dots[0] if self.M is None else self.M.right(self.wt)
 

@@ -1,9 +1,9 @@
-"""Sweeps: several operations on vectors in one pass over memory (`_native/runtime/sweeps`).
+"""Sweeps: several vector operations in one pass over memory (`_native/runtime/sweeps`).
 
 A sweep is a list of steps on vectors of one length and dtype. It is executed chunk by chunk, so that each vector is
-read and written once; the pool's threads share the chunks. A dot product is the sum of the chunks' sums in the order of
-the chunks: its bits depend neither on the number of threads nor on the instruction set. Products of float32 (complex64)
-are summed in float64 (complex128).
+read and written once; the threads of the pool share the chunks. A dot product is the sum of the chunks' sums in the
+order of the chunks: its bits depend neither on the number of threads nor on the instruction set. Products of float32
+(complex64) are summed in float64 (complex128).
 
 Only one thread at a time may call a sweep. The runtime must be available.
 """
@@ -24,23 +24,27 @@ Vector = NDArray[Any]  # float32, float64, complex64 or complex128
 Run = Callable[..., tuple[Any, ...]]  # floats, or complex numbers
 
 CODES: Final = {"f": 0, "d": 1, "F": 2, "D": 3}
-"""Character of a dtype -> its code in the runtime."""
+"""dtype character -> code in the runtime."""
 _COMBINE, _SCALE, _DOT = 1, 2, 3
 _MAX_TERMS: Final = 4
+"""Maximum number of terms of a `Combine`."""
 _compile: Final = python_objects.compile_sweep
 
 
 class Combine(NamedTuple):
-    """out = sum_i c_i * terms[i], for 1 to 4 terms; the coefficients c_i come with each call. `out` may be a term."""
+    """Step out = sum_i c_i * terms[i] with 1 to 4 terms.
+
+    Each call supplies the coefficients c_i. `out` may be a term.
+    """
 
     out: Vector
     terms: tuple[Vector, ...]
 
 
 class Scale(NamedTuple):
-    """out = d * v, elementwise. `d` has the dtype of `v`, or the real dtype of the same precision.
+    """Step out = d * v, elementwise; `d` has the dtype of `v`, or the real dtype of the same precision.
 
-    In a `ColumnSweep` `d` has one element for each row.
+    In a `ColumnSweep`, `d` has one element per row.
     """
 
     out: Vector
@@ -49,7 +53,7 @@ class Scale(NamedTuple):
 
 
 class Dot(NamedTuple):
-    """sum_i conj(u_i) * v_i: one result of each call, a float, or a complex for complex vectors."""
+    """Step that returns sum_i conj(u_i) * v_i: a float, or a complex for complex vectors."""
 
     u: Vector
     v: Vector
@@ -59,14 +63,14 @@ Step = Combine | Scale | Dot
 
 
 class _Program:
-    """Steps as the runtime reads them: codes, and the vectors that these number."""
+    """Encoding of steps for the runtime: codes that refer to numbered vectors."""
 
     __slots__ = ("_places", "codes", "diagonals", "n_coefficients", "n_dots", "vectors")
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self.vectors: list[Vector] = []
         self.codes: list[int] = []
-        self.diagonals: list[int] = []  # places of the vectors `d`
+        self.diagonals: list[int] = []  # positions of the vectors `d`
         self.n_coefficients = self.n_dots = 0
         self._places: dict[int, int] = {}
         for step in steps:
@@ -94,7 +98,7 @@ class _Program:
             self.n_dots += 1
 
     def check(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-        """Raise ValueError unless all vectors are contiguous, of `shape` and `dtype`."""
+        """Raise ValueError unless all vectors are contiguous and have the given shape and dtype."""
         for place, array in enumerate(self.vectors):
             is_real = array.dtype.char == dtype.char.lower()
             if place in self.diagonals:
@@ -110,7 +114,7 @@ def _check(array: Vector, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
 
 
 class Sweep:
-    """Steps compiled for vectors; a call executes them and returns the tuple of the dot products, in order.
+    """Steps compiled for given vectors; a call executes them and returns the tuple of dot products in order.
 
     >>> x, p = np.zeros(3), np.ones(3)
     >>> Sweep([Combine(x, (x, p)), Dot(x, x)])(1.0, 2.0)
@@ -120,9 +124,9 @@ class Sweep:
     __slots__ = ("bind", "run")
 
     run: Run
-    """The call itself, without a frame of Python's where the runtime has a builtin for it."""
+    """The call itself; a builtin without a Python frame if the runtime provides one."""
     bind: Callable[[int, Vector], object]
-    """Exchange the vector at a position: vectors are numbered in the order of their first appearance in the steps."""
+    """Function (position, vector) that replaces a vector; positions follow the first appearance in the steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         made = None if _compile is None else _compile(tuple(steps), decisive_options()[0] or 0)
@@ -132,12 +136,12 @@ class Sweep:
         self.run, self.bind = observed(VECTORS, made[0]), made[1]
 
     def __call__(self, *coefficients: complex) -> tuple[Any, ...]:
-        """Execute the steps with one coefficient for each term of each Combine; return the dots."""
+        """Execute the steps with one coefficient per term of each Combine; return the dot products."""
         return self.run(*coefficients)
 
 
 class _SlowSweep:
-    """A sweep that Python calls, where the runtime has no builtins; its constructor tells what does not fit."""
+    """A sweep called through Python, for a runtime without builtins; its constructor reports invalid vectors."""
 
     __slots__ = ("_record", "_room", "_vectors")
 
@@ -166,7 +170,7 @@ class _SlowSweep:
 
 
 def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.complex128]]:
-    """Return the asp_sweep of a program, and its room: coefficients, dots, partial sums."""
+    """Return the asp_sweep structure of a program, and its buffer of coefficients, dot products and partial sums."""
     lib, first = runtime_api.lib, program.vectors[0]
     if len(program.codes) >= lib.ASP_SWEEP_CODES or len(program.vectors) > lib.ASP_SWEEP_VECTORS:
         raise ValueError("a sweep has too many steps")
@@ -186,9 +190,9 @@ def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.compl
 
 
 class ColumnSweep:
-    """Steps on the columns of arrays of shape (n, k) in C order, with coefficients and dots for each column.
+    """Steps on the columns of C-ordered arrays (n, k), with separate coefficients and dot products per column.
 
-    A call takes a number or an array of k numbers for each term, and returns a list of arrays of k dots.
+    A call takes a number or an array of k numbers for each term, and returns a list of arrays of k dot products.
     """
 
     __slots__ = ("_coefficients", "_dots", "_record", "_room", "_vectors")
@@ -208,14 +212,14 @@ class ColumnSweep:
         self._dots = dots if first.dtype.kind == "c" else dots.real
 
     def bind(self, position: int, array: NDArray[Any]) -> None:
-        """Exchange the array `position`: they are numbered in the order of their first appearance in the steps."""
+        """Replace the array at a position; positions follow the first appearance in the steps."""
         _check(array, self._vectors[position].shape, self._vectors[position].dtype)
         self._vectors[position] = array
         self._record.vectors[position] = runtime_api.address_of(array)
 
     @timed_method
     def __call__(self, *coefficients: complex | Vector) -> list[Vector]:
-        """Execute the steps with one coefficient, or one for each column, for each term of each Combine."""
+        """Execute the steps; each term of each Combine takes one coefficient, or one per column."""
         if len(coefficients) != len(self._coefficients):
             raise TypeError(f"this sweep takes {len(self._coefficients)} coefficients, not {len(coefficients)}")
         for at, coefficient in enumerate(coefficients):

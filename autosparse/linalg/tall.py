@@ -1,4 +1,4 @@
-"""Products of tall blocks (n, k) with few columns: Gram matrices and linear combinations, in one pass over memory."""
+"""Compute Gram matrices and linear combinations of tall blocks (n, k) with few columns in one pass over memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,11 @@ from autosparse._native import runtime_api
 
 Block = NDArray[Any]  # (n, k), C order; float32, float64, complex64 or complex128
 _CODES: Final = {"f": 0, "d": 1}
+"""dtype character -> code in the runtime."""
 _MAX_COLUMNS: Final = 256
+"""Maximum number of columns of a block in the runtime's kernels; NumPy computes wider blocks."""
 _MAX_PAIRS: Final = 16
+"""Maximum number of Gram matrices that one call of the runtime computes."""
 
 
 def _threads() -> int:
@@ -22,7 +25,7 @@ def _threads() -> int:
 
 
 def gram(U: Block, V: Block) -> NDArray[Any]:
-    """Return U^H V (a, b), summed in float64 and complex128, in the dtype of U."""
+    """Return U^H V of shape (a, b), summed in float64 or complex128 and converted to the dtype of U."""
     return grams([(U, V)])[0]
 
 
@@ -52,7 +55,10 @@ def grams(pairs: Sequence[tuple[Block, Block]]) -> list[NDArray[Any]]:
 
 
 def combine(out: Block, *terms: tuple[Block, NDArray[Any] | None]) -> Block:
-    """Write the sum of block @ factor to `out` and return it; a factor None is the identity. `out` may be a block."""
+    """Write the sum of block @ factor to `out` and return it; a factor None is the identity.
+
+    `out` may be one of the blocks.
+    """
     code = _CODES.get(out.dtype.char)
     if code is None or not 0 < out.shape[1] <= _MAX_COLUMNS or not all(block.shape[1] for block, _ in terms):
         found = [block if factor is None else block @ factor for block, factor in terms]

@@ -1,1 +1,1 @@
-"""What finds a faster kernel: imported once products have paid for it, or when a user asks."""
+"""The search for a faster kernel: imported when products have paid for tuning, or when a user calls `tune`."""

@@ -1,19 +1,19 @@
-"""Does it pay? Pure arithmetic of tuning against products; no clock, no state, no input or output.
+"""Decide whether a tuning step pays: pure arithmetic without clock, state, input or output.
 
-Let d be the default kernel's time of one product, g the share of it that tuning is expected to save, N the products
-run so far, and rho = `overhead`. Two purses pay for tuning nobody asked for:
+Let d be the default kernel's time of one product, g the fraction of it that tuning is expected to save, N the number
+of products run so far, and rho the option `overhead`. Tuning between products is paid for from three budgets:
 
-* rent: rho times the time already spent in products, plus half of what tuning has saved so far. Whatever N turns out
-  to be, and however useless tuning proves, the total stays <= (1 + rho) * N * d;
-* promise: with a run count from a hint or from history, PROMISE_SHARE of the expected saving g * N_total * d;
-* credit: g * CREDIT times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
-  ranking, packed_copy for a kernel that is there. The total then stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
+* overhead share: rho times the time already spent in products, plus half of what tuning has saved so far. For any N,
+  and even if tuning gains nothing, the total time stays <= (1 + rho) * N * d;
+* expected saving: if a hint or the history gives N_total, PROMISE_SHARE times the expected saving g * N_total * d;
+* advance: g * CREDIT times the overhead share, for steps that need no compiler and lead to a result soon (hashing the
+  matrix, ranking, packing for a kernel that is built). The total stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
 
-While a solver runs products, it says how many it will have run at least (`Expected`). Rent is then rho times the time
-of that many products, and nothing is bought on credit: the total stays <= (1 + rho) * N * d where the solver is right.
+A solver that runs products states a lower bound on their number (`Expected`). The overhead share is then rho times the
+time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
 
-A step is bought when its purse holds its price. docs/adr/0006-payoff.md has the competitive argument. Where the number
-of products is known, `pick` says which tier of tuning makes the total least.
+A step runs when its budget covers its price. docs/adr/0006-payoff.md gives the competitive argument. Where the number
+of products is known, `pick` returns the tuning tier that minimizes the total.
 """
 
 from __future__ import annotations
@@ -30,58 +30,65 @@ if TYPE_CHECKING:
     from autosparse.dispatch.expectations import Expected
 
 PROMISE_SHARE: Final = 0.3
-"""Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
+"""Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
 REINVEST_SHARE: Final = 0.5
-"""Share of time already saved that may be spent on further tuning."""
+"""Fraction of the time already saved that may be spent on further tuning."""
 CREDIT: Final = 10.0
-"""How far cheap steps may overdraw the rent before any saving is measured, as a multiple of it, scaled by the expected
-saving: with the default overhead, 0.4 of what tuning would have saved of the products that were run."""
+"""Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
+
+It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.4 times what tuning would have
+saved on the products run so far.
+"""
 CREDIT_RUNS: Final = 3.0
-"""Products expected for each one that was run, where a result is near: the median under a prior whose tail falls as
-1 / sqrt(N), three more for each; a shorter life costs no more than the credit."""
+"""Expected number of future products for each product run so far, for steps that lead to a result soon.
+
+It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, the loss is bounded by the advance.
+"""
 NO_PRICE_S: Final = 1e-6
-"""Steps cheaper than this are not worth weighing."""
+"""Price in seconds below which a step always runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """What one problem has cost so far, seconds."""
+    """Time spent on one problem so far, in seconds."""
 
     n_calls: int = 0
-    product_s: float = 0.0  # spent in products
-    tuning_s: float = 0.0  # spent on tuning, excess of slower candidates' products included
-    saved_s: float = 0.0  # default time minus actual time over products that a faster kernel served
+    """Number of products."""
+    product_s: float = 0.0  # time spent in products
+    tuning_s: float = 0.0  # time spent on tuning, including the excess of products that slower candidates computed
+    saved_s: float = 0.0  # default time minus actual time of products that a faster kernel computed
 
     @property
     def mean_s(self) -> float:
-        """Mean time of a product; 0 before the first."""
+        """Mean time of a product in seconds; 0 before the first."""
         return self.product_s / self.n_calls if self.n_calls else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """What is expected: total products (None: unknown), whether that is a promise, and the gain of tuning."""
+    """Expected number of products and expected gain of tuning, with the option `overhead`."""
 
     overhead: float = 0.04
-    total_runs: float | None = None  # of this problem in this process: hint or history
-    gain: float = 0.1  # expected share of the default time saved, in [0, 1)
-    default_s: float = 0.0  # time of one default product
-    expected: Expected | None = None  # by the solver that runs the products now; None: there is none
+    # expected products of this problem in this process, from a hint or the history; None: unknown
+    total_runs: float | None = None
+    gain: float = 0.1  # expected fraction of the default time saved, in [0, 1)
+    default_s: float = 0.0  # seconds of one product by the default kernel
+    expected: Expected | None = None  # bound given by the solver that runs the products; None: no solver runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a price is paid now, and the sentence that `explain` shows."""
+    """A decision on whether to run a step now, with the reason that `explain` shows."""
 
     pays: bool
     reason: str
 
 
 def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: float) -> float:
-    """Seconds that tuned products have saved, which took `served_s`, `looked_s` of it for looks and repackings.
+    """Return the seconds saved by tuned products that took `served_s`, of which `looked_s` were checks and repacking.
 
-    By the ratio of one product's times, `tuned_s` to `default_s` (0: unknown), not by difference: the machine gets
-    faster and slower, both kernels with it.
+    The result uses the ratio of `tuned_s` to `default_s` (seconds of one product; 0: unknown) and not their difference,
+    because changes of the machine's speed affect both kernels alike.
     """
     if not tuned_s:
         return 0.0
@@ -89,38 +96,39 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
 
 
 def rent_purse_s(account: Account, outlook: Outlook) -> float:
-    """Seconds that rent allows for tuning in total (spent ones included)."""
+    """Return the seconds that the overhead share allows for tuning in total, including those already spent."""
     certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 
 def promise_purse_s(outlook: Outlook) -> float:
-    """Seconds that a known run count allows for tuning in total; 0 when the count is unknown."""
+    """Return the seconds that a known run count allows for tuning in total; 0 if the count is unknown."""
     if outlook.total_runs is None:
         return 0.0
     return PROMISE_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
 
 
 def credit_purse_s(account: Account, outlook: Outlook) -> float:
-    """Seconds that steps on credit may take in total beyond rent, spent ones included; 0 where a solver knows more."""
+    """Return the seconds that the advance adds to the overhead share; 0 if a solver bounds the number of products."""
     return 0.0 if outlook.expected is not None else CREDIT * outlook.gain * outlook.overhead * account.product_s
 
 
 def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
-    """Seconds that may still be spent on tuning now; never negative."""
+    """Return the seconds that may still be spent on tuning now; never negative."""
     rent_s = rent_purse_s(account, outlook) + (credit_purse_s(account, outlook) if on_credit else 0.0)
     return max(0.0, max(rent_s, promise_purse_s(outlook)) - account.tuning_s)
 
 
 def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
-    """Products still to come: promised ones, else as many as were run (the median of a scale-free prior).
+    """Return the expected number of products to come.
 
-    CREDIT_RUNS times as many for steps on credit. A solver that runs them knows more than the prior.
+    It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times CREDIT_RUNS
+    for steps on the advance. The bound of a solver replaces the prior.
     """
     if outlook.expected is not None:
         return max(1.0, outlook.expected.n_calls - account.n_calls, (outlook.total_runs or 0.0) - account.n_calls)
     if outlook.total_runs is not None:
-        # A promise that was outrun says nothing any more: fall back to the prior.
+        # More products ran than the run count said: fall back to the prior.
         left = outlook.total_runs - account.n_calls
         return left if left > 0 else float(account.n_calls)
     return account.n_calls * (CREDIT_RUNS if on_credit else 1.0)
@@ -129,9 +137,10 @@ def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = 
 def weigh(
     price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
 ) -> Verdict:
-    """Whether to buy a step of `price_s` now, which leads to a result only after `path_price_s` in all.
+    """Decide whether to run a step of `price_s` now that leads to a result only after `path_price_s` in total.
 
-    Monotone: a lower price, more rent, a larger gain or more promised runs never turn yes into no.
+    The decision is monotone: a lower price, more time in products, a larger gain or a larger run count never turn
+    acceptance into refusal.
     """
     if price_s <= NO_PRICE_S:
         return Verdict(pays=True, reason="costs nothing")
@@ -152,11 +161,11 @@ def weigh(
 def is_earned(
     price_s: float, earlier: ProblemAccount | None, *, account: Account, outlook: Outlook, **terms: Any
 ) -> bool:
-    """Whether earlier processes have paid for a step of `price_s`, and this one may spend that much of it.
+    """Return whether earlier processes have paid for a step of `price_s`, and this process may spend that much of it.
 
-    They have where one process that had run all their products would buy the step. This one may where it stays within
-    a share of their lifetime, beside what tuned products have saved it, or will have saved it where the plan of earlier
-    processes serves as long as it did there: it takes no longer than untuned. `terms` are those of `weigh`.
+    Earlier processes have paid if `weigh` accepts the step for all their products together. This process may spend
+    within a fraction of their mean lifetime plus what tuned products save, so that it takes no longer than untuned.
+    `terms` are those of `weigh`.
     """
     if earlier is None:
         return False
@@ -174,9 +183,9 @@ def is_earned(
 def next_look_s(
     price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
 ) -> float:
-    """Time in products (`Account.product_s`) at which `weigh` can first say yes, if nothing but calls happens.
+    """Return the time in products (`Account.product_s`) at which `weigh` can first accept, if only products run.
 
-    The hot path compares one number with one number; this is that number (inf: never).
+    Dispatch compares one number with this number after each product; inf means never.
     """
     if weigh(price_s, account=account, outlook=outlook, path_price_s=path_price_s, on_credit=on_credit).pays:
         return account.product_s
@@ -192,19 +201,19 @@ def next_look_s(
     if expected_runs_left(account, outlook, on_credit=on_credit) * gain_s < path_s:
         runs = path_s / gain_s / (CREDIT_RUNS if on_credit and outlook.total_runs is None else 1.0)
         by_runs_s = runs * (account.mean_s or outlook.default_s)
-    # Never sooner than a few percent from now: the estimates above move, and looking costs a little.
+    # Wait at least 2 % longer: the estimates above change, and each check costs a little.
     return max(account.product_s * 1.02, by_rent_s, by_runs_s)
 
 
 def break_even_runs(*, price_s: float, default_s: float | None, tuned_s: float | None) -> float | None:
-    """Products after which `price_s` is paid back; None when unknown or never."""
+    """Return the number of products after which `price_s` is paid back; None if unknown or never."""
     if default_s is None or tuned_s is None or tuned_s >= default_s:
         return None
     return price_s / (default_s - tuned_s)
 
 
 def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float, weight: float = 4.0) -> float:
-    """Expected gain after `n_seen` tunings of this kind on this machine saved `mean_seen` on average, in [0, 0.9].
+    """Return the expected gain, in [0, 0.9], after `n_seen` earlier tunings of this kind saved `mean_seen` on average.
 
     The prior counts as `weight` tunings.
     """
@@ -213,25 +222,25 @@ def shrunk_gain(prior: float, *, n_seen: int, mean_seen: float, weight: float = 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tier:
-    """A way to tune: what it takes on this machine, and the share of the default time that it is expected to save."""
+    """A tuning tier: its price in seconds on this machine, and the expected gain as a fraction of the default time."""
 
     name: str
     price_s: float
     gain: float
 
     def total_s(self, n_runs: float, default_s: float) -> float:
-        """Expected seconds of tuning and of `n_runs` products after it."""
+        """Return the expected seconds of tuning and of `n_runs` products after it."""
         return self.price_s + n_runs * (1.0 - self.gain) * default_s
 
 
 def pick(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> Tier | None:
-    """The tier with the least expected total; None where products alone take no longer. Of equals the first."""
+    """Return the tier with the least expected total, the first of equals; None if products alone take no longer."""
     best = min(tiers, key=lambda tier: tier.total_s(n_runs, default_s), default=None)
     return best if best is not None and best.total_s(n_runs, default_s) < n_runs * default_s else None
 
 
 def refusal(tiers: Sequence[Tier], *, n_runs: float, default_s: float) -> str:
-    """Why none of `tiers` pays: what the one that comes nearest to it would save, of those that save anything."""
+    """Return the reason why none of `tiers` pays: price and saving of the best tier that saves anything."""
     nearest = min(tiers, key=lambda tier: (not tier.gain, tier.total_s(n_runs, default_s)))
     saved_s = n_runs * nearest.gain * default_s
     return f"{n_runs:,} products would save {saved_s:.3g} s, tuning costs {nearest.price_s:.3g} s"

@@ -1,4 +1,4 @@
-"""One daemon thread that does tuning steps while products go on. Ends with the process; a fork starts without it."""
+"""A daemon thread that runs tuning steps while products continue. It ends with the process; a forked child has none."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from typing import Final
 from autosparse import forking
 
 EXIT_WAIT_S: Final = 0.5
-"""At exit, a step in progress (a compile, at most) is waited for this long; then its compiler is ended."""
+"""Seconds that exit waits for the running step, before its compiler is ended."""
 END_WAIT_S: Final = 5.0
-"""... and this long for what is no compiler: a copy of a large matrix, a file that is being written."""
+"""Seconds that exit waits after that for steps that are no compilation, such as packing or writing a file."""
 
 _jobs: queue.SimpleQueue[Callable[[], None] | None] = queue.SimpleQueue()
 _worker: threading.Thread | None = None
@@ -31,7 +31,7 @@ def set_event() -> threading.Event:
 
 
 def submit(job: Callable[[], None]) -> bool:
-    """Run `job` in the background thread, after the jobs before it; it must not raise. False: not any more, at exit."""
+    """Run `job`, which must not raise, in the background thread after earlier jobs; return False at process exit."""
     global _worker
     with _lock:
         if _is_over:
@@ -54,7 +54,7 @@ def _work() -> None:
 
 
 def _finish() -> None:
-    """Drop what has not begun, and wait for what has."""
+    """Drop the jobs that have not begun, and wait for the running one."""
     global _is_over
     worker, _is_over = _worker, True
     if worker is None or not worker.is_alive():
@@ -71,9 +71,9 @@ def _finish() -> None:
 
 @forking.in_child
 def _forget() -> None:
-    """In a forked child the thread does not exist; whoever asks next starts another."""
+    """Reset the module in a forked child, where the thread does not exist; the next `submit` starts another."""
     global _worker, _jobs
     _worker, _jobs = None, queue.SimpleQueue()
 
 
-_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # once, when there is a thread
+_at_exit: Final = functools.cache(lambda: atexit.register(_finish))  # registered once, when the thread is first started

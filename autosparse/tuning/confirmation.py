@@ -1,7 +1,7 @@
-"""Whether a tuned kernel is faster where it serves: a last race before it does, and a look now and then afterwards.
+"""Confirm that a tuned kernel is faster where it serves: a final race before it does, and checks afterwards.
 
-Candidates race on one result, written again and again. Users write to a new result each time, or name one (`out=`);
-values, neighbours and the machine change. So a plan is what the last race left of it (ADR 33).
+In a search, candidates write repeatedly to one result. Users write to a new result each time or to `out=`, and timings
+drift, so the winner is re-timed against the default kernel before it is stored.
 """
 
 from __future__ import annotations
@@ -26,38 +26,40 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
-"""Of the budget of a search that the user asked for: the last race."""
+"""Fraction of the budget of a search the user asked for that the final race may take."""
 MOST_CLOSE: Final = 2
-"""Single formats that lost to the champion by little and run in the last race."""
+"""Maximum number of single-format candidates close to the incumbent that enter the final race."""
 RUNS_A_ROUND: Final = 4
-"""Of an entrant of the last race: two ways, each product after one that brings its operands back."""
+"""Products per entrant and round of the final race: two kinds of result, each timed after one warm-up product."""
 WATCH_CALLS: Final = 64
-"""Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
+"""Products by a tuned kernel before it is compared with the default kernel again; multiplied by 4 each time."""
 UNSERVED_CALLS: Final = 1024
-"""Products after which it is asked again whether a tuned kernel serves, where the default kernel does."""
+"""Products between two checks whether a tuned kernel serves, while the default kernel serves."""
 WATCH_SETTLES_S: Final = 1e-4
-"""Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
+"""Seconds of products by a kernel before the one that is timed, so that its sleeping threads are awake."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
+"""Rule of a check in service: 8 rounds, no margin, no early elimination."""
 WATCH_MARGIN: Final = 1.03
-"""A champion goes when it was slower than this times the default kernel in the median, and slower in most rounds."""
+"""Minimum median ratio to the default kernel's time for which the tuned kernel is dropped."""
 HOPELESS: Final = 4.0
-"""... at once when it was so many times as slow, which no sleeping thread explains."""
+"""Ratio to the default kernel's time above which the tuned kernel is dropped without a second race."""
 WATCH_MAJORITY: Final = 0.75
+"""Minimum fraction of rounds in which the tuned kernel must be slower to be dropped."""
 
 
 MAX_REFUSALS: Final = 8
-"""A candidate that did not serve so many products in a row leaves the race."""
+"""Number of consecutive products that a candidate may fail to compute before it leaves the race."""
 
 
 @dataclass(slots=True)
 class CheckedWidth:
-    """Number of columns of the products that a plan in service is checked on: one until products have another one."""
+    """Number of columns of the products that check a plan in service; it changes when other widths persist."""
 
     width: int = 0
-    _n_others: int = 0  # products of other widths since the last of this one
+    _n_others: int = 0  # products of other widths since the last one of this width
 
     def is_sample(self, n_vecs: int) -> bool:
-        """Whether a product of so many columns is a sample of the check that goes on."""
+        """Return whether a product of `n_vecs` columns is a sample of the current check."""
         if n_vecs != self.width:
             self._n_others += 1
             if self.width and self._n_others < MAX_REFUSALS:
@@ -68,10 +70,10 @@ class CheckedWidth:
 
 
 def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
-    """What is left of a measured plan after a race on memory as users have it; the search's champion is who won.
+    """Return the plan after a final race on memory laid out as in users' programs, and set the search's incumbent.
 
-    The best single formats beside the champion run as well, as many as there is time for: who wins a race on one result
-    need not win here. A composite must beat them by more than a tie; the best of them serves where it does not win.
+    The best single formats near the incumbent run too, as time allows, because the search's winner need not win here. A
+    composite must beat them by more than a tie; otherwise the best of them serves.
     """
     champion, default_s = search.champion, search.default_s
     if champion.schedule is None or id(champion) not in search.measured_s or default_s is None:
@@ -82,7 +84,7 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
     for other in _close(search, [one for one in _singles(search) if one not in champions])[:MOST_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
-        other.pack()  # there was no room for it before
+        other.pack()  # its packed copy had no room before
         winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.champion = winner or search.default
     search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
@@ -90,7 +92,10 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
 
 
 def fastest_in_place(search: Search) -> KernelTrial | None:
-    """The fastest candidate on the user's arrays that beat the default kernel; None where the champion is one."""
+    """Return the fastest candidate on the user's arrays that beat the default kernel.
+
+    None if there is none, or if the incumbent itself reads the user's arrays.
+    """
     champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
     if champion.schedule is None or _reads_live(champion):
         return None
@@ -104,7 +109,7 @@ def _reads_live(trial: Trial) -> bool:
 
 
 def planned(search: Search, *, tune_s: float) -> Plan:
-    """The plan of a search that is over, with its kernel on the user's arrays."""
+    """Return the plan of a finished search, including its kernel on the user's arrays."""
     in_place = search.in_place
     found = plan_of(search, tune_s=tune_s)
     if in_place is None:
@@ -113,7 +118,7 @@ def planned(search: Search, *, tune_s: float) -> Plan:
 
 
 def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
-    """The fastest kernel that reads the user's arrays, where it wins a last race; None where the champion does so."""
+    """Return the fastest kernel on the user's arrays if it wins a final race; None otherwise."""
     trial = fastest_in_place(search)
     if trial is None:
         return None
@@ -124,16 +129,16 @@ def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock
 def _winner(
     lab: KernelLab, search: Search, champions: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
 ) -> Trial | None:
-    """Which of these serves, by a race with the default kernel; None: none. The others are dropped."""
+    """Return the trial that wins a race with the default kernel; None if none does. Drop the others."""
     ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *champions)] for fresh in (True, False)]
     runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(champions)]
     try:
         races = last_race(runs, clock=clock, limit_s=limit_s)
-    except MemoryError:  # a second result beside the first: what could not be raced is not believed
+    except MemoryError:  # no memory for a second result: what could not be raced is not accepted
         races = []
     races = races or [LastRace(()) for _ in champions]
     for one, race in zip(champions, races, strict=True):
-        # What every way keeps: a result that is made anew costs both kernels the same time.
+        # Take the worst ratio: allocating a new result costs both kernels the same time.
         search.measured_s[id(one)] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
     at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in champions))
     for one in champions:
@@ -143,7 +148,10 @@ def _winner(
 
 
 def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
-    """Which champion serves; None: the default kernel. First come composites, which must beat singles that won."""
+    """Return the index of the race that won; None for the default kernel.
+
+    Composites come first in `races` and must beat every single format that won.
+    """
     won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
     singles = [at for at in won if at >= n_composites]
     able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
@@ -151,15 +159,15 @@ def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
 
 
 def _champions(search: Search, limit_s: float) -> list[Trial]:
-    """The champion; behind a composite the best single format that beats the default kernel; then close losers.
+    """Return the entrants of the final race: the incumbent, the best single format beside a composite, close losers.
 
-    Before single formats a composite that lost to the champion by little, where there is time for one more. Where there
-    is no room for both packed copies, the races of the search decide which of them it is.
+    A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
+    packed copies, the times of the search decide which of them enters.
     """
     champion = search.champion
     singles = [one for one in _singles(search) if one is not champion]
     is_composite = isinstance(champion.schedule, Composite)
-    if not champion.ready:  # it had made room for a challenger when the budget ended
+    if not champion.ready:  # it was dropped to make room for another candidate when the budget ended
         champion.pack()
     title_s = search.measured_s[id(champion)]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
@@ -184,7 +192,7 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
 
 
 def _close_composite(search: Search) -> Trial | None:
-    """The fastest composite that lost to the champion by little: both race as products are run."""
+    """Return the fastest composite that lost narrowly to the incumbent; None if there is none."""
     limit_s = CLOSE * search.measured_s[id(search.champion)]
     others = [one for one in search.trials if one is not search.champion and one.failed is None]
     able = [one for one in others if isinstance(one.schedule, Composite)]
@@ -193,13 +201,13 @@ def _close_composite(search: Search) -> Trial | None:
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
-    """Those of `singles` that are close to the best single format and the champion."""
+    """Return the trials of `singles` whose time is close to the best of them and the incumbent."""
     title_s = min((search.measured_s[id(one)] for one in (search.champion, *singles)), default=0.0)
     return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
 
 
 def _singles(search: Search) -> list[Trial]:
-    """Single formats that raced and were faster than the default kernel, fastest first."""
+    """Return single-format candidates that were faster than the default kernel, fastest first."""
     times_s = {
         id(one): search.measured_s[id(one)]
         for one in search.trials
@@ -212,10 +220,11 @@ def _singles(search: Search) -> list[Trial]:
 def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
     Step, float | None, KernelTrial
 ]:  # fmt: skip
-    """Compare what `served` gives with the default kernel, which takes `excess_s` longer, until it has lost; who lost.
+    """Compare the kernel that `served` returns with the default kernel until it loses; return the trial that lost.
 
-    Where the default kernel serves, there is nothing to compare. A kernel that lost by single products is compared once
-    more, by products that follow each other: a short product that comes alone finds threads asleep and is not shared.
+    `excess_s`: expected seconds that the default kernel takes longer. Nothing is compared while the default kernel
+    serves. A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads
+    are asleep.
     """
     default, n_calls = lab(None), WATCH_CALLS
     while True:
@@ -237,12 +246,12 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
 def _compared(
     entrants: Sequence[KernelTrial], *, excess_s: float, settle_s: float
 ) -> Generator[Step, float | None, Race]:
-    """A race of the default kernel and the champion on the user's products."""
+    """Yield the samples of a race of the default kernel and the tuned one on the user's products; return the race."""
     race = Race(2, WATCH_RULE)
     while (turn := race.next_entrant()) is not None:
         price_s = 0.0 if turn else max(0.0, excess_s)
         sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, settle_s=settle_s)
-        # The first brings back into the caches what the other kernel does not read.
+        # The first product is a warm-up: it refills the caches with what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break
         race.add(seconds)
@@ -250,14 +259,14 @@ def _compared(
 
 
 def _is_lost(race: Race) -> bool:
-    """Whether the champion was slower than the default kernel, or could not serve."""
+    """Return whether the tuned kernel was slower than the default kernel, or could not serve."""
     pairs = list(zip(*race.samples_s, strict=False))
     n_slower = sum(mine > reference for reference, mine in pairs)
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
 
 
 def given_up(lab: KernelLab, plan: Plan) -> Plan:
-    """The default kernel instead of `plan`, also for who remembers that."""
+    """Replace `plan` by the default kernel, also in the cache if the plan is remembered there."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
     instead = dataclasses.replace(plan, schedule=None, why=why)
     if plan.effort != Effort.OFF.value and not lab.is_stale:

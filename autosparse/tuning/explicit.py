@@ -1,4 +1,4 @@
-"""What a user asks for by name: tune now, say what runs, report everything."""
+"""Tuning that a user calls by name: tune now, return the current plan, report everything."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
 
 MOST_COLUMNS: Final = 2**31 - 1
+"""Maximum number of dense columns (int32)."""
 
 
 def tune(
@@ -52,18 +53,18 @@ def tune(
     dtype: Any = None,
     progress: bool | Progress = False,
 ) -> Plan:
-    """Find now what should run for ``op(M) @ B`` with B of `columns` columns, and let the next products use it.
+    """Find a fast kernel for ``op(M) @ B``, B of `columns` columns, and use it in the next products.
 
-    The same for ``M ∘ (X @ Yᵀ)`` with `columns` columns of X (operation ``sddmm``), and for tensors (``mttkrp``).
-    Takes at most about `budget_s` seconds; what is not given is taken from the options. With `runs`, nothing is begun
-    that so many products would not pay back; where `effort` is not given, they pick the tier that they pay for best.
-    `progress`: True draws a line on a terminal's stderr. `dtype`, when given, must be the matrix's own: products in
-    other dtypes are SciPy's. An interrupt leaves the matrix as it was; what was measured is remembered, and the next
-    search begins with it.
+    Operation ``sddmm`` means ``M ∘ (X @ Yᵀ)`` with `columns` columns of X; ``mttkrp`` is for tensors. Tuning takes at
+    most about `budget_s` seconds; omitted arguments default to the options. With `runs`, tuning starts only if that
+    many products pay for it; without `effort`, they also select the tier with the least expected total.
+    `progress=True` draws a line on stderr if that is a terminal. `dtype`, if given, must be the matrix's own: SciPy
+    computes products in other dtypes. An interrupt leaves the matrix unchanged; measurements are stored and start the
+    next search.
     """
     options = get_options()
     operation = _known(operand, operation)
-    transposed = transposed and "transposed" in OPS[operation].abilities  # the others compute on stored rows
+    transposed = transposed and "transposed" in OPS[operation].abilities  # other operations compute on the stored rows
     columns = _positive("columns", columns)
     wanted = parse_setting("effort", effort) if effort is not None else options.effort
     runs = parse_setting("runs", runs) if runs is not None else options.runs
@@ -91,7 +92,7 @@ def tune(
 
 
 def _known(operand: AnyOperand, operation: str) -> str:
-    """The name in `OPS` of an operation of this kind of operand."""
+    """Return the name in `OPS` of `operation` or its synonym for this kind of operand; raise OptionError if unknown."""
     kind = "tensor" if isinstance(operand, Unfolding) else "matrix"
     known = [row for row in OPS.values() if row.is_tuned and row.sparse == kind]
     names = {name: row.name for row in known for name in (row.name, *row.synonyms)}
@@ -103,7 +104,7 @@ def _known(operand: AnyOperand, operation: str) -> str:
 
 
 def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
-    """What tells the dtype of products whose kernels a plan can choose; None: SciPy or NumPy computes them."""
+    """Return the object whose dtype selects kernels; None if SciPy or NumPy computes the product."""
     if isinstance(operand, Unfolding):
         return operand if operand.has_kernels and operand.is_native else None
     rows = operand.rows or operand.validate()
@@ -111,7 +112,7 @@ def _typed(operand: AnyOperand, operation: str) -> HasDtype | None:
 
 
 def _names(given: Any, dtype: np.dtype[Any]) -> bool:
-    """Whether `given` stands for `dtype`; what stands for none does not."""
+    """Return whether `given` denotes `dtype`; False if it denotes no dtype."""
     try:
         return bool(np.dtype(given) == dtype)
     except (TypeError, ValueError):
@@ -125,7 +126,7 @@ def _positive(name: str, value: Any) -> int:
 
 
 def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False, dtype: Any = None) -> Plan:
-    """What the next product of this width would run, without changing anything."""
+    """Return the plan of the next product of this width, without changing anything."""
     rows = operand.rows or operand.validate()
     if rows.dtype is None:
         return unserved_plan(operand, MATMUL.name)
@@ -133,7 +134,7 @@ def current_plan(operand: Operand, *, columns: int = 1, transposed: bool = False
 
 
 def _driver(state: DispatchState, operand: AnyOperand | None = None) -> LiveTuner:
-    """The state's live tuner, or one that has not begun: looking changes nothing."""
+    """Return the state's live tuner, or an idle one that is not stored in the state."""
     known = state.live_tuner
     if isinstance(known, LiveTuner):
         return known
@@ -143,10 +144,10 @@ def _driver(state: DispatchState, operand: AnyOperand | None = None) -> LiveTune
 def report(
     operand: AnyOperand, B: Any = 1, *, transposed: bool = False, operation: str = MATMUL.name
 ) -> Report:  # Any: whatever the product takes
-    """Everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
+    """Return everything known about the problem ``op(M) @ B``, B the dense operand or its number of columns.
 
-    For other operations B is the number of columns of the dense operands. Looks into the cache; changes nothing.
-    Parts of a composite that serves are run alone, a moment each, on synthetic dense operands.
+    For other operations B is the number of columns of the dense operands. The call reads the cache and changes nothing.
+    Each part of a serving composite is timed alone for at most about 0.2 s, on synthetic dense operands.
     """
     operation = _known(operand, operation)
     if "transposed" in OPS[operation].abilities and isinstance(operand, Operand):
@@ -168,7 +169,7 @@ def report(
 
 
 def _columns(B: Any, *, n_rows: int) -> int:
-    """Columns of the dense operand `B`, which may also be their number. ShapeError when B does not fit."""
+    """Return the number of columns of `B`, which may be that number itself; raise ShapeError if B does not fit."""
     if isinstance(B, (int, np.integer)) and not isinstance(B, bool):
         return _positive("columns", B)
     shape = np.shape(B)
@@ -212,21 +213,21 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
 
 
 def _failures(live_tuner: LiveTuner, lab: KernelLab) -> tuple[str, ...]:
-    """What was given up in this process, and why, each reason once."""
+    """Return the failures of this process with their reasons, each reason once."""
     tuned = live_tuner.session.lab if live_tuner.session is not None else None
     told = [*(tuned.failures if tuned is not None else ()), *lab.failures, live_tuner.failure]
     return tuple(dict.fromkeys(one for one in told if one))
 
 
 def _tiers(lab: KernelLab, default_s: float) -> tuple[Tier, ...]:
-    """Ways to tune this problem; none while the time of a product is not known."""
+    """Return the tuning tiers of this problem; none while the time of a product is unknown."""
     if not default_s:
         return ()
     return tuple(planner.tiers(lab, default_s=default_s, most=Effort.FULL, budget_s=lab.options.budget_s))
 
 
 def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:
-    """For products that no kernel can be chosen for: nothing is planned."""
+    """Return the report of a product for which no kernel can be chosen."""
     options = get_options()
     problem = Problem(
         operation=operation, pattern=operand.pattern, transposed=transposed, n_dense_cols=columns,

@@ -1,7 +1,7 @@
-"""Composites for a search: which divisions are worth measuring, and the best schedule found for each part.
+"""Composites for a search: select partitions worth measuring, and tune each part.
 
-Each part is a problem of its own, searched like any other on a share of the seconds; the composite of the winners then
-races against the best single formats in the search of the whole matrix, inside the same budget.
+Each part is a problem of its own and is searched on a fraction of the budget. The composite of the winners then races
+against the best single formats in the search of the whole matrix, within the same budget.
 """
 
 from __future__ import annotations
@@ -47,70 +47,81 @@ from autosparse.tuning.trials.lab import KernelLab
 Array = NDArray[Any]  # indices or values
 
 SHARE: Final = 0.25
-"""Most of a search's budget that goes into composites, their races included."""
+"""Maximum fraction of a search's budget spent on composites, including their races."""
 PARTS_SHARE: Final = 0.6
-"""Of these seconds: the searches of parts."""
+"""Fraction of the composite budget spent on tuning individual parts."""
 MOST_DIVISIONS: Final = 3
+"""Maximum number of partitions for which a search tries composites."""
 COPIED: Final = 0.7
-"""Time over that of the same parts without copied panels of B: 1.15 to 1.41 were gained on seven matrices (Xeon)."""
+"""Time of parts that read copied panels of B, as a fraction of the time without copies.
+
+Source: speed-ups of 1.15 to 1.41 on seven matrices (Xeon).
+"""
 READS_BY_PARTS: Final = 16
+"""Minimum number of reads per row of B for which composites copy B into panels, when B exceeds the L2 cache."""
 READS_BY_ONE: Final = 32
-"""Of a row of B, from which on composites and the default kernel copy panels of a B that no core's own cache holds."""
+"""Minimum number of reads per row of B for which the default kernel copies B into panels, if B exceeds the L2 cache."""
 SWEPT: Final = 0.85
-"""Time over that of the same dense rows by themselves where all parts read a far B in one sweep (qp_HUES-MOD_KKT)."""
+"""Time of dense rows in one sweep over B with all parts, as a fraction of their time alone, if B exceeds the L2 cache.
+
+Source: matrix qp_HUES-MOD_KKT.
+"""
 BLOCKS_WORTH: Final = 0.85
-"""Predicted ratio of blocks beside the rest: FEM and LP matrices with .91 to .96 have never gained (`hybrid.md`)."""
+"""Maximum predicted time ratio for which a partition into blocks and rest is tried.
+
+FEM and LP matrices with predictions of 0.91 to 0.96 never gained (`hybrid.md`).
+"""
 LEAST_SHARE: Final = 0.2
-"""Of a call's seconds, without which it is not begun."""
+"""Minimum fraction of `HybridDivider.budget_s` that must be left for a call to start."""
 LEAST_PART: Final = 0.4
-"""Weight of a small part's search, where the weight of the whole matrix is 1: its kernels take as long to compile."""
+"""Minimum weight of a part in the split of the budget; a small part's kernels take as long to compile as others."""
 PART_STYLE: Final = SearchStyle(
     n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
     rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
 )  # fmt: skip
-"""A part's search is short: what it finds is measured again as a part of the whole."""
+"""Settings of a part's search; it is short because the result is timed again in the composite."""
 
 
 @dataclass(frozen=True, slots=True)
 class _First:
-    """Proposes given schedules: those that a kind of part is tried with before any that a model ranks."""
+    """A proposer of given schedules: those tried for a kind of part before any that a model ranks."""
 
     schedules: tuple[SuperSchedule, ...]
     price_s: float = 0.0
 
     def __call__(self) -> Sequence[Proposal]:
-        """In their order."""
+        """Return the schedules in their order."""
         return [Proposal(one, 0.9) for one in self.schedules]
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
-        """Nothing: no model is asked."""
+        """Return no proposals: there is no model."""
         return []
 
 
 @dataclass(slots=True, eq=False)
 class HybridDivider:
-    """Makes composites of one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
+    """Source of composites for one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
 
     lab: KernelLab
     budget_s: float
-    end_s: float = math.inf  # of the search, by `clock`
+    end_s: float = math.inf  # end of the search, by `clock`
     seed: Composite | None = None
     costs: PrimitiveCosts = DEFAULT_COSTS
     clock: Callable[[], float] = time.perf_counter
-    found: list[Division] = field(default_factory=list)  # divisions that were looked into
-    _share_ends_s: float = math.inf  # of composites, by `clock`
+    found: list[Division] = field(default_factory=list)  # partitions that were considered
+    _share_ends_s: float = math.inf  # end of the composites' share of the budget, by `clock`
 
     @property
     def price_s(self) -> float:
-        """Seconds without which a call is of no use; it takes at most `budget_s`."""
+        """Minimum number of seconds for which a call is useful; a call takes at most `budget_s`."""
         return LEAST_SHARE * self.budget_s
 
     def has_time(self) -> bool:
-        """Whether the share of composites is not used up: the best single formats need the rest."""
+        """Return whether time is left in the composites' share; the rest is reserved for single formats."""
         return self.clock() < self._share_ends_s
 
     def __call__(self) -> list[Schedule]:
-        """Composites, most promising first; second the single format that each of them must beat."""
+        """Return composites, most promising first; the second entry is a single format that composites must beat."""
         now_s = self.clock()
         share_s = min(self.budget_s, self.end_s - now_s)
         end_s, self._share_ends_s = now_s + PARTS_SHARE * share_s, now_s + share_s
@@ -119,12 +130,13 @@ class HybridDivider:
             view = _view(self.lab)
             self.found = self.divisions(view)
             is_near = any("near" in one.kinds for one in self.found)
-            for division in self.found:  # those without a compiler first: they race within moments
+            for division in self.found:  # those that need no compiler first: they race at once
                 composites += self._ready(view, division)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
-                limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
+                # the most promising partition gets half of the remaining time
+                limit_s = (end_s - self.clock()) / min(n_left, 2)
                 compile_s = len(division.kinds) * self.lab.experience.prices.price_s("compile")
-                if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
+                if limit_s > compile_s and not (self._is_narrow or is_near):  # single-row panels need no compiler
                     composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
@@ -132,7 +144,7 @@ class HybridDivider:
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
     def divisions(self, view: Pattern | None = None) -> list[Division]:
-        """The divisions of op(A) that are looked into, most promising first."""
+        """Return the partitions of op(A)'s entries that are worth trying, most promising first."""
         view = _view(self.lab) if view is None else view
         start_s = self.clock()
         problem, n_cols = self.lab.problem, self.lab.problem.n_dense_cols
@@ -149,17 +161,18 @@ class HybridDivider:
 
     @property
     def _is_narrow(self) -> bool:
-        """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
+        """Return whether products have too few columns for parts to gain, so that parts are not searched."""
         return self.lab.problem.n_dense_cols < LEAST_COLUMNS
 
     def _ready(self, view: Pattern, division: Division) -> list[Composite]:
-        """Composites of a division that need no compiler."""
+        """Return composites of a partition that need no compiler."""
         swept = sweeps(self.lab.problem.operation, view, division, self.lab.problem.n_dense_cols)
         return [*fused_of(self.lab, division), *filter(self.lab.is_built, swept), *self._at_once(division)]
 
     def _at_once(self, division: Division) -> list[Composite]:
-        """Where it needs no compiler, the composite of what parts are tried with first: of narrow products, and of
-        dense rows, whose panels are the runtime's.
+        """Return the composite of the parts' first schedules if it needs no compiler; else none.
+
+        It applies to narrow products and to dense rows, whose panels the runtime computes.
         """
         if not self._is_narrow and "dense" not in division.kinds:
             return []
@@ -173,9 +186,9 @@ class HybridDivider:
         return [made] if made is not None and self.lab.is_built(made) else []
 
     def _searched(self, division: Division, limit_s: float) -> list[Composite]:
-        """Composites of what parts are tried with first, and of the best found; none where a part has neither.
+        """Return the composites of the parts' first schedules and of the fastest found, without duplicates.
 
-        The former race even where the seconds did not suffice to compile anything for a part.
+        The former is returned even if no part had time to compile. The list is empty if a part has no schedule.
         """
         problem = self.lab.problem
         parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
@@ -197,7 +210,7 @@ class HybridDivider:
     def _best(
         self, pattern: Pattern, entries: Array, place: _Place, able: tuple[SuperSchedule, ...], limit_s: float
     ) -> SuperSchedule | None:
-        """The fastest schedule that a part's own search finds and that can take the part's place."""
+        """Return the fastest schedule of the part's own search, or the first one given; None if there is none."""
         if pattern.nnz == 0:
             return next(iter(able), None)
         whole = self.lab.operand()
@@ -216,7 +229,7 @@ class HybridDivider:
             prices=lab.experience.prices,
             style=PART_STYLE,
             propose=_First(tuple(one for one in able if not one.is_precompiled)),
-            always=[one for one in able if one.is_precompiled],  # measured even where there is no time to compile
+            always=[one for one in able if one.is_precompiled],  # timed even if there is no time to compile
             is_built=lab.is_built,
             build_all=lab.build,
         )
@@ -231,7 +244,7 @@ class HybridDivider:
 
 
 def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Composite | None:
-    """The composite of `parts`, in windows where its kernels can take turns; None without kernels."""
+    """Return the composite of `parts`, interleaved by row windows if its kernels can be; None if it has no kernels."""
     for window in (division.window if "blocks" in division.kinds else 0, 0):
         composite = Composite(parts=tuple(parts), window=window)
         if _native.composite_unsupported(operation, composite) is None:
@@ -240,7 +253,7 @@ def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Com
 
 
 def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
-    """The composite of blocks and the rest that the runtime adds up in registers; none where it has no loops for it."""
+    """Return the composite of blocks and rest that the runtime sums in registers; none if it has no such loops."""
     blocks, operation = division.selections[0], lab.problem.operation
     if OPS[operation].is_sampled or lab.problem.n_dense_cols < LEAST_COLUMNS or not isinstance(blocks, Blocks):
         return []
@@ -253,13 +266,13 @@ def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A part's place in a composite, which asks something of its schedule: to add, or to list its rows."""
+    """Position of a part in a composite, which requires its schedule to add to the result or to list its rows."""
 
     division: Division
     at: int
 
     def reason(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Why `schedule` cannot take it, or None."""
+        """Return the reason why `schedule` cannot be used at this position; None if it can."""
         try:
             filler = SuperSchedule(operation=operation)
             parts = tuple(
@@ -271,7 +284,7 @@ class _Place:
             return str(err)
 
     def supports(self, supports: Supports) -> Supports:
-        """(operation, schedule) -> why there is no kernel of it for this place, or None."""
+        """Return `supports` restricted to schedules that can be used at this position."""
         key = (supports, self)
         if key not in _supports:
             _supports[key] = lambda operation, schedule: (
@@ -281,11 +294,11 @@ class _Place:
 
 
 _supports: Final[dict[tuple[Any, ...], Supports]] = {}
-"""Spaces are remembered by the function that filters them: one function for each place."""
+"""One filter function per position: schedule spaces are cached under the identity of their filter."""
 
 
 def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) -> tuple[SuperSchedule, ...]:
-    """What a part is tried with before any model is asked."""
+    """Return the schedules tried for a part before a model ranks others."""
     is_added = kind == "rest" and at > 0 and not OPS[problem.operation].is_sampled
     return tuple(tried(problem.operation)(kind, selection, problem.n_dense_cols)) + (
         tuple(tried(problem.operation)("adds", selection, problem.n_dense_cols)) if is_added else ()
@@ -293,16 +306,16 @@ def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) 
 
 
 def ordered(operation: str) -> tuple[SuperSchedule, ...]:
-    """The runtime's loops over rows sorted by length and by first column; none where the operation knows no such loops.
+    """Return the runtime's loops over rows sorted by length and by first column; none if the operation has none.
 
-    They need no compiler: every search that a user asks for races them, and composites must beat them.
+    They need no compiler. Every search that a user asks for races them, and composites must beat them.
     """
     orders = () if OPS[operation].is_sampled or not OPS[operation].parts else ("degree", "first")
     return tuple(runtime(operation, order) for order in orders)
 
 
 def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
-    """Panels of one row where most rows stand in them well: nothing is compiled for them either."""
+    """Return the schedule of single-row panels if most rows are fit for it; it needs no compiler."""
     problem = lab.problem
     if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < LEAST_COLUMNS:
         return ()
@@ -312,24 +325,27 @@ def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
 
 
 def _view(lab: KernelLab) -> Pattern:
-    """op(A) by rows."""
+    """Return the pattern of op(A) in compressed rows."""
     return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
 
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
-    """Whether parts read copied panels of a B that the default kernel does not copy (`runtime/matmul/panels.c`)."""
+    """Return whether parts read copied panels of B and the default kernel does not (`runtime/matmul/panels.c`)."""
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
     return not is_sampled and _is_far(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
 
 
 def _is_far(problem: Problem, view: Pattern) -> bool:
-    """Whether B does not fit a core's own cache."""
+    """Return whether B exceeds the L2 cache of a core."""
     n_bytes: int = view.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     return n_bytes > problem.target.l2_bytes
 
 
 def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
-    """A lab for a part, on the dense operands of `lab`; its packed copies go with it. The caller keeps `operand`."""
+    """Return a lab for one part, with the dense operands of `lab` and its own packed copies.
+
+    The caller keeps `operand` alive.
+    """
     problem = dataclasses.replace(lab.problem, pattern=operand.pattern, transposed=False)
     part = KernelLab(
         problem=problem, operand=weakref.ref(operand), options=lab.options, store=lab.store,
@@ -343,9 +359,9 @@ def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
 def divider_of(
     lab: KernelLab, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
 ) -> HybridDivider | None:
-    """What makes composites for a search; None where they are forbidden, unknown to the operation, or not worth it.
+    """Return the source of composites for a search; None if they are disabled, unsupported or unlikely to gain.
 
-    Without being asked (``hybrid=True``) only full searches look for composites, of matrices and widths that can gain.
+    Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain.
     """
     problem, wish = lab.problem, lab.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
@@ -358,11 +374,11 @@ def divider_of(
 
 
 def costs_of(lab: KernelLab) -> PrimitiveCosts:
-    """Of primitives in products of this width: as `calibrate` measured them on this machine, else the default."""
+    """Return the primitives' costs in products of this width: measured by `calibrate`, else the default."""
     problem = lab.problem
     table = known_costs(calibrated_folder(lab.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     costs = table.of(problem.n_dense_cols, far=farness(n_bytes, problem.target.l2_bytes)) or DEFAULT_COSTS
-    # Parts of a sampled product have results of their own: none is added to.
+    # Parts of a sampled product write to separate results, so there is no cost of adding.
     return dataclasses.replace(costs, further_row=0.0) if OPS[problem.operation].is_sampled else costs

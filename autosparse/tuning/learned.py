@@ -1,4 +1,7 @@
-"""The learned tier on this machine: which models there are, features of patterns kept in the cache, prices."""
+"""Find the learned cost models for this machine, and propose candidates with them.
+
+Features of patterns are stored in the cache, and the price of each call is recorded.
+"""
 
 from __future__ import annotations
 
@@ -36,22 +39,26 @@ if TYPE_CHECKING:
 Floats = NDArray[np.float32]
 
 N_MORE: Final = 100
-"""Favourites of a model among which its errors so far may change the order."""
+"""Number of a model's best candidates whose order is corrected by the model's errors so far."""
 NUMBERED_TIME: Final = 0.82
-"""Of slices with numbered values over those that store them: mean of 13 matrices (docs/adr/0079-numbered-values.md)."""
+"""Time of sliced ELL with dictionary-encoded values as a fraction of the time with plain values.
+
+Source: mean of 13 matrices (docs/adr/0079-numbered-values.md).
+"""
 MOST_DIMS: Final = 3
-"""Models are of matrices and of tensors of order 3."""
+"""Maximum number of dimensions for which models exist: matrices and tensors of order 3."""
 TREES: Final = "boosted"
+"""Value of the option `model` that selects boosted trees."""
 STATISTICS_ONLY: Final = "statistics"
-"""Values of the option `model`; others name extractors of networks."""
+"""Value of the option `model` that selects the statistics alone; other values name networks' feature extractors."""
 RATES: Final = "rates.json"
-"""Rates of the machine, beside its calibrated models."""
+"""File of this machine's measured rates, in the folder of its calibrated models."""
 MODELS: Final = "models-v2"
-"""Folder of calibrated models, beside the cache."""
+"""Folder of calibrated models, in the cache folder."""
 
 
 def model_folders(options: Options, target: Target) -> list[Path]:
-    """Where models are looked for: the setting alone, else this machine's calibrated ones, then the shipped ones."""
+    """Return the folders to search for models: the option `models` alone, else calibrated before shipped models."""
     if options.models is not None:
         return [options.models]
     own = calibrated_folder(options, target)
@@ -59,34 +66,34 @@ def model_folders(options: Options, target: Target) -> list[Path]:
 
 
 def calibrated_folder(options: Options, target: Target) -> Path | None:
-    """Where `calibrate` keeps the models of this machine; None when nothing is kept on disk."""
+    """Return the folder in which `calibrate` stores this machine's models; None if nothing is kept on disk."""
     folder = cache.open_store(options).cache_folder
     return folder / MODELS / target.key() if folder else None
 
 
 def shipped_folder(target: Target) -> Path:
-    """Models that come with autosparse, by machine: ``weights/x86_64``."""
+    """Return the folder of models shipped with autosparse for the machine, such as ``weights/x86_64``."""
     from autosparse import tuner
 
     return Path(tuner.__path__[0]) / "weights" / target.machine
 
 
 def weights_in_use(options: Options, target: Target, op: str) -> Path | None:
-    """The file of the model of `op` that comes first; None when there is none."""
+    """Return the first existing model file of `op`; None if there is none."""
     folders = model_folders(options, target)
     paths = (folder / f"{name}{MODEL_SUFFIX}" for name in names_of(options, op) for folder in folders)
     return next((path for path in paths if path.exists()), None)
 
 
 def names_of(options: Options, op: str) -> list[str]:
-    """Files of models of `op`, without suffix, in order: of the tier that was chosen, else boosted trees."""
+    """Return the file names, without suffix, of models of `op` in order: the selected tier, then boosted trees."""
     if options.model == STATISTICS_ONLY:
         return []
     return [op] if options.model == TREES else [f"{op}.{options.model}", op]
 
 
 def find_model(options: Options, target: Target, op: str) -> LearnedModel | None:
-    """The model of `op`, read once per process and file; None when there is none that can be used."""
+    """Return the model of `op`, read once per process and file; None if there is no usable one."""
     own = calibrated_folder(options, target)
     for name, folder in itertools.product(names_of(options, op), model_folders(options, target)):
         try:
@@ -101,7 +108,7 @@ def find_model(options: Options, target: Target, op: str) -> LearnedModel | None
 
 @functools.lru_cache(maxsize=16)
 def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedModel | None:
-    """`changed`: when the file was written, another version is another entry; `own`: where rates of the machine are."""
+    """Read and cache one model; `changed` (file time) is part of the cache key, `own` is the folder of the rates."""
     from autosparse.tuner.learned.predict import LearnedModel
 
     try:
@@ -112,7 +119,7 @@ def _read(folder: Path, name: str, changed: int, own: Path | None) -> LearnedMod
 
 
 def known_rates(folder: Path | None) -> MachineRates | None:
-    """Rates of this machine as `calibrate` measured them; None where it has not."""
+    """Return this machine's rates as `calibrate` measured them; None if it has not."""
     from autosparse.tuner.features.setting import MachineRates
 
     try:
@@ -125,25 +132,25 @@ def known_rates(folder: Path | None) -> MachineRates | None:
 
 @functools.lru_cache(maxsize=1024)
 def _numbered(one: SuperSchedule) -> SuperSchedule:
-    """`one`, whose slices number their values: always the same object."""
+    """Return `one` with dictionary-encoded values; always the same object for equal schedules."""
     return dataclasses.replace(one, format=dataclasses.replace(one.format, values=NUMBERED))
 
 
 def _plain(one: SuperSchedule) -> SuperSchedule:
-    """`one` with values as they are."""
+    """Return `one` with plain values."""
     return dataclasses.replace(one, format=dataclasses.replace(one.format, values=""))
 
 
 @dataclass(frozen=True, slots=True)
 class LearnedProposer:
-    """The learned model's proposals for one lab's problem; see `tuner.model.Proposer`."""
+    """Proposals of a learned model for the problem of one lab; see `tuner.model.Proposer`."""
 
     lab: KernelLab
     model: LearnedModel
 
     @property
     def price_s(self) -> float:
-        """Of features that are kept already: a look into the cache and a search."""
+        """Expected seconds of a call, including the computation of features that are not cached."""
         prices = self.lab.experience.prices
         search_s = prices.price_s("propose")
         if self.is_known():
@@ -151,11 +158,11 @@ class LearnedProposer:
         return search_s + prices.price_s("features", self._n_entries)
 
     def is_known(self) -> bool:
-        """Whether the features of this pattern are kept."""
+        """Return whether the features of this pattern are cached."""
         return self._load() is not None
 
     def __call__(self) -> list[Proposal]:
-        """The ten best predicted of those that there is room for."""
+        """Return the model's ten best candidates whose packed copies fit into memory."""
         problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
         start_s = clock()
         proposals = self._stored(self.model.propose(problem, features, self._able()))
@@ -164,14 +171,17 @@ class LearnedProposer:
         return proposals
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
-        """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
+        """Return the `N_MORE` best candidates, whatever their formats, and the predictions for `known`."""
         problem, features = self.lab.problem, self.features()
         named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
         others = set(map(_plain, known)) - {one.schedule for one in named}
         return self._stored([*named, *self.model.predict(problem, features, others)])
 
     def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
-        """`proposals`, which know values as they are, with numbered ones where these are of few kinds."""
+        """Return `proposals` with sliced formats dictionary-encoded, if the problem's values are stored so.
+
+        The model is trained on plain values; predicted ratios are scaled by `NUMBERED_TIME`.
+        """
         if self.lab.problem.storage != NUMBERED:
             return proposals
         return [
@@ -182,9 +192,9 @@ class LearnedProposer:
         ]
 
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
-        """As `KernelLab.supports`, and why a packed copy would have no room; each format is laid out once.
+        """Return `KernelLab.supports` extended to reject formats whose packed copy does not fit into memory.
 
-        Ten proposals of formats that have none left an estimate with the default kernel (ADR 74).
+        Without it, all ten proposals may lack memory, and `estimate` falls back to the default kernel.
         """
         lab, rooms = self.lab, dict[Format, bool]()
 
@@ -198,7 +208,7 @@ class LearnedProposer:
         return reason
 
     def features(self) -> Floats:
-        """Of the pattern: from the cache under its hash, else computed and kept."""
+        """Return the features of the pattern, from the cache if they are there, else computed and stored."""
         from autosparse.tuner.learned.tensors import rows_first
 
         kept = self._load()
@@ -215,7 +225,7 @@ class LearnedProposer:
 
     @property
     def _n_entries(self) -> int:
-        """What features cost is counted in: entries that are looked at."""
+        """Number of entries read by the feature extraction, the unit of its price."""
         return min(self.lab.problem.pattern.nnz, 2 * self.model.weights.limit)
 
     @property
@@ -236,18 +246,18 @@ class LearnedProposer:
 
 @dataclass(frozen=True, slots=True)
 class LazyProposer:
-    """Proposals of a model that this process has not read yet: reading it is part of their price."""
+    """Proposals of a model that this process has not read yet; its price includes reading the model."""
 
     lab: KernelLab
 
     @property
     def price_s(self) -> float:
-        """Of reading the model, of features, and of a search."""
+        """Expected seconds of reading the model, computing features, and searching for proposals."""
         prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
         return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
 
     def __call__(self) -> list[Proposal]:
-        """What the model proposes; nothing when it turns out to be none."""
+        """Return the model's proposals; none if no usable model is found."""
         clock = self.lab.experience.clock
         start_s = clock()
         proposer = proposer_of(self.lab, live=False)
@@ -255,13 +265,13 @@ class LazyProposer:
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
-        """What the model names beside its proposals; nothing when it turns out to be none."""
+        """Return further predictions of the model; none if no usable model is found."""
         proposer = proposer_of(self.lab, live=False)
         return proposer.more(known) if proposer is not None else []
 
 
 def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
-    """The problems that the learned model of the lab's operation has seen, or the statistics."""
+    """Return the training domain of the learned model of the lab's operation, or of the statistics."""
     op = op_of(lab.problem)
     path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
     if path is None:
@@ -274,17 +284,16 @@ def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
 
 @functools.lru_cache(maxsize=16)
 def _seen_of(path: Path, op: str, changed: int) -> Seen:
-    """As `_read`, without reading the model."""
+    """Return the training domain stated by a model file's metadata; `changed` (file time) is part of the cache key."""
     return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
 
 
 def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
-    """Who to ask about the lab's problem; None when no model is for it.
+    """Return the source of learned proposals for the lab's problem; None if no model applies.
 
-    Background tuning (`live`) reads no model and computes no features before run time has paid for it: both are part
-    of the price of asking. Transposed products are left to the statistics: the model has seen rows of the
-    operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there are models of
-    tensors of order 3.
+    Live tuning reads no model and computes no features before products have paid for it, so both are part of the
+    price. Transposed products use the statistics, since models are trained on rows of the multiplied operand. A
+    tensor's rows are its slices along the product's mode.
     """
     problem = lab.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):

@@ -1,7 +1,7 @@
-"""Tuning while products go on: after a product, the next step is done if the products so far have paid for it.
+"""Live tuning: after a product, the next tuning step runs if the products so far have paid for it.
 
-Kernels race on the user's own products: whichever kernel computes one, the answer is right, so a sample costs only
-the excess over the best kernel known.
+Kernels race on the user's own products. Every kernel computes the right result, so that a sample costs only its excess
+over the best known kernel.
 """
 
 from __future__ import annotations
@@ -34,16 +34,16 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service
 
 WAIT_S: Final = 0.5
-"""How long a product waits for a step that may hang, a compiler; it goes on in the background thread."""
+"""Seconds a product waits for a step that may hang, such as a compiler; then the background thread continues it."""
 Product: TypeAlias = tuple[int, Serving | None, float]
-"""Columns of a product that was just computed, by which tuned kernel (None: the default kernel), and its seconds."""
+"""A finished product: its number of columns, the tuned kernel (None: the default kernel), and its seconds."""
 
 
 @dataclass(slots=True, eq=False)
 class LiveTuner:
-    """Tuning of the problem of `state`, step by step; says who computes its next product and when to look again.
+    """Tuner of one dispatch state: runs single tuning steps and selects the kernel of the next product.
 
-    It is the policy of its step loop (`permit`): after a product, at most one piece of work, and none that is not paid.
+    It is the policy of its step loop (`permit`): after a product, at most one piece of work that is paid for.
     """
 
     state: DispatchState
@@ -53,58 +53,58 @@ class LiveTuner:
     failure: str | None = None
     clock: Callable[[], float] = time.perf_counter
     operand: Callable[[], AnyOperand | None] = lambda: None  # a weak reference
-    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" when the operand is gone
-    n_counted: int = 0  # calls that the history knows of
+    name_in_history: Callable[[], str] = lambda: ""  # samples the structure; "" if the operand is gone
+    n_counted: int = 0  # calls already counted in the history
     _history_key: str = ""
     _counted_ns: int = 0
-    _product: Product | None = None  # that a sample may be taken from
-    _worked_s: float = 0.0  # in pieces of work since the last product
-    _may_work: bool = False  # no work was done yet since the last product
-    _installed_s: float = 0.0  # default_s of a plan that was found otherwise
+    _product: Product | None = None  # the product that a sample may be taken from
+    _worked_s: float = 0.0  # seconds of work since the last product
+    _may_work: bool = False  # no work has run since the last product
+    _installed_s: float = 0.0  # default_s of a plan that was found elsewhere
     _n_refusals: int = 0
-    _paused_at: int = 0  # n_calls at which a pause began
-    resume_at: int = 0  # ... and ends
+    _paused_at: int = 0  # n_calls when the current pause began
+    resume_at: int = 0  # n_calls when it ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
-    service: Service | None = None  # of the session's champion
+    service: Service | None = None  # choice of the session's incumbent or its fallback
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _aside: threading.Event = field(default_factory=background.set_event)  # unset while the background thread works
+    _aside: threading.Event = field(default_factory=background.set_event)  # cleared while the background thread works
 
     @property
     def pending(self) -> Step | None:
-        """The step that comes next."""
+        """The next step; None if there is none."""
         return self.loop.pending if self.loop is not None else None
 
     @property
     def waits_for_pay(self) -> bool:
-        """See `dispatch.protocols.Tuning`."""
+        """Return whether the next step is work that products must pay for first; see `dispatch.protocols.Tuning`."""
         return isinstance(self.pending, Work) and not self._in_background
 
     @property
     def default_s(self) -> float:
-        """Seconds of one product of width n_dense_cols by the default kernel; 0 while unknown."""
+        """Seconds of one product of width n_dense_cols by the default kernel; 0 if unknown."""
         session = self.session
         measured = session.search or session.plan if session is not None else None
         return (measured.default_s if measured is not None else None) or self._installed_s
 
     @property
     def is_stale(self) -> bool:
-        """Whether the matrix turned out to have another structure than the problem that is tuned."""
+        """Return whether the matrix no longer has the structure of the tuned problem."""
         lab = self.session.lab if self.session is not None else None
         return lab is not None and lab.is_stale
 
     @property
     def history_key(self) -> str:
-        """Names the problem in histories; "" where that is not to be known any more."""
+        """Key of the problem in histories; "" if the operand is gone."""
         self._history_key = self._history_key or self.name_in_history()
         return self._history_key
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
     def account(self) -> Account:
-        """What was spent so far."""
+        """Return the times spent and saved so far."""
         self.state.settle()
         looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._champion_s()
         served_s = self.state.tuned_ns * 1e-9
@@ -114,28 +114,28 @@ class LiveTuner:
         )
 
     def spent_and_saved_s(self) -> tuple[float, float]:
-        """See `protocols.Tuning`."""
+        """Return the seconds spent on tuning and saved by it; see `dispatch.protocols.Tuning`."""
         return self.tuning_s, max(0.0, self.account().saved_s)
 
     def outlook(self) -> Outlook:
-        """What is expected."""
+        """Return the expected number of products, gain and default time, on which decisions are based."""
         session, options = self.session, self.state.options
         n_default = self.state.n_calls - self.state.n_tuned
         mean_s = (self.state.product_ns - self.state.tuned_ns) * 1e-9 / n_default if n_default > 0 else 0.0
         default_s = self.default_s or mean_s
         gain, look_s = session.gain if session else 0.1, expected_look_s(self.operand())
         return Outlook(
-            # In the background nobody waits: there the rent may grow to the price itself (ski rental).
+            # No product waits for the background thread, so its budget may grow to the price itself (ski rental).
             overhead=1.0 if options.background and isinstance(self.pending, Work) else options.overhead,
             total_runs=session.total_runs if session else None,
-            # A gain that is smaller than the look at arrays that others can write is none.
+            # Checks for writes reduce the gain: every product of arrays that others can write needs one.
             gain=max(0.0, gain - look_s / default_s) if look_s and default_s else gain,
             default_s=default_s,
             expected=self.state.expected,
         )
 
     def count_into(self, experience: Experience) -> None:
-        """Tell the history about calls it does not know yet."""
+        """Add the calls since the last count to the history."""
         self.state.settle()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
         if n_calls > self.n_counted and self.history_key:
@@ -150,7 +150,7 @@ class LiveTuner:
     # -- steps ---------------------------------------------------------------------------------------------
 
     def look(self, n_vecs: int, served_by: Serving | None, took_ns: int) -> None:
-        """After a product of `took_ns` that `served_by` computed (None: the default kernel): go on with tuning."""
+        """Continue tuning after a product of `took_ns` that `served_by` computed (None: the default kernel)."""
         if self._in_background or not self._lock.acquire(blocking=False):
             return
         start_s, self._worked_s = self.clock(), 0.0
@@ -159,34 +159,34 @@ class LiveTuner:
                 self.session.keep_private(self.state.options)
             self._go_on((n_vecs, served_by, took_ns * 1e-9), may_work=True)
             self._recheck()
-            # What lies between steps counts as well: asking what is compiled, putting candidates in order.
+            # The time between steps counts too: looking up what is compiled, ranking candidates.
             self._spend(max(0.0, self.clock() - start_s - self._worked_s))
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         except BaseException:
-            # Ctrl-C in a step: the generator is dead, whoever was champion goes on.
+            # Ctrl-C in a step ends the generator; the incumbent continues to serve.
             self._stop()
             raise
         finally:
             self._lock.release()
         if not self.state.options.background:
-            self._aside.wait(WAIT_S)  # set unless a step was handed over
+            self._aside.wait(WAIT_S)  # returns at once unless a step was handed over
 
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
-        """Do the steps that may be done now; settle who computes the next product, and when to look again."""
+        """Run the steps that may run now; set the kernel of the next product and the time of the next `look`."""
         self._product, self._may_work = product, may_work
         if self.loop is not None:
             self.loop.run(self)
-        if self.pending is None:  # done: only the history is still interested
+        if self.pending is None:  # done: only the call counts of the history remain
             self._look_at(max(self.state.product_ns * 2e-9, 1e-2))
 
     def permit(self, step: Step) -> Perform | None:
-        """How `step` is done now; None: not yet, and who serves until then is settled."""
+        """Return how `step` is performed now; None: not yet, and the serving kernel until then is set."""
         product, self._product = self._product, None
         if isinstance(step, Pause):
             return self._pause_or_end(step)
         if isinstance(step, Sample):
-            # A short product that comes alone finds threads asleep and is not shared: others go before it.
+            # After a pause, threads sleep and a short product is not parallel: warm-up products precede the sample.
             settle_s = step.settle_s if step is not self._settled else 0.0
             sample = self._sample_of(step, *product) if product is not None and not settle_s else None
             self._settled = None if sample is None else self._settled
@@ -206,14 +206,14 @@ class LiveTuner:
         return partial(done, step, self.clock, self._learn)
 
     def _serve_next(self, trial: KernelTrial | None, *, for_s: float = 0.0) -> None:
-        """Let `trial` compute the next products, `for_s` seconds of them and at least one; then look again."""
+        """Let `trial` compute the next products, for `for_s` seconds and at least one; then call `look` again."""
         self.state.serving = trial if trial is not None and trial.schedule is not None else None
         self.state.next_look_ns = self.state.product_ns + for_s * 1e9
 
     def _affordable(self, step: Work | Sample) -> bool:
-        """Whether the purse holds the step's price; if not, says when to look again."""
+        """Return whether the budget covers the price of `step`; if not, set the time of the next `look`."""
         if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
-            return True  # a plan that turned out to be slow saves nothing that could pay for finding out
+            return True  # a slow plan saves nothing that could pay for its check
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
         known: dict[str, Any] = {"account": account, "outlook": outlook}
@@ -222,7 +222,7 @@ class LiveTuner:
         if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
             return True
         look_s = amortization.next_look_s(step.price_s, **known)
-        # Doubling at the latest: the history wants to be told, and estimates change.
+        # Call `look` again after twice the time at the latest: calls must be counted, and estimates change.
         look_s = max(account.product_s * 1.02, min(look_s, account.product_s * 2.0 + 1e-3))
         self._look_at(account.product_s * 4.0 if out_of_budget else look_s)
         return False
@@ -232,7 +232,7 @@ class LiveTuner:
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _wait_calls(self, n_calls: int) -> None:
-        """Look again after so many products, or sooner: those before tell how long they take, and the first is slow."""
+        """Call `look` after `n_calls` products or sooner, since the mean time of a product is uncertain at first."""
         mean_ns = self.state.product_ns / max(1, self.state.n_calls)
         self.state.serving = self._champion()
         n_since = self.state.n_calls - self._paused_at
@@ -248,7 +248,7 @@ class LiveTuner:
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
-        """The product just computed as the sample that is wanted; None where it is none."""
+        """Return the product just computed as the sample `step` asks for; None if it is not one."""
         if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = step.trial if step.trial.schedule is not None else None
@@ -261,17 +261,17 @@ class LiveTuner:
             return skipped
         if isinstance(served_by, KernelTrial):
             self._spend(served_by.looked_ns * 1e-9)
-            took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # kernels race, looks are counted apart
+            took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # write checks are accounted for separately
         known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
 
     def _champion_s(self) -> float:
-        """Time of a product by the champion, measured beside default_s; 0 where there is none."""
+        """Return the seconds of a product by the incumbent, timed beside default_s; 0 if there is none."""
         return self.session.champion_s if self.session is not None and self.default_s else 0.0
 
     def _champion(self) -> KernelTrial | None:
-        """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""
+        """Return the kernel that serves: the incumbent, or another one where its packed copy does not pay."""
         session = self.session
         champion = session.incumbent(is_over=self.pending is None) if session is not None else None
         if session is None or champion is None or champion.reads_live:
@@ -283,14 +283,14 @@ class LiveTuner:
         return champion if service.choice.serves_packed and champion.ready else session.in_place
 
     def _recheck(self) -> None:
-        """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
+        """Check again which kernel of the plan serves, where the packed copy did not pay."""
         if self.service is not None and not self._in_background:
             self.service.recheck(self.operand())
             if self._settled is None or self.pending is not self._settled:
                 self.state.serving = self._champion()
 
     def lend(self, state: DispatchState) -> None:
-        """See `dispatch.protocols.Tuning`."""
+        """Give this tuner's plan to another state of the same problem; see `dispatch.protocols.Tuning`."""
         borrower = state.live_tuner if isinstance(state.live_tuner, LiveTuner) else LiveTuner(state)
         if self.session is None or (borrower.session is not None and borrower.session.is_at_work):
             return
@@ -300,7 +300,7 @@ class LiveTuner:
             borrower.install(lent, lent.plan, lent.champion, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
-        """Account for a piece of work."""
+        """Account for a finished piece of work."""
         self._worked_s += seconds
         self._spend(seconds)
         lab = self.session.lab if self.session is not None else None
@@ -316,13 +316,13 @@ class LiveTuner:
             self.session.tuning_s = self.tuning_s
 
     def begin(self, session: TuningSession) -> None:
-        """Start tuning in the background of products."""
+        """Start tuning between products."""
         self.session, self.loop = session, StepLoop(session.steps())
 
     def install(
         self, session: TuningSession, plan: Plan, trial: KernelTrial | None, in_place: KernelTrial | None = None
     ) -> None:
-        """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
+        """Use the plan of a tuning that the user asked for, and end live tuning."""
         with self._lock:
             old = self.session.champion if self.session is not None else None
             if old is not None and old is not trial:
@@ -337,26 +337,26 @@ class LiveTuner:
             self.state.settle()
 
     def current_plan(self) -> Plan:
-        """What runs now."""
+        """Return the plan that is in use now."""
         too_little = "not tuned: too little was run so far"
         return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
 
     def _stop(self) -> None:
-        """No more tuning for this problem; the champion, if any, goes on."""
+        """End tuning of this problem; the incumbent, if any, continues to serve."""
         loop, self.loop = self.loop, None
         if loop is not None and not self._in_background:
             loop.close()
         self._look_at(math.inf)
 
     def forget_threads(self) -> None:
-        """In a forked child: a step that another thread was in the middle of has no end; the champion goes on."""
+        """Drop a step that another thread ran at the fork; in the child the incumbent continues to serve."""
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
-        self._aside = background.set_event()  # whoever was setting it, or waiting for it, held the lock inside
+        self._aside = background.set_event()  # the parent's thread may have held the lock inside the old event
         if self._in_background or forking.was_held(self._lock):
             self._in_background = False
-            self.loop = None  # not closed: its frame is running, as far as Python knows
+            self.loop = None  # not closed: Python regards its frame as running
             self._look_at(math.inf)
 
     def _give_up(self, reason: str) -> None:
@@ -366,7 +366,7 @@ class LiveTuner:
         self._stop()
 
     def _hand_over(self, step: Work) -> None:
-        """Let the background thread do the step."""
+        """Run the step in the background thread."""
         self._in_background = True
         self._aside.clear()
         self._look_at(math.inf)
@@ -381,7 +381,7 @@ class LiveTuner:
         try:
             seconds = done(step, self.clock, None)
             with self._lock:
-                if self.loop is not loop:  # somebody has asked for a plan meanwhile
+                if self.loop is not loop:  # the user called `tune` meanwhile
                     loop.close()
                     return
                 self._learn(step, seconds)

@@ -1,7 +1,7 @@
-"""Decide: what runs for a problem, and what may be spent on finding out. The only place that chooses.
+"""Select the kernel for a problem within a tuning budget.
 
-Memory -> record on disk -> does it pay? -> tune, or the default kernel. `plan` does so at once, because the user asked;
-`session.TuningSession` does the same in steps that products pay for.
+`plan` looks in memory and on disk for a plan, checks whether tuning pays, and tunes or returns the default kernel.
+`session.TuningSession` does the same in single steps, each of which products pay for.
 """
 
 from __future__ import annotations
@@ -48,24 +48,30 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
 LEAST_ORDERED: Final = 10_000
-"""Entries from which rows are worth an order: those of fewer, and what they read, stay in the first cache."""
+"""Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
 MOST_IN_PLACE: Final = 2
-"""Schedules over the user's own arrays that race whatever models say: they are as many compilations."""
+"""Maximum number of schedules on the user's own arrays that race whatever the models predict.
+
+Each of them may take one compilation.
+"""
 FULL_LEAVES: Final = 0.97
-"""Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
+"""Expected time after a full search, as a fraction of the time after measuring the first candidates.
+
+Source: the loss of the best of a model's ten first candidates against the best schedule that was measured.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A plan, and its trial ready to run (None: the default kernel)."""
+    """A plan and the trial that runs it; the trial is None for the default kernel."""
 
     plan: Plan
     trial: KernelTrial | None = None
-    in_place: KernelTrial | None = None  # ready as well: serves where looks at the arrays cost more than `trial` saves
+    in_place: KernelTrial | None = None  # ready too; serves where checks for writes cost more than `trial` saves
 
 
 def default_plan(why: str, *, default_s: float | None = None, served_by: str | None = None) -> Plan:
-    """The default kernel, and why; or the library that computes instead of it."""
+    """Return a plan that uses the default kernel, or the library `served_by`, for the reason `why`."""
     return Plan(schedule=None, why=why, default_s=default_s, measured_s=default_s, served_by=served_by)
 
 
@@ -79,10 +85,10 @@ def plan(
     progress: Progress | None = None,
     clock: Callable[[], float] = time.perf_counter,
 ) -> Decision:
-    """What should run for this problem, found now within `budget_s` seconds.
+    """Return the plan for this problem and its trials, ready to run, within `budget_s` seconds.
 
-    With `runs`, tuning is begun only when that many products can pay for it; without, the user asked, so it is. With
-    `may_lower` they may also be found to pay best for a less thorough tier than `effort`.
+    With `runs`, tuning starts only if that many products can pay for it; without, it always starts. With `may_lower`,
+    `runs` may also select a less thorough tier than `effort`.
     """
     if effort is Effort.OFF or lab.problem.deterministic:
         why = EFFORT_IS_OFF if effort is Effort.OFF else "deterministic: one kernel, one summation order"
@@ -96,7 +102,7 @@ def plan(
         return Decision(refusal)
     if known is not None and satisfies(known, effort, budget_s):
         return adopt(lab, known)
-    make_space(lab)  # first: what ranking takes is learned without it
+    make_space(lab)  # first, so that the observed price of ranking excludes it
     search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
     start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
     search.divide = _divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
@@ -105,7 +111,7 @@ def plan(
         found = tune(search, runner=lab.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
         found = confirmed(lab, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
         found = dataclasses.replace(found, not_remembered=not_remembered)
-    except BaseException as err:  # Ctrl-C as well: nothing may stay packed; the exception goes on
+    except BaseException as err:  # Ctrl-C as well: release the packed copies, then re-raise
         if isinstance(err, KeyboardInterrupt):
             remember_measured(lab, search, known, tune_s=clock() - start_s)
         search.champion.drop()
@@ -117,24 +123,27 @@ def plan(
 
 
 def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
-    """See `hybrid.divider_of`: imported here, since tuning that nobody asked for looks for no parts."""
+    """Return the composite source of `hybrid.divider_of`; imported here because live tuning never needs it."""
     from autosparse.tuning.hybrid import divider_of
 
     return divider_of(lab, **terms)
 
 
 def _decision(found: Plan, search: Search) -> Decision:
-    """What was found, its kernels ready to run."""
+    """Return the result of a search with its kernels packed and ready to run."""
     champion = search.champion
     if not isinstance(champion, KernelTrial) or champion.schedule is None:
         return Decision(found)
-    if not champion.ready:  # it had made room for a challenger when the budget ended
+    if not champion.ready:  # it was dropped to make room for another candidate when the budget ended
         champion.pack()
     return Decision(found, champion, in_place_of(search))
 
 
 def in_place_of(search: Search) -> KernelTrial | None:
-    """The search's fastest kernel on the user's arrays, ready to run; None where the champion is one or none won."""
+    """Return the search's fastest kernel on the user's arrays, ready to run.
+
+    None if no such kernel won a race, or if the incumbent itself reads the user's arrays.
+    """
     trial = search.in_place
     if not isinstance(trial, KernelTrial):
         return None
@@ -144,7 +153,7 @@ def in_place_of(search: Search) -> KernelTrial | None:
 
 
 def adopt(lab: KernelLab, known: Plan) -> Decision:
-    """Make a remembered plan runnable; the default kernel where that fails."""
+    """Make a remembered plan runnable; return the default kernel if that fails."""
     try:
         loop = StepLoop(adoption(lab, known))
         loop.run(WithinBudget(runner=lab.runner))
@@ -155,7 +164,7 @@ def adopt(lab: KernelLab, known: Plan) -> Decision:
 
 
 def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decision]:
-    """The steps that make a remembered plan runnable; they return the default kernel where that fails."""
+    """Yield the steps that make a remembered plan runnable; return the default kernel if they fail."""
     if known.schedule is None:
         return Decision(known)
     trial = lab(known.schedule)
@@ -174,7 +183,7 @@ def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decis
 
 
 def _adopt_in_place(lab: KernelLab, known: Plan) -> Generator[Step, float | None, KernelTrial | None]:
-    """The steps that make the plan's kernel on the user's arrays runnable, where it needs no compiler."""
+    """Yield the steps that make the plan's kernel on the user's arrays runnable, if it needs no compiler."""
     schedule = known.in_place
     if schedule is None or lab.supports(lab.problem.operation, schedule) is not None or not lab.is_built(schedule):
         return None
@@ -185,7 +194,7 @@ def _adopt_in_place(lab: KernelLab, known: Plan) -> Generator[Step, float | None
 
 
 def satisfies(known: Plan, effort: Effort, budget_s: float) -> bool:
-    """Whether a remembered plan will do: found with no less effort, and for a full search with no less time."""
+    """Return whether a remembered plan was found with enough effort, and for a full search in enough time."""
     if effort is Effort.FULL and budget_s > 2.0 * known.tune_s:
         return False
     return Effort(known.effort).rank >= effort.rank
@@ -198,9 +207,9 @@ def _unusable(known: Plan, reason: str) -> Plan:
 def _worth(
     lab: KernelLab, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
-    """(effort, seconds that tuning may take, the plan to use instead if it is not worth beginning).
+    """Return the effort, the seconds that tuning may take, and a default plan if tuning does not pay.
 
-    The effort is the one asked for, or the less thorough tier that so many products pay for best.
+    The effort is the requested one, or the less thorough tier with the least expected total for `runs` products.
     """
     if runs is None:
         return effort, budget_s, None
@@ -213,12 +222,12 @@ def _worth(
     if best is None:
         why = amortization.refusal(offered, n_runs=runs, default_s=default_s)
         return effort, 0.0, default_plan(f"tuning does not pay: {why}", default_s=default_s)
-    # Asked for and promised: all that is expected to be saved may be spent.
+    # The run count is given by the user, so all of the expected saving may be spent.
     return Effort(best.name), min(budget_s, max(best.price_s, runs * best.gain * default_s)), None
 
 
 def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
-    """What tuning of this problem takes on this machine and is expected to save, up to the effort `most`."""
+    """Return the expected price and gain on this machine of each tuning tier up to the effort `most`."""
     prices, problem = lab.experience.prices, lab.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(lab)
@@ -240,16 +249,17 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
 
 
 MOST_SPACES: Final = 1024
-_spaces: set[Hashable] = set()  # that this process has made
+"""Maximum number of entries of `_spaces`; the set is cleared when it is full."""
+_spaces: set[Hashable] = set()  # made by this process
 
 
 def has_space(problem: Problem) -> bool:
-    """Whether this process has made the schedules that are ranked: that takes ten times as long as ranking them."""
+    """Return whether this process has built the schedule space; building takes ten times as long as ranking it."""
     return _space_of(problem) in _spaces
 
 
 def make_space(lab: KernelLab) -> None:
-    """Make the schedules that are ranked."""
+    """Build the schedule space of the lab's problem and record that it exists."""
     spaces.entrants(lab.problem, lab.supports)
     if len(_spaces) >= MOST_SPACES:
         _spaces.clear()
@@ -266,9 +276,9 @@ def _space_of(problem: Problem) -> Hashable:
 def search_for(
     lab: KernelLab, *, effort: Effort, live: bool, start: object = None, unfinished: Plan | None = None
 ) -> Search:
-    """The search of this problem, `live` when nobody asked for it; it tries the schedule `start` first.
+    """Return the search for this problem; `live` is true for tuning between products, and `start` is tried first.
 
-    It goes on where the search ended that left the plan `unfinished`.
+    It continues the search that left the plan `unfinished`.
     """
     style, earlier = live_style(lab.problem) if live else BLOCKING, Earlier.of(unfinished)
     start = earlier.best(style.rule) or start
@@ -294,10 +304,11 @@ def search_for(
 
 
 def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
-    """Schedules over the user's own arrays, which need no look at values and no repacking: they race before others.
+    """Return schedules on the user's own arrays, which need neither checks for writes nor repacking; they race first.
 
-    Those that need a compiler race where others can write the arrays: there a packed copy may not pay. In a live search
-    none of these, since what comes after a step waits until products have paid for it, and the others there alone.
+    Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
+    pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
+    for.
     """
     problem = lab.problem
     if problem.transposed or problem.storage or not is_read_in_place(lab):
@@ -310,7 +321,7 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
 
 
 def _shipped(lab: KernelLab) -> list[SuperSchedule]:
-    """Shipped kernels of vector products that the statistics do not rank."""
+    """Return shipped SpMV kernels that the statistics model does not rank."""
     problem = lab.problem
     if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != NUMBERED:
         return []
@@ -319,12 +330,12 @@ def _shipped(lab: KernelLab) -> list[SuperSchedule]:
 
 
 def is_read_in_place(lab: KernelLab) -> bool:
-    """Whether kernels of the operation can read the user's own arrays."""
+    """Return whether kernels of the operation can read the user's arrays and the matrix is large enough to profit."""
     return lab.handling.pack_live is not None and lab.problem.pattern.nnz >= LEAST_ORDERED
 
 
 def _always(lab: KernelLab) -> list[SuperSchedule]:
-    """What races in every search that was asked for, but of matrices so small that an order of rows changes nothing."""
+    """Return the schedules that race in every search a user asks for; none for small matrices."""
     from autosparse.tuning.hybrid import in_panels, ordered
 
     problem, operation = lab.problem, lab.problem.operation
@@ -334,20 +345,20 @@ def _always(lab: KernelLab) -> list[SuperSchedule]:
 
 
 PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
-"""Kinds of work whose price is learnt from every one done (trials observe "build" and "pack")."""
+"""Kinds of work whose price is updated after each run; trials update "build" and "pack" themselves."""
 
 
 def observe(lab: KernelLab, work: Work, seconds: float) -> None:
-    """Learn the price of a kind of work from one that was done: of hashing by the byte."""
+    """Update the price of a kind of work from one measured run; hashing is priced per byte."""
     if work.kind in PRICED:
         lab.experience.observe(work.kind, seconds, lab.problem.operand_bytes if work.kind == "hash" else 1.0)
 
 
 def conclude(lab: KernelLab, found: Plan) -> None:
-    """Remember a finished search, and what it gained."""
+    """Store the plan of a finished search, and record its gain."""
     event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
     if found.effort == Effort.OFF.value or lab.is_stale:
-        return  # nothing was learnt that the next search should rely on
+        return  # the result is not representative, so no later search should rely on it
     remember(lab, found)
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0

@@ -1,4 +1,4 @@
-"""Problems: what is to be computed for a state of dispatch, as tuning sees it."""
+"""Construct the `Problem` that tuning solves for a dispatch state."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
-    """Return the problem of `state`; the pattern is hashed when its hash is asked for."""
+    """Return the problem of `state`; its pattern is hashed when the hash is first read."""
     options, target = state.options, target_of(state.options)
     return Problem(
         operation=state.operation, pattern=operand.pattern, transposed=state.transposed,
@@ -29,9 +29,10 @@ def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
 
 
 def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
-    """How A's values may be stored: rounded where the user says so, which products in float32 know; else by number.
+    """Return how A's values may be stored: "", a rounded type, or `NUMBERED` (dictionary-encoded, CSR-VI).
 
-    Products with one vector alone read values as often as they use them, and a table is one permutation in AVX-512.
+    The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
+    vector on AVX-512: they are bound by reading values, and a small table is one permutation instruction.
     """
     abilities = OPS[state.operation].abilities
     if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
@@ -44,5 +45,5 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
 
 
 def target_of(options: Options) -> Target:
-    """This machine, held to the instruction set that options allow."""
+    """Return this machine as a target, limited to the instruction set of the option `isa`."""
     return Target.host().held_to(options.isa)

@@ -1,4 +1,4 @@
-"""Report: everything that an explanation of one product tells, as a value."""
+"""The report: all facts that `autosparse.explain` shows about one product, as a value."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Served:
-    """Which kernel of a plan with a packed copy serves now, and the costs that decide it."""
+    """The kernel that serves a plan with a packed copy, and the costs that decide it."""
 
     is_packed: bool
-    has_in_place: bool  # a kernel that reads the user's arrays serves otherwise; else the default kernel
-    gain_s: float | None  # of a product by the packed copy, looks left out; None: unknown
-    look_s: float
-    look_rate: float  # looks per product by the packed copy
-    repack_s: float
-    repack_rate: float
+    has_in_place: bool  # the fallback is a kernel that reads the user's arrays, else the default kernel
+    gain_s: float | None  # seconds saved per product by the packed copy, before checks for writes; None: unknown
+    look_s: float  # seconds of one check for writes
+    look_rate: float  # checks per product by the packed copy
+    repack_s: float  # seconds of one repacking
+    repack_rate: float  # repackings per product
     n_changes: int = 0
 
     @classmethod
     def of(cls, service: Service | None) -> Served | None:
-        """As things are now; None where no packed copy could serve."""
+        """Return the current choice of `service`; None if there is no packed copy."""
         if service is None:
             return None
         choice, has_in_place = service.choice, service.in_place is not None
@@ -48,39 +48,39 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """What runs for `problem` and why, as things stand: `executor.report` makes it, `autosparse.explain` renders it."""
+    """Facts about the kernel that runs for `problem`; made by `explicit.report`, rendered by `autosparse.explain`."""
 
     problem: Problem
-    plan: Plan  # of what runs now; its candidates are those of the search so far
-    value_bytes: int  # of one stored value
+    plan: Plan  # the plan in use; its candidates are those of the search so far
+    value_bytes: int  # bytes of one stored value
     n_calls: int = 0  # products of this problem by this object so far
-    product_s: float = 0.0  # time they took
+    product_s: float = 0.0  # their total seconds
     runs_expected: float | None = None  # from a hint or from history; None: unknown
-    packed_bytes: int = 0  # all packed copies of this operand, and the rows of its transpose
+    packed_bytes: int = 0  # bytes of all packed copies of this operand and of its transpose's rows
     packed_limit_bytes: int = 0  # options.extra_memory times the bytes of A
-    implementation: str = ""  # who computes: a key of `_native.IMPLEMENTATIONS`; "" where no kernel can be chosen
-    verdict: str = ""  # what the next step of tuning waits for, or why there is none
-    failures: tuple[str, ...] = ()  # what was given up, and why
-    tuning_s: float = 0.0  # spent on tuning this problem by this object so far
-    saved_s: float = 0.0  # default kernel's time minus actual time, over products that a tuned kernel computed
-    default_s: float | None = None  # one product by the default kernel
-    expected_gain: float = 0.0  # share of default_s that tuning is expected to save, before it is tried
-    prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
-    facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
-    tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
-    served: Served | None = None  # which kernel of the plan serves; None: there is only one
-    holding: Holding | None = None  # whose arrays they are, and what they take
-    cores_are_contended: bool = False  # threads of this process waited for cores between products lately
-    part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
+    implementation: str = ""  # key of `_native.IMPLEMENTATIONS`; "" if no kernel can be chosen
+    verdict: str = ""  # the condition of the next tuning step, or why there is none
+    failures: tuple[str, ...] = ()  # failures with their reasons
+    tuning_s: float = 0.0  # seconds spent on tuning this problem by this object so far
+    saved_s: float = 0.0  # default time minus actual time, over products that a tuned kernel computed
+    default_s: float | None = None  # seconds of one product by the default kernel
+    expected_gain: float = 0.0  # expected fraction of default_s saved by tuning, before it is tried
+    prices_s: Mapping[str, float] = field(default_factory=dict)  # tuning step -> expected seconds
+    facts: PatternFacts | None = None  # statistics of the pattern that the models use
+    tiers: tuple[Tier, ...] = ()  # tuning tiers with their expected prices and gains
+    served: Served | None = None  # the kernel of the plan that serves; None: there is only one
+    holding: Holding | None = None  # owner and memory of the arrays
+    cores_are_contended: bool = False  # threads of this process recently waited for cores between products
+    part_times: tuple[PartTime, ...] = ()  # time of each part of a serving composite, run alone
 
     @property
     def is_planned(self) -> bool:
-        """Whether there is anything to choose; SciPy computes products of other dtypes and layouts."""
+        """Return whether a kernel can be chosen; SciPy computes products of other dtypes and layouts."""
         return bool(self.prices_s)
 
     @property
     def break_even_runs(self) -> float | None:
-        """Products after which tuning has paid for itself; before it was done, as prices and expected gain have it."""
+        """Number of products after which tuning has paid for itself; estimated if tuning has not run."""
         if not self.plan.is_default or self.plan.effort != "off":
             return self.plan.expected_break_even(self.default_s)
         if not self.default_s or self.expected_gain <= 0:
@@ -89,7 +89,7 @@ class Report:
 
 
 def verdict_of(tuner: LiveTuner) -> str:
-    """What the next step of tuning is and waits for, or why there is none."""
+    """Return the next tuning step and the condition it waits for, or the reason why there is none."""
     step, state = tuner.pending, tuner.state
     if state.options.deterministic:
         return "deterministic: one kernel, one summation order, nothing to tune"

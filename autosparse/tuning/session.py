@@ -1,4 +1,4 @@
-"""TuningSession: the steps of tuning that nobody asked for, from a look into memory to a plan that is watched."""
+"""Live tuning of one problem in single steps: look up a plan, search for one, then watch the plan in service."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ from autosparse.tuning.trials.lab import KernelLab
 
 @dataclass(slots=True)
 class TuningSession:
-    """Planning in steps, to be bought one at a time; `champion` may run at any moment.
+    """A search for a plan in steps that run one at a time; `champion` may serve products at any moment.
 
-    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
+    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing but builds the Problem, so it runs as a step.
     """
 
     make_lab: Callable[[], KernelLab]
@@ -47,32 +47,32 @@ class TuningSession:
     recall_price_s: float
     hash_price_s: float
     import_price_s: float
-    runs_expected: Callable[[], float | None]  # looks into the history
-    total_runs: float | None = None  # hint or history
+    runs_expected: Callable[[], float | None]  # read from the history of earlier processes
+    total_runs: float | None = None  # from a hint or the history
     lab: KernelLab | None = None
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     champion: KernelTrial | None = None  # None: the default kernel
-    in_place: KernelTrial | None = None  # serves where a champion with a packed copy does not pay; None: the default
-    recalled: KernelTrial | None = None  # has served since before the session, until that has a champion or is over
+    in_place: KernelTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
+    recalled: KernelTrial | None = None  # served before the session began, and until it has an incumbent or is over
     gain: float = 0.1
-    next_price_s: float = 0.0  # of the step that the search waits for
+    next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
-    is_settled: bool = False  # there is a plan: watching it is all that is left to do
+    is_settled: bool = False  # a plan exists, and only watching it is left to do
 
     def settle(self, plan: Plan, champion: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
-        """Take a plan that was found otherwise: only watching is left to do."""
+        """Take over a plan that was found elsewhere; only watching is left to do."""
         self.plan, self.champion, self.in_place, self.is_settled = plan, champion, in_place, True
 
     @property
     def is_at_work(self) -> bool:
-        """Whether it has found something, or is looking for it."""
+        """Return whether the session has found a plan or is searching for one."""
         return self.is_settled or self.search is not None or self.champion is not None
 
     @property
     def champion_s(self) -> float:
-        """Seconds of one product by the champion, measured beside the default kernel's; 0 where that is unknown."""
+        """Seconds of one product by `champion`, timed beside the default kernel; 0 if unknown."""
         if self.champion is None:
             return 0.0
         if self.search is not None:
@@ -81,16 +81,16 @@ class TuningSession:
 
     @property
     def in_place_s(self) -> float:
-        """Seconds of one product by `in_place`, measured beside the default kernel's; 0 where there is none."""
+        """Seconds of one product by `in_place`, timed beside the default kernel; 0 if there is none."""
         return (self.plan.in_place_s or 0.0) if self.in_place is not None else 0.0
 
     def keep_private(self, options: Options) -> None:
-        """Under ``cache=False``: what is found from now on is not written to disk, nor later."""
+        """Stop writing results to disk, now and later, under the option ``cache=False``."""
         if self.lab is not None and not options.cache:
             self.lab.keep_private(options)
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
-        """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
+        """Return a session for the same problem under `options` that starts from this plan; None if they exclude it."""
         schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
@@ -100,7 +100,7 @@ class TuningSession:
         return dataclasses.replace(self, search=None, tuning_s=0.0, champion=champion, in_place=in_place)
 
     def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
-        """A trial of the same schedule, ready on the same packed copy; None where that has gone."""
+        """Return another trial of the same schedule on the same packed copy; None if the copy is gone."""
         if trial is None or self.lab is None or not trial.ready:
             return None
         twin = self.lab(trial.schedule)
@@ -109,23 +109,24 @@ class TuningSession:
         return twin if twin.ready else None
 
     def incumbent(self, *, is_over: bool) -> KernelTrial | None:
-        """Return the kernel that serves while nothing else is tried; None: the default kernel."""
+        """Return the kernel that serves while no candidate is tried; None: the default kernel."""
         if self.recalled is not None and (self.champion is not None or is_over):
             if self.champion is not None and self.champion.schedule == self.recalled.schedule:
-                self.champion.service = self.champion.service or self.recalled.service  # what looks cost is known
+                # keep the known cost of checks for writes
+                self.champion.service = self.champion.service or self.recalled.service
             if self.recalled is not self.champion:
-                self.recalled.drop()  # the champion reads the same packed copy, or nothing is faster than the default
+                self.recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
             self.recalled = None
         return self.champion or self.recalled
 
     def current_plan(self) -> Plan:
-        """What is known by now."""
+        """Return the plan that is in use now."""
         if self.search is not None and not self.is_settled:
             return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
-        """Recall, then adopt or search, then watch."""
+        """Yield the steps of the session: look up a plan, adopt it or search, then watch."""
         if self.is_settled:
             yield from self._watch()
             return
@@ -150,14 +151,14 @@ class TuningSession:
 
     def _identify(self) -> None:
         self.lab = self.make_lab()
-        self.lab.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
+        self.lab.patience_s = 0.0  # no user waits for a plan: a compiler's limit follows from its expected time alone
         self._known = recall(self.lab)
         self.gain = expected_gain(self.lab)
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
     def _load(self, load: Callable[[], None]) -> Steps:
-        """What building kernels needs: imported once per process, and only when something is to be built."""
+        """Import what building kernels needs: once per process, and only before something is built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
@@ -172,7 +173,7 @@ class TuningSession:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
     def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
-        make = partial(make_space, lab)  # the first of a process loads what the others find
+        make = partial(make_space, lab)  # the first problem of a process also loads the modules of the space
         yield from self._load(make)
         if not has_space(lab.problem):
             space_s = lab.experience.prices.price_s("space")
@@ -197,7 +198,7 @@ class TuningSession:
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
     def _follow(self, lab: KernelLab, search: Search) -> None:
-        """The search's champion serves products from the moment it is crowned."""
+        """Let the search's incumbent serve products as soon as it wins its race."""
         self.gain = _gain_after_ranking(lab, search)
         champion = search.champion
         self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
@@ -212,7 +213,7 @@ class TuningSession:
         notes.note(self.lab, self.plan)
 
     def keep_unfinished(self) -> None:
-        """Keep what a search that will not be finished has found: the process, or the matrix, ends before it."""
+        """Store the measurements of a search that will not finish, because the process or the matrix ends."""
         lab, search = self.lab, self.search
         if lab is None or search is None or self.is_settled or sys.is_finalizing():
             return
@@ -222,7 +223,7 @@ class TuningSession:
         notes.note_next_step(lab, self.next_price_s)
 
     def _watch(self) -> Steps:
-        """Compare the champion with the default kernel now and then, and give it up when it is no faster."""
+        """Compare the incumbent with the default kernel from time to time, and drop it when it is no faster."""
         lab, champion = self.lab, self.champion
         if lab is None or champion is None:
             return
@@ -236,7 +237,7 @@ class TuningSession:
         event("plan", self.plan.why)
 
     def _served(self) -> KernelTrial | None:
-        """The tuned kernel that serves now."""
+        """Return the tuned kernel that serves now."""
         champion = self.champion
         choice = champion.service.choice if champion is not None and champion.service is not None else None
         is_packed = choice is None or (choice.serves_packed and not choice.is_tried)
@@ -244,9 +245,9 @@ class TuningSession:
 
 
 def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
-    """Expected gain, halfway between experience and the model once the model was asked about this pattern.
+    """Return the expected gain: the mean of past gains and the model's prediction for this pattern, if there is one.
 
-    Of an operand that no cache holds the model's word alone: packing it takes seconds, and experience is of others.
+    For operands larger than any cache it is the prediction alone: packing takes seconds, and past gains are of others.
     """
     gain, ratio = expected_gain(lab), search.queue.best_ratio()
     if ratio is None:

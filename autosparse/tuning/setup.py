@@ -1,4 +1,4 @@
-"""Setup: how tuning of a state's problem is put together from operand, options and cache."""
+"""Construct the tuner of a dispatch state from its operand, options and cache."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosparse.tuning.trials.lab import KernelLab
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
-    """The live tuner of `state`'s tuning; a new one has read and hashed nothing yet."""
+    """Return the live tuner of `state`, or a new one; a new one has read and hashed nothing."""
     live_tuner = state.live_tuner
     if not isinstance(live_tuner, LiveTuner):
         live_tuner = LiveTuner(state, operand=weakref.ref(operand))
@@ -30,7 +30,7 @@ def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
 
 
 def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
-    """Planning of the live tuner's problem, to be done in steps."""
+    """Return a new tuning session for the live tuner's problem."""
     state = live_tuner.state
     options = state.options
     experience = experience_of(cache.open_store(options), Target.host())
@@ -58,7 +58,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
 
 
 def _name_in_history(operand: AnyOperand | None, state: DispatchState) -> str:
-    """`history_key` of the state's problem; "" when its operand is gone."""
+    """Return the `history_key` of the state's problem; "" if its operand is gone."""
     if operand is None:
         return ""
     return history_key(
@@ -71,7 +71,7 @@ _reporters: list[Callable[[], None]] = []
 
 
 def _report_counts() -> None:
-    """At exit: tell histories about the calls that they do not know of yet, and keep what unfinished searches found."""
+    """Add all uncounted calls to histories and store the results of unfinished searches, at exit."""
     for dispatcher in list(DISPATCHERS):
         for state in list(dispatcher.states.values()):
             live_tuner = state.live_tuner
@@ -91,7 +91,7 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
 
 
 def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
-    """Everything that trials of the state's problem need; hashes the structure."""
+    """Return the context in which the state's problem is tuned; hashes the structure."""
     options = state.options
     store = cache.open_store(options)
     dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)

@@ -1,8 +1,8 @@
-"""Composites of whole rows that the runtime computes in one sweep over B: a panel of rows of B is read by all parts.
+"""Row-wise composites that the runtime computes in one sweep over B: all parts read one panel of rows of B in turn.
 
-Dense rows stand side by side in panels; rows with a few entries in every panel come one at a time, over tiles of B that
-are copied near; the others by their first column, which a panel has just brought into a core's own cache. Nothing is
-compiled for them.
+Dense rows are stored side by side in panels. Rows with a few entries in every panel are computed one at a time, on
+tiles of B copied into the cache. All other rows follow in the order of their first column, whose row of B the current
+panel has just brought into the L2 cache. No compilation is needed.
 """
 
 from __future__ import annotations
@@ -19,43 +19,50 @@ from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_SHARE, Divisi
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
-"""Columns of A, rows of B, of a panel."""
+"""Number of columns of A, hence rows of B, in a panel."""
 FULL: Final = 0.25
-"""Share of its cells from which eight rows stand side by side: of fewer entries four waste fewer multiplications."""
+"""Minimum fill of dense rows for storing eight rows side by side; below it, four waste fewer multiplications."""
 AHEAD: Final = 8
+"""Prefetch distance of the rows outside panels, in entries."""
 NEAR: Final = (2, 4)
-"""Entries that a row has in a panel on average, from which on it may stand in panels of one row."""
+"""Minimum mean number of entries of a row per panel for which the row may be stored in single-row panels."""
 NEAR_READS: Final = 4
-"""Of a row of B by such rows, from which on it is copied (`runtime/matmul/blocks.c`)."""
+"""Minimum number of reads per row of B by these rows for which copying B pays off (`runtime/matmul/blocks.c`)."""
 NEAR_COST: Final = 0.5
-"""Of an entry of theirs, over one of CSR whose row of B is far: 1.15 to 1.5 were gained on nine matrices (Xeon)."""
+"""Cost per entry in single-row panels, as a fraction of the cost in CSR when rows of B are streamed from memory.
+
+Source: speed-ups of 1.15 to 1.5 on nine matrices (Xeon).
+"""
 SIDE_BY_SIDE: Final = 1 / 8
-"""Share of its cells from which a row among these stands beside three others."""
+"""Minimum fill of a row for storing it beside three others instead of in a single-row panel."""
 
 
 def panels(operation: str, n_rows: int) -> SuperSchedule:
-    """The runtime's loops over panels in which `n_rows` rows (1, 4 or 8) stand side by side."""
+    """Return the schedule of the runtime's panel loops with `n_rows` rows (1, 4 or 8) side by side."""
     fmt = f"k1:U,i1:U,k0:C,i0:U | i={n_rows},k={PANEL}" if n_rows > 1 else f"k1:U,i1:U,k0:C | k={PANEL}"
     loops = ("k1", "i1", "k0", "i0")[: 4 if n_rows > 1 else 3]
     return SuperSchedule(operation=operation, format=Format.parse(fmt), loop_order=loops, implementation=RUNTIME)
 
 
 def near_share(pattern: Pattern, n_dense_cols: int) -> float:
-    """Share of the entries in rows that stand in panels of one row well; 0 where they do not pay for copies of B."""
+    """Return the fraction of entries in rows fit for single-row panels; 0 if they do not pay for copying B."""
     taken = pattern.row_lengths[pattern.row_lengths >= _near_cut(pattern, NEAR[0])]
     n_entries, is_wide = int(taken.sum()), n_dense_cols >= LEAST_COLUMNS
     return n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= NEAR_READS * pattern.n_cols else 0.0
 
 
 def stands_in_panels(pattern: Pattern, n_dense_cols: int) -> bool:
-    """Whether most rows are such rows: the whole matrix then races in panels of one row."""
+    """Return whether most rows are fit for single-row panels, so that the whole matrix races in that format."""
     half = len(pattern.row_lengths) // 2
     n_near = int((pattern.row_lengths >= _near_cut(pattern, NEAR[0])).sum())
     return near_share(pattern, n_dense_cols) > 0.0 and n_near > half
 
 
 def near_division(pattern: Pattern, n_dense_cols: int) -> list[Division]:
-    """By such rows: one division, or none where too little stands in them, or everything, or only in dense ones."""
+    """Return the partition into rows fit for single-row panels and the rest, or none.
+
+    There is none if these rows hold too few or all of the entries, or if nearly all of them are dense.
+    """
     share, cut, lengths = near_share(pattern, n_dense_cols), _near_cut(pattern, NEAR[0]), pattern.row_lengths
     n_between = int(lengths[(lengths >= cut) & (lengths < _dense_cut(pattern))].sum())
     if share in {0.0, 1.0} or n_between < LEAST_SHARE * pattern.nnz:
@@ -72,7 +79,7 @@ def _near_cut(pattern: Pattern, n_entries: int) -> int:
 
 
 def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
-    """Rows with entries in every panel: all one at a time, or those with many four by four."""
+    """Yield the ways of storing these rows: all in single-row panels, or the denser ones in panels of four."""
     one, four = panels(operation, 1), panels(operation, 4)
     dense = _dense_cut(pattern)
     n_dense = int((pattern.row_lengths >= dense).sum())
@@ -83,7 +90,7 @@ def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
 
 
 def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) -> list[Composite]:
-    """Of a division by rows of op(A) that have many entries in panels, most promising first; none of any other."""
+    """Return the sweep composites for a partition into dense rows and others, most promising first; else none."""
     dense = division.selections[0]
     if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < LEAST_COLUMNS:
         return []
@@ -99,9 +106,9 @@ def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) ->
 
 
 def _dense_parts(operation: str, pattern: Pattern, dense: Rows) -> Iterator[tuple[Part, ...]]:
-    """Ways of storing the dense rows: all alike, or the densest eight by eight and the others four by four.
+    """Yield the ways of storing the dense rows: all alike, or the densest in eights and the others in fours.
 
-    Two or three by themselves: four would be padded to more memory than there may be, and B comes near once anyway.
+    Up to four dense rows are stored singly first, because panels of four may be padded beyond the memory limit.
     """
     cut = int(FULL * pattern.n_cols) + 1
     n_dense, n_full = (int((pattern.row_lengths >= least).sum()) for least in (dense.least, cut))

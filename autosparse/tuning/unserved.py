@@ -1,4 +1,4 @@
-"""Products for which there is nothing to choose: who computes them instead, and why."""
+"""Plans for products for which no kernel can be chosen: which library computes them, and why."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse.tuning import planner
 
 
 def unserved_plan(operand: AnyOperand, operation: str) -> Plan:
-    """The plan of a product that no kernel can be chosen for, with the true reason."""
+    """Return the plan of a product for which no kernel can be chosen, with the reason."""
     row = OPS[operation]
     reference = row.library
     if not runtime_api.available:
@@ -41,7 +41,7 @@ def _unserved_tensor(operand: Unfolding) -> Plan:
 
 
 def _why_unfit(operand: Operand, served: tuple[str, ...]) -> str:
-    """What about the arrays keeps them from our kernels."""
+    """Return the property of the operand's arrays that the kernels do not support."""
     indptr, indices = operand.peek(INDPTR), operand.peek(INDICES)
     if operand.dtype.name not in served:
         return f"our kernels compute in {_listed(served)}, and the matrix holds {operand.dtype}"

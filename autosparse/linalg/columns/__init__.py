@@ -1,7 +1,7 @@
-"""Several right sides at once: `columns=True` of `cg`, `minres`, `bicgstab` and `gmres`.
+"""Several right-hand sides at once: `columns=True` of `cg`, `minres`, `bicgstab` and `gmres`.
 
 Each column of B has a recurrence of its own with the coefficients, breakdowns and convergence of a single solve. The
-columns share the products with A, of one sparse matrix with a dense one, and the passes over memory.
+columns share the products with A (sparse times dense matrix) and the passes over memory.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ _METHODS: Final = {
     "minres": ("autosparse.linalg.columns.minimal_residual", "ColumnsMinres", 5, 32),
     "gmres": ("autosparse.linalg.columns.restarted", "ColumnsGmres", 10, 8),
 }
-"""Solver -> module and class of its recurrence, default iterations per unknown, and columns that run at the same time.
+"""Solver -> module and class of its recurrence, default iterations per unknown, and columns per panel.
 
-More columns than these run in panels one after the other, which bounds the memory. A panel of gmres holds a
-Krylov basis for each column.
+Further columns run in other panels one after the other, which bounds the memory. A panel of gmres holds a Krylov basis
+for each column.
 """
 _OWN: Final = {"gmres": {"restart"}, "minres": {"shift"}}
-"""Arguments of one solver that its recurrence takes; calls with others are solved column by column."""
+"""Solver-specific arguments that the recurrences accept; calls with others are solved column by column."""
 
 
 Solver = TypeVar("Solver", bound=Callable[..., Any])
 
 
 def takes_columns(solver: Solver) -> Solver:
-    """Return the solver with the keyword `columns`: True solves for each column of b (n, k) by `solve`."""
+    """Add the keyword `columns` to a solver; True solves for each column of b (n, k) by `solve`."""
 
     @functools.wraps(solver)
     def call(A: Any, b: Any, *guess: Any, columns: bool = False, **how: Any) -> Any:
@@ -55,10 +55,10 @@ def solve(
     name: str, A: Any, b: Any, x0: Any, *, rtol: float = 1e-5, atol: float = 0.0, maxiter: int | None = None,
     M: Any = None, callback: Any = None, progress: bool = False, **how: Any,
 ) -> tuple[Block, NDArray[np.intp]]:  # fmt: skip  # Any: whatever the solvers take
-    """Solve A X = B column by column with `name`, and return X (n, k) and `info` (k,) as `name` returns them for each.
+    """Solve A X = B column by column with `name`; return X (n, k) and `info` (k,).
 
-    b: (n, k). x0: None, ``"Mb"`` or (n, k). `how`: further arguments of the solver. Raises InputError (a ValueError)
-    where b or x0 is no such block, and InputTypeError (a TypeError) where there is a callback.
+    b: (n, k). x0: None, ``"Mb"`` or (n, k). `how`: further arguments of the solver. InputError (a ValueError) is raised
+    if b or x0 has another shape, and InputTypeError (a TypeError) if there is a callback.
     """
     b = np.asanyarray(b)
     _check(name, b, x0, callback)
@@ -118,7 +118,7 @@ def _check(name: str, b: Any, x0: Any, callback: Any) -> None:
 
 
 def _one_by_one(name: str, A: Any, b: Any, x0: Any, how: dict[str, Any]) -> tuple[Block, NDArray[np.intp]]:
-    """Solve for each column by the single solver: SciPy's without the runtime, and for arguments of one solver."""
+    """Solve for each column by the single solver, or by SciPy's without the runtime."""
     single: Callable[..., Any] = scipys(name)
     if runtime_api.available:
         single = getattr(importlib.import_module("autosparse.linalg"), name)

@@ -1,4 +1,4 @@
-"""Conjugate gradients for several right sides."""
+"""Conjugate gradients for several right-hand sides."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from autosparse.linalg.columns.recurrence import Block, ColumnSweep, Combine, Do
 
 
 class ColumnsCG(Recurrence):
-    """`scipy.sparse.linalg.cg` for each column. x + steps p is left to the pass that computes the next p."""
+    """Recurrence of `scipy.sparse.linalg.cg` for each column.
+
+    The update x += steps p is delayed to the pass that computes the next p.
+    """
 
     blocks: ClassVar = ("p", "q", "z")
     cleared: ClassVar = ("p",)
@@ -38,14 +41,14 @@ class ColumnsCG(Recurrence):
         self.update = ColumnSweep([Combine(self.r, (self.r, self.q)), *scale, *dots])
 
     def _note(self, dots: list[Numbers]) -> None:
-        """Keep r.r and r.z of the residual that a sweep has left."""
+        """Store r.r and r.z from the dot products of a sweep."""
         self.rr, self.rz = dots[0], dots[-1]
         if self.apply is not None:
             self.apply(self.r, self.z)
             (self.rz,) = self.of_z()
 
     def flush(self) -> None:
-        """Add the steps that are left to x."""
+        """Add the pending steps to x."""
         if self.steps.any():
             self.add(1.0, self.steps)
             self.steps = np.zeros_like(self.steps)

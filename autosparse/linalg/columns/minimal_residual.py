@@ -1,4 +1,4 @@
-"""MINRES for several right sides."""
+"""MINRES for several right-hand sides."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse.linalg.solves import Solve
 
 @dataclass(frozen=True, slots=True)
 class _Sweeps:
-    """The sweeps of one iteration, in their order."""
+    """The sweeps of one iteration, in order."""
 
     normalize: ColumnSweep
     project: ColumnSweep
@@ -22,14 +22,14 @@ class _Sweeps:
 
 
 ITERATION_LIMIT = 6
-"""SciPy's code `istop` of columns that end because of `maxiter`."""
+"""SciPy's code `istop` for columns that end because of `maxiter`."""
 
 
 class ColumnsMinres(Recurrence):
-    """`scipy.sparse.linalg.minres` for each column of a real system. Names are those of Paige and Saunders (1975).
+    """Recurrence of `scipy.sparse.linalg.minres` for each column of a real system.
 
     Three blocks take turns as the previous, the current and the next Lanczos vector before preconditioning (`r1`, `r`,
-    `y`), and three as the last directions (`w1`, `w2`, `w`).
+    `y`), and three as the last directions (`w1`, `w2`, `w`). Names are those of Paige and Saunders (1975).
     """
 
     blocks: ClassVar = ("r1", "y", "z", "v", "w1", "w2", "w")
@@ -89,14 +89,14 @@ class ColumnsMinres(Recurrence):
         self.cs[:] = -1
 
     def prepare(self) -> None:
-        """Bind sweeps to the three places that the blocks which take turns can have."""
+        """Bind sweeps to the blocks for each of the three rotations of their roles."""
         self._sweeps = []
         for _ in range(3):
             self._turn()
             self._sweeps.append(self._bound())
 
     def narrow(self) -> bool:
-        """Leave ended columns behind, as `Recurrence.narrow`."""
+        """Drop ended columns; see `Recurrence.narrow`."""
         narrowed = super().narrow()
         if narrowed:
             self._at = 0
@@ -118,7 +118,7 @@ class ColumnsMinres(Recurrence):
         )
 
     def _beta_squared(self, r: Block) -> Numbers:
-        """Return r.z of the residual block, after z = M r."""
+        """Return r.z for the residual block, after z = M r."""
         if self.apply is not None:
             self.apply(r, self.z)
         scale, z = self.preconditioned(r, self.z)
@@ -126,7 +126,7 @@ class ColumnsMinres(Recurrence):
 
     def iterate(self, iteration: int) -> None:
         """Compute one iteration of each running column."""
-        sweeps = self._sweeps[self._at % 3 - 1]  # the first are bound after one turn
+        sweeps = self._sweeps[self._at % 3 - 1]  # the first sweeps are bound after one rotation
         self._next_vector(sweeps, iteration)
         self._rotate()
         scale = self.ratio(np.ones(self.running.size), self.gamma)
@@ -167,7 +167,7 @@ class ColumnsMinres(Recurrence):
         self.gmax, self.gmin = np.maximum(self.gmax, self.gamma), np.minimum(self.gmin, self.gamma)
 
     def _test(self, x_norms: Numbers, iteration: int) -> None:
-        """End the columns that one of SciPy's tests ends; of several tests that hold, the last counts."""
+        """End the columns for which a test of SciPy's holds; if several hold, the last determines the code."""
         eps, precision = np.finfo(self.dtype).eps, self.dtype
         a_norms = np.sqrt(self.tnorm2)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -1,4 +1,4 @@
-"""Parts that the recurrences for several right sides share: products with blocks, and columns that leave in groups."""
+"""Base of the recurrences for several right-hand sides: block products, and removal of ended columns."""
 
 from __future__ import annotations
 
@@ -16,23 +16,26 @@ from autosparse.linalg.solves import Solve
 from autosparse.linalg.sweeps import ColumnSweep, Combine, Dot, Scale
 
 Block = NDArray[Any]  # (n, k), C order
-Numbers = NDArray[Any]  # (k,): one number for each column
+Numbers = NDArray[Any]  # (k,): one number per column
 Product = Callable[[Block, Block], object]
 _LEAST_SQUARE: Final = float(np.finfo(np.float32).smallest_subnormal) / 2
-"""Sums of squares below it are 0 in float32."""
+"""Sum of squares below which float32 rounds to 0."""
 NARROW_AT: Final = 0.5
-"""Fraction of columns still running from which a block is narrowed to them: each width has a plan of its own."""
+"""Maximum fraction of running columns at which a block is narrowed to them; each width needs a plan of its own."""
 
 
 def roots(squares: Numbers, dtype: np.dtype[Any]) -> NDArray[np.float64]:
-    """Return the square roots of sums of squares, 0 where `dtype` cannot tell a sum from 0."""
+    """Return the square roots of sums of squares; 0 if a sum rounds to 0 in `dtype`."""
     real = squares.real
     found: NDArray[np.float64] = np.sqrt(np.where(real < _LEAST_SQUARE, 0.0, real) if dtype.char in "fF" else real)
     return found
 
 
 def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever `aslinearoperator` takes
-    """Return out = A X for blocks X (n, k) of `dtype`: by one product with a vector where k is 1."""
+    """Return a function that writes A X to out for blocks X (n, k) of `dtype`.
+
+    For k = 1 it is a product with a vector.
+    """
     operator = aslinearoperator(A)
     matrix = matrix_of(operator)
     vector = product_of(A, dtype)
@@ -50,7 +53,7 @@ def block_product_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: whatever 
 
 
 def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
-    """Return out = A X for a matrix whose `product_of` takes blocks; None for others."""
+    """Return a function that writes A X for a matrix whose `product_of` takes blocks; None for others."""
     is_dense = type(matrix) is np.ndarray and matrix.dtype == dtype
     if not is_dense and not (sps.issparse(matrix) and matrix.format in ("csr", "csc")):
         return None
@@ -62,7 +65,7 @@ def _matrix_product(matrix: Any, dtype: np.dtype[Any]) -> Product | None:
 
 
 class BlockSystem:
-    """A X = B: some columns of a system of several right sides, in C order and in one dtype."""
+    """The system A X = B for a panel of columns, in C order and in one dtype."""
 
     def __init__(self, system: System, start: Block | None, B: Any) -> None:
         self.A, self.M, self.dtype = system.A, system.M, system.dtype
@@ -73,11 +76,11 @@ class BlockSystem:
 
     @property
     def diagonal(self) -> NDArray[Any] | None:
-        """The diagonal of a diagonal preconditioner in the dtype of the blocks."""
+        """The diagonal of a diagonal preconditioner in the dtype of the blocks; None for others."""
         return self.M_given.astype(self.dtype) if isinstance(self.M_given, np.ndarray) else None
 
     def apply(self) -> Product | None:
-        """Return Z = M R, or None where M is the identity or a diagonal."""
+        """Return a function that writes Z = M R; None if M is the identity or a diagonal."""
         return (
             None
             if self.M_given is None or isinstance(self.M_given, np.ndarray)
@@ -95,15 +98,15 @@ class BlockSystem:
 
 
 class Recurrence:
-    """Columns that run together. Subclasses state their blocks and numbers, and one iteration of all columns.
+    """Base class of the recurrences for several columns; subclasses define blocks, numbers, and one iteration.
 
-    A column that has left keeps its block's place, with coefficients that change nothing, until the block is narrowed.
+    An ended column keeps its place in the blocks, with coefficients that change nothing, until the blocks are narrowed.
     """
 
-    blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), `x` and `r` aside
+    blocks: ClassVar[tuple[str, ...]] = ()  # attributes of shape (n, k), besides `x` and `r`
     numbers: ClassVar[tuple[str, ...]] = ()  # attributes of shape (k,)
-    cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, times a coefficient 0
-    n_spare = 0  # further blocks of the shape of B that the recurrence wants
+    cleared: ClassVar[tuple[str, ...]] = ()  # blocks that are read before they are written, multiplied by 0
+    n_spare = 0  # number of further blocks of the shape of B
 
     def __init__(self, system: BlockSystem, solve: Solve, norms: Numbers, limits: Numbers) -> None:
         self.system, self.solve, self.dtype = system, solve, system.dtype
@@ -125,7 +128,7 @@ class Recurrence:
         self._begin()
 
     def _begin(self) -> None:
-        """Subtract A x from the residual where a guess is given, and let columns of zeros leave with x = 0."""
+        """Subtract A x from the residual if a guess is given, and end zero columns with x = 0."""
         if self.system.start is not None:
             q = np.empty_like(self.r)
             self.system.product(self.x, q)
@@ -137,7 +140,7 @@ class Recurrence:
             self.leave(zero, 0, narrow=False)
 
     def run(self, maxiter: int) -> None:
-        """Iterate until all columns have left; those that have not after `maxiter` iterations leave with this info."""
+        """Iterate until all columns have ended; columns left after `maxiter` iterations end with this info."""
         self.maxiter = maxiter
         self.narrow()
         self.prepare()
@@ -162,7 +165,7 @@ class Recurrence:
         return self._X, self._info
 
     def leave(self, which: Numbers, info: int, *, narrow: bool = True) -> None:
-        """End the columns of the mask `which` that still run."""
+        """End the running columns of the mask `which`, with the code `info`."""
         which = which & self.running
         if not which.any():
             return
@@ -172,7 +175,7 @@ class Recurrence:
             self.prepare()
 
     def narrow(self) -> bool:
-        """Leave behind the columns that have ended, where they are many; return whether the blocks are new."""
+        """Drop ended columns if they are many; return whether the blocks are new."""
         n_running = int(self.running.sum())
         if not 0 < n_running <= NARROW_AT * self.running.size:
             return False
@@ -186,7 +189,7 @@ class Recurrence:
         return True
 
     def flush(self) -> None:
-        """Add to x what an iteration has left for the next."""
+        """Add pending steps to x."""
 
     def _keep(self, which: Numbers) -> None:
         """Copy the x of ended columns to the result."""
@@ -196,17 +199,17 @@ class Recurrence:
             self._X[:, self.columns[which]] = self.x[:, which]
 
     def ratio(self, dividend: Numbers, divisor: Numbers) -> Numbers:
-        """Return the quotients of running columns, 0 of the others."""
+        """Return the quotients of running columns, and 0 for others."""
         return np.divide(dividend, divisor, out=np.zeros(self.running.size, dividend.dtype), where=self.running)
 
     def of_running(self, value: complex | Numbers) -> Numbers:
-        """Return the value of running columns, 0 of the others."""
+        """Return the values of running columns, and 0 for others."""
         return np.where(self.running, value, 0)
 
     def preconditioned(self, source: Block, target: Block) -> tuple[list[Scale], Block]:
-        """Return the steps that compute M `source`, and the block that holds it then: `source` itself without M.
+        """Return the steps that compute M `source`, and the block that then holds it (`source` itself without M).
 
-        The result of a preconditioner that is no diagonal is written to `target` by `apply`, after the sweep.
+        A preconditioner that is no diagonal writes to `target` by `apply`, after the sweep.
         """
         if self.diagonal is not None:
             return [Scale(target, self.diagonal, source)], target

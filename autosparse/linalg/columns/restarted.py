@@ -1,4 +1,4 @@
-"""Restarted GMRES for several right sides."""
+"""Restarted GMRES for several right-hand sides."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from autosparse.linalg.columns.recurrence import (
 from autosparse.linalg.solves import Solve
 
 RESTART = 20
-"""Default products between restarts."""
+"""Default number of iterations between restarts."""
 _TERMS = 3
-"""Vectors of the basis that a pass over x adds."""
+"""Number of basis vectors that one pass over x adds."""
 
 
 class ColumnsGmres(Recurrence):
-    """`scipy.sparse.linalg.gmres` for each column. A column that ends a cycle early stays until the others do."""
+    """Recurrence of `scipy.sparse.linalg.gmres` for each column.
+
+    A column that ends a cycle early waits for the others.
+    """
 
     blocks: ClassVar = ("w", "z")
     numbers: ClassVar = ("inner_limits", "tightening", "presid")
@@ -57,7 +60,7 @@ class ColumnsGmres(Recurrence):
         return ColumnSweep([Dot(block, block)])()[0]
 
     def narrow(self) -> bool:
-        """Leave ended columns behind, as `Recurrence.narrow`."""
+        """Drop ended columns; see `Recurrence.narrow`."""
         running = self.running
         narrowed = super().narrow()
         if narrowed:
@@ -94,7 +97,7 @@ class ColumnsGmres(Recurrence):
         self._end_cycle(cycle)
 
     def _begin_cycle(self) -> _Cycle:
-        """Set the first vector of the basis to the preconditioned residual."""
+        """Set the first vector of the basis to the normalized preconditioned residual."""
         if self.apply is not None:
             self.apply(self.r, self.basis[0])
         (squares,) = self.start()
@@ -178,7 +181,7 @@ class _Cycle:
         self.n_steps += self.inner
 
     def solution(self) -> NDArray[Any]:
-        """Return the coefficients (steps, k) of the basis: a column of fewer steps has zeros behind its own."""
+        """Return the coefficients (steps, k) of the basis vectors, padded with zeros for columns of fewer steps."""
         n_steps, h = int(self.n_steps.max()), self.h
         y = np.where(np.arange(n_steps)[:, None] < self.n_steps, self.rhs[:n_steps], 0)
         last = self.n_steps - 1

@@ -1,4 +1,4 @@
-"""BiCGSTAB for several right sides."""
+"""BiCGSTAB for several right-hand sides."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ RHO_BREAKDOWN, OMEGA_BREAKDOWN = -10, -11
 
 
 class ColumnsBicgstab(Recurrence):
-    """`scipy.sparse.linalg.bicgstab` for each column. `r` holds r, and s in the second half of an iteration."""
+    """Recurrence of `scipy.sparse.linalg.bicgstab` for each column.
+
+    `r` also holds s in the second half of an iteration.
+    """
 
     blocks: ClassVar = ("shadow", "p", "v", "t", "p_hat", "s_hat")
     cleared: ClassVar = ("p", "v")
@@ -66,7 +69,7 @@ class ColumnsBicgstab(Recurrence):
         self.rr, self.rho = self.update(1.0, self.of_running(self.alpha), self.omega, 1.0, -self.omega)
 
     def _may_go_on(self, iteration: int) -> bool:
-        """End columns that have converged or broken down; return whether others are left."""
+        """End columns that have converged or broken down; return whether any are left."""
         tiny = np.finfo(self.dtype).eps ** 2
         sizes = roots(self.rr, self.dtype)
         self.solve.step(float(sizes.max()))
@@ -77,7 +80,7 @@ class ColumnsBicgstab(Recurrence):
         return bool(self.running.any())
 
     def _find_direction(self, iteration: int) -> None:
-        """Compute p, and its product v with A."""
+        """Compute p, and v = A p."""
         beta = self.of_running(0.0)
         if iteration:
             beta = self.ratio(self.rho, self.before) * self.ratio(self.alpha, self.omega)
@@ -87,7 +90,7 @@ class ColumnsBicgstab(Recurrence):
         self.system.product(self.directions[0], self.v)
 
     def _first_half(self) -> bool:
-        """Subtract alpha v from the residual; end columns that this finishes; return whether others are left."""
+        """Subtract alpha v from the residual and end columns that converge; return whether any are left."""
         (products,) = self.of_v()
         self.alpha = self.ratio(self.rho, np.where(products == 0, 1, products))
         self.leave(products == 0, OMEGA_BREAKDOWN, narrow=False)

@@ -1,1 +1,1 @@
-"""Least squares by the bidiagonalisation of Golub and Kahan: `lsqr` and `lsmr`."""
+"""Least squares by Golub-Kahan bidiagonalisation: `lsqr` and `lsmr`."""

@@ -1,4 +1,4 @@
-"""Parts that `lsqr` and `lsmr` share: arguments, bidiagonalisation, rules to stop, printed tables."""
+"""Common parts of `lsqr` and `lsmr`: arguments, bidiagonalisation, stopping rules, printed tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REASONS: Final = (
 
 
 class System:
-    """A matrix of shape (m, n), a right side b, and an initial guess: arrays of shape (m,) and (n,), or None."""
+    """A matrix of shape (m, n), a right-hand side of shape (m,), and an initial guess of shape (n,) or None."""
 
     __slots__ = ("A", "b", "dtype", "is_operator", "operator", "x0")
 
@@ -40,7 +40,7 @@ class System:
 
     @classmethod
     def of(cls, A: Any, b: Any, x0: Any, limit: int | None) -> System | None:  # Any: as `lsqr`
-        """Return the system, or None where it is SciPy's to solve or to refuse."""
+        """Return the system, or None if SciPy must solve or reject it."""
         if not runtime_api.available or (limit is not None and limit < 1):
             return None
         try:
@@ -59,18 +59,21 @@ class System:
         return None if system is None or any(one.dtype.char not in CODES for one in (*given, system)) else system
 
     def is_for_lsmr(self) -> bool:
-        """Return whether SciPy's lsmr computes in one dtype: it updates vectors of the dtypes of b and x0 in place."""
+        """Return whether SciPy's lsmr would compute in one dtype.
+
+        It updates vectors of the dtypes of b and x0 in place.
+        """
         x0, kept = self.x0, np.result_type(self.dtype, np.float64)
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
 
 
 def criterion(*tests: tuple[float, float]) -> float:
-    """Return the least quotient of a test and its tolerance: at 1 the solve ends."""
+    """Return the least quotient of a test and its tolerance; the solve ends when it reaches 1."""
     return min((value / tolerance for value, tolerance in tests if tolerance > 0), default=math.inf)
 
 
 class Log:
-    """Printer of the table of iterations that `show=True` asks for."""
+    """Printer of the table of iterations for `show=True`."""
 
     __slots__ = ("_separator", "shows")
 
@@ -78,12 +81,12 @@ class Log:
         self.shows, self._separator = shows, separator
 
     def say(self, *lines: str) -> None:
-        """Print lines."""
+        """Print lines if `show` is set."""
         if self.shows:
             sys.stdout.write("".join(f"{line}\n" for line in lines))
 
     def row(self, itn: int, x: Vector, *pairs: tuple[float, float]) -> list[str]:
-        """Return the parts of a row: the number of the iteration, x[0], residuals, tests, norms."""
+        """Return the parts of a row: iteration number, x[0], residuals, tests, norms."""
         (r1, r2), (test1, test2), *norms = pairs
         parts = [f"{itn:6g} {x[0]:12.5e}", f" {r1:10.3e} {r2:10.3e}", f"  {test1:8.1e} {test2:8.1e}"]
         return parts + [f" {anorm:8.1e} {acond:8.1e}" for anorm, acond in norms]
@@ -96,7 +99,7 @@ class Log:
 class Bidiagonalisation:
     """Vectors with beta u = A v - alpha u and alpha v = A^H u - beta v, where u and v have norm 1.
 
-    Matrices, but not operators of the user, multiply u before it is divided by its norm: a pass less.
+    Matrices, but not the user's operators, multiply u before its normalization, which saves one pass.
     """
 
     __slots__ = (
@@ -139,13 +142,13 @@ class Bidiagonalisation:
         self._divide = Sweep([Combine(self.u, (self.u,))]).run if system.is_operator else None
 
     def check(self) -> bool:
-        """Return whether there is something to minimise; raise ArithmeticError where the start is not finite."""
+        """Return whether there is anything to minimize; raise ArithmeticError if the start is not finite."""
         if math.isfinite(self.alpha * self.beta):
             return self.alpha * self.beta != 0
         raise ArithmeticError
 
     def step(self) -> None:
-        """Replace u, v, alpha and beta by the next ones; v remains to be multiplied by `v_scale`."""
+        """Replace u, v, alpha and beta by the next ones; v must still be multiplied by `v_scale`."""
         (p, q), dtype = self._q, self.u.dtype
         self._product(self.v, p)
         self.beta = root(self._update_u(1.0, -self.alpha * self._u_scale)[0], dtype)
@@ -177,7 +180,7 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 
 def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tuple[float, float, float]) -> int:
-    """Return `istop`: the first rule of those for the limits, then for the precision, then for `is_last` that holds."""
+    """Return `istop`: the first rule that holds, in the order of limits, precision, and `is_last`."""
     (test1, test2, test3, test4), (rtol, atol, ctol) = tests, limits
     if test1 <= rtol:
         return 1
@@ -195,7 +198,7 @@ def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tupl
 
 
 def solution(system: System, n: int, default: np.dtype[Any]) -> Vector:
-    """Return the vector of the initial guess that the solve updates, of at least the dtype of its vectors."""
+    """Return a new vector for the solution, initialized by the guess, of at least the dtype of the system."""
     if system.x0 is None:
         return np.zeros(n, np.result_type(default, system.dtype))
     return np.array(system.x0, dtype=np.result_type(system.x0.dtype, system.dtype), order="C")

@@ -1,4 +1,4 @@
-"""The method LSMR of Fong and Saunders."""
+"""`lsmr`: the method LSMR of Fong and Saunders."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     A, b, damp, atol, btol, conlim, show, x0, progress
         As in `lsqr`.
     maxiter
-        Upper bound on iterations; None: min(m, n).
+        Maximum number of iterations; None: min(m, n).
 
     Returns
     -------
     x, istop, itn, normr, normar, norma, conda, normx, as `scipy.sparse.linalg.lsmr`. The recurrence is that of SciPy
-    (Fong and Saunders, 2011). SciPy's function itself computes, or raises, where b or x0 have other shapes, where A is
-    wider than b, and where numbers overflow.
+    (Fong and Saunders, 2011). SciPy's function runs instead if b or x0 have other shapes or dtypes, or if
+    numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
     system = System.of(A, b, x0, maxiter)
@@ -57,7 +57,7 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
 
 
 class _Residual:
-    """The estimate of |b - A x|, from the rotations of the bidiagonal matrix."""
+    """Estimate of |b - A x| from the rotations of the bidiagonal matrix."""
 
     __slots__ = ("_beta_d", "_beta_dd", "_d", "_rho_d", "_tau_tilde", "_theta_tilde", "norm")
 
@@ -83,7 +83,7 @@ class _Residual:
 
 
 class _Lsmr:
-    """One solve by LSMR: rotations, and the estimates that are returned."""
+    """State of one solve by LSMR: rotations and the estimates to return."""
 
     __slots__ = (
         "_alpha_bar",
@@ -147,7 +147,7 @@ class _Lsmr:
         return update
 
     def run(self, atol: float, btol: float, conlim: float, limit: int | None, log: Log) -> tuple[Any, ...]:
-        """Iterate, and return the eight results."""
+        """Iterate; return the eight results."""
         space, (m, n) = self.space, self.system.operator.shape
         limit, istop, ctol = min(m, n) if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
         is_needed = space.check()
@@ -175,7 +175,7 @@ class _Lsmr:
         return (self.x, istop, self.itn, *results, self.x.real.dtype.type(self.normx))
 
     def _start(self, *, is_zero: bool) -> tuple[Any, ...]:
-        """Return the results where no iteration is needed: x0, or 0 where b is 0."""
+        """Return the results if no iteration is needed: x0, or 0 if b is 0."""
         real, space = self._real, self.space
         if is_zero:
             self.x[...] = 0
@@ -184,7 +184,7 @@ class _Lsmr:
     def _iterate(
         self, limit: int, tolerances: tuple[float, float, float], table: _Table, row: list[str]
     ) -> tuple[int, list[str]]:
-        """Do an iteration; return `istop` and the newest printed row."""
+        """Run one iteration; return `istop` and the last printed row."""
         (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
         self.itn += 1
         self.space.step()
@@ -228,7 +228,7 @@ class _Lsmr:
 
 
 class _Table:
-    """The table that `show` prints, with its head after every 20 rows."""
+    """The table printed for `show`, with its head repeated after every 20 rows."""
 
     __slots__ = ("_limit", "_n", "_n_rows", "log")
 
@@ -241,7 +241,7 @@ class _Table:
         self.log.say_row(row)
 
     def shows(self, itn: int) -> bool:
-        """Return whether iteration `itn` has a row in any case."""
+        """Return whether iteration `itn` always has a row."""
         return self.log.shows and (self._n <= 40 or itn <= 10 or itn >= self._limit - 10 or itn % 10 == 0)
 
     def add(self, row: list[str]) -> None:

@@ -1,4 +1,4 @@
-"""The method LSQR of Paige and Saunders."""
+"""`lsqr`: the method LSQR of Paige and Saunders."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     Parameters
     ----------
     A
-        Matrix of ours, sparse or dense matrix, or LinearOperator with an adjoint, of shape (m, n).
+        autosparse array, sparse or dense array, or LinearOperator with an adjoint, of shape (m, n).
     b
-        Right side of shape (m,) or (m, 1).
+        Right-hand side of shape (m,) or (m, 1).
     damp
         Damping coefficient.
     atol, btol
-        Relative errors of the entries of A and of b: the solve ends where the residual is as small as they allow.
+        Relative errors of the entries of A and of b; the solve ends when the residual is as small as they allow.
     conlim
-        The solve ends where the condition number is estimated to be larger; 0: never.
+        Maximum estimated condition number, above which the solve ends; 0: no limit.
     iter_lim
-        Upper bound on iterations; None: 2 n.
+        Maximum number of iterations; None: 2 n.
     show
         Print a line for some iterations.
     calc_var
@@ -54,13 +54,13 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     x0
         Initial guess of shape (n,); None: zero.
     progress
-        Draw a line with the expected end on a terminal's stderr, where the solve takes long.
+        Draw a line with the expected end on a terminal's stderr, if the solve takes more than 0.5 s.
 
     Returns
     -------
     x, istop, itn, r1norm, r2norm, anorm, acond, arnorm, xnorm, var, as `scipy.sparse.linalg.lsqr`. The recurrence is
-    that of SciPy (Paige and Saunders, 1982). SciPy's function itself computes, or raises, where b or x0 have other
-    shapes, and where numbers overflow.
+    that of SciPy (Paige and Saunders, 1982). SciPy's function runs instead if b or x0 have other
+    shapes, or if numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip
@@ -71,13 +71,13 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
             with Solve("lsqr", A, target=1.0, limit=most, quantity=CRITERION, progress=progress) as solve:
                 run = _Lsqr(system, solve, damp, calc_var).run
                 return solve.answer(run(atol, btol, conlim, iter_lim, Log(show, " ")), b)
-        except ArithmeticError:  # Python's floats raise where NumPy's become infinite, or the start is not finite
+        except ArithmeticError:  # Python's floats raise where NumPy's overflow to infinity
             pass
     return scipys("lsqr")(A, b, **how)  # type: ignore[no-any-return]
 
 
 class _Lsqr:
-    """One solve by LSQR: rotations, and the estimates that are returned."""
+    """State of one solve by LSQR: rotations and the estimates to return."""
 
     __slots__ = (
         "_cs2",
@@ -118,12 +118,12 @@ class _Lsqr:
         self._rhobar, self._phibar = space.alpha, space.beta
         self.rnorm = self.r1norm = space.beta
         self.arnorm, self.itn = space.alpha * space.beta, 0
-        self.anorm: float = 0  # an integer while beta has been 0, as in SciPy
+        self.anorm: float = 0  # an integer while beta is 0, as in SciPy
         self.acond = self.xnorm = self._ddnorm = self._res2 = self._xxnorm = self._z = 0.0
         self._cs2, self._sn2 = -1.0, 0.0
 
     def _updating(self, solve: Solve) -> Callable[[float, float], float]:
-        """Return update(t1, t2): x += t1 w, scale v, w = v + t2 w; it returns the square of the norm of the old w."""
+        """Return update(t1, t2): x += t1 w, scale v, w = v + t2 w; it returns |old w|^2."""
         x, w, v, space = self.x, self._w, self.space.v, self.space
         scaled, turned = Combine(v, (v,)), Combine(w, (v, w))
         if x.dtype == w.dtype:
@@ -141,7 +141,7 @@ class _Lsqr:
         return update
 
     def run(self, atol: float, btol: float, conlim: float, limit: int | None, log: Log) -> tuple[Any, ...]:
-        """Iterate, and return the ten results."""
+        """Iterate; return the ten results."""
         space, (m, n), damp = self.space, self.system.operator.shape, self.damp
         limit, istop, ctol = 2 * n if limit is None else limit, 0, 1 / conlim if conlim > 0 else 0
         is_needed = space.check()
@@ -167,13 +167,13 @@ class _Lsqr:
         return (self.x, istop, self.itn, self.r1norm, self.rnorm, self.anorm, self.acond, arnorm, self.xnorm, self.var)
 
     def _start(self) -> tuple[Any, ...]:
-        """Return the results where the initial guess solves the problem."""
+        """Return the results if the initial guess solves the problem."""
         real, x = self.space.real, self.system.x0
         size, x = real(self.rnorm), np.zeros(self.x.size) if x is None else x
         return x, 0, 0, size, size, 0, 0, real(self.arnorm), 0, self.var
 
     def _iterate(self, limit: int, tolerances: tuple[float, float, float], log: Log) -> int:
-        """Do an iteration; return `istop`."""
+        """Run one iteration; return `istop`."""
         space, (atol, btol, ctol) = self.space, tolerances
         alpha = space.alpha
         self.itn += 1

@@ -1,4 +1,4 @@
-"""Services for solves: expectations for tuning, vectors that are kept, progress, and where the time went."""
+"""Services for solvers: convergence estimates for tuning, reused vectors, progress display, and time traces."""
 
 from autosparse.linalg.solves.solve import CRITERION as CRITERION
 from autosparse.linalg.solves.solve import Solve as Solve

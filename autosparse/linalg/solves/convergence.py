@@ -1,13 +1,12 @@
-"""Estimate of the iterations that a solve has left, from the residuals so far. Pure arithmetic: no clock, no matrix.
+"""Estimate the number of iterations that a solve has left from its residuals: pure arithmetic.
 
 The logarithm of the residual falls at a rate that changes slowly in most solves. The rate over the second half of the
-iterations is extrapolated to the target. Four cases need more care:
+iterations is extrapolated to the target. Four cases are treated separately:
 
-* superlinear convergence: the fastest rate seen is taken for what is certain, and half of that;
-* a plateau, stagnation at the attainable accuracy, and a target that is not known: the solve goes on, for as long again
-  as it has run;
-* divergence: nothing is expected, the user or an overflow may end the solve at any moment;
-* the first iterations: no more than `HORIZON` times the iterations that have run.
+* superlinear convergence: the certain number of iterations is half of that by the fastest rate seen;
+* a plateau, stagnation at the attainable accuracy, or an unknown target: the solve is expected to run as long again;
+* divergence: no iterations are expected, because the user or an overflow may end the solve at any moment;
+* the first iterations: at most `HORIZON` times the iterations that have run.
 """
 
 from __future__ import annotations
@@ -18,41 +17,42 @@ from typing import Final
 from autosparse.core.values import dataclass
 
 HORIZON: Final = 8.0
-"""Iterations expected at most per iteration that has run: a slope from few residuals says little about many."""
+"""Maximum number of expected iterations per iteration that has run; few residuals do not support long extrapolation."""
 CERTAINTY: Final = 0.5
-"""Fraction of the extrapolated iterations that is certain: superlinear solves end sooner than their slope says."""
+"""Fraction of the extrapolated iterations that is certain; superlinear solves end sooner than their rate predicts."""
 FLAT: Final = 0.05
-"""Fall of the residual's natural logarithm over half of the iterations below which the residual does not fall."""
+"""Minimum decrease of the residual's natural logarithm over half of the iterations that counts as convergence."""
 LASTING: Final = 0.25
-"""Fraction of the iterations so far that a plateau certainly lasts longer."""
+"""Fraction of the iterations so far by which a plateau is certain to continue."""
 DIVERGED: Final = 1e3
-"""Factor by which the residual exceeds its smallest value where a solve counts as diverging."""
+"""Ratio of the residual to its smallest value above which a solve counts as diverging."""
 MAX_MARKS: Final = 96
-"""Residuals that are kept; they are taken at iterations that grow geometrically."""
+"""Maximum number of stored residuals; they are taken at geometrically growing iterations."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Iterations that a solve has left: likely ones, and those that are as good as certain."""
+    """Expected number of iterations left: a likely and an almost certain number."""
 
     likely: float
     certain: float
 
 
 NOTHING: Final = Left(likely=0.0, certain=0.0)
+"""Estimate of a solve that is about to end or diverges."""
 
 
 class Convergence:
-    """Residuals of one solve at a few of its iterations, its target and its limit of iterations."""
+    """Residuals of one solve at some of its iterations, with its target and iteration limit."""
 
     __slots__ = ("_marks", "limit", "target")
 
     def __init__(self, *, target: float = 0.0, limit: float = math.inf) -> None:
         self.target, self.limit = target, limit
-        self._marks: list[tuple[int, float]] = []  # iterations done, logarithm of the smallest residual
+        self._marks: list[tuple[int, float]] = []  # (iterations done, logarithm of the smallest residual)
 
     def left(self, n_done: int, best: float, now: float) -> Left:
-        """Return what is left after `n_done` iterations with the smallest residual `best` and the last one `now`."""
+        """Return the iterations left after `n_done`, with the smallest residual `best` and the last residual `now`."""
         most = max(0.0, self.limit - n_done)
         if not math.isfinite(now) or not best > 0.0 or now > DIVERGED * best:
             return NOTHING
@@ -71,7 +71,7 @@ class Convergence:
         return Left(likely=min(most, gap / half), certain=CERTAINTY * min(most, gap / fastest))
 
     def _rates(self, n_done: int, log_best: float) -> tuple[float, float]:
-        """Return the fall per iteration over the second half of the iterations, and the fastest of several spans."""
+        """Return the decrease per iteration over the last half of the iterations, and the fastest of several spans."""
         spans = []
         for share in (0.5, 0.75, 0.0):
             at, log_then = self._marks[0]

@@ -1,8 +1,8 @@
-"""Data that solves derive from the values of a matrix, kept with the matrix: copies in another dtype, norms.
+"""Data that solves derive from the values of a matrix and keep with it: copies in another dtype, norms.
 
-A float32 matrix with a float64 right side, an integer matrix, and the conjugate of a complex matrix each need a copy.
-The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at the
-next solve. A changed structure needs a new copy.
+A float32 matrix with a float64 right-hand side, an integer matrix, and the conjugate of a complex matrix each need a
+copy. The copy is kept until the matrix is freed, so that later solves find it tuned. Written values are copied again at
+the next solve. A changed structure needs a new copy.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autosparse.operands.csr import Operand
 Fact = TypeVar("Fact")
 
 
-def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> Any:  # Any: matrices of ours
+def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> Any:  # Any: autosparse arrays
     """Return A, or its conjugate, with values of `dtype`: A itself where nothing differs, else the kept copy of A."""
     is_conjugated = is_conjugated and A.dtype.kind == "c"
     if A.dtype == dtype and not is_conjugated:
@@ -45,9 +45,9 @@ def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> A
 
 
 def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any: whatever solvers take
-    """Return `find()`; for a matrix of ours it is called once for each state of the matrix and not for each solve.
+    """Return `find()`; for an autosparse array it is called once per version of structure and values.
 
-    The fact must not hold the matrix itself.
+    The result must not refer to the array itself.
     """
     if not isinstance(A, AutoSparseMatrix):
         return find()

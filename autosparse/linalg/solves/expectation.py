@@ -1,4 +1,4 @@
-"""Products of one matrix that its solver expects, told to the tuning of every problem that the solve has run."""
+"""Report the number of products that a solver expects to the tuning of every problem that the solve has run."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from autosparse.linalg.solves.conversions import operands_of
 from autosparse.operands.csr import Operand
 
 FIRST_ENTRIES: Final = 3_000_000
-"""Entries that products must have read before the first expectation is told, about 1 ms: tuning costs more."""
+"""Minimum number of entries read by products before the first report, about 1 ms; for less, tuning does not pay."""
 
 
 class ProductCounts:
-    """Products by one operand since a solve began, by problem: A x, A^H x, columns."""
+    """Counts of one operand's products since a solve began, by problem (A x, A^H x, columns)."""
 
     __slots__ = ("_at_start", "_operand")
 
@@ -24,9 +24,9 @@ class ProductCounts:
         self._at_start = {id(state): state.n_calls for state in states_of(operand)}
 
     def tell(self, n_done: int, left: Left) -> None:
-        """Tell the problems of this solve that `left` iterations are to come after `n_done`.
+        """Report to the problems of this solve that `left` iterations follow after `n_done`.
 
-        The products before this solve let as many again be expected after it.
+        As many products as ran before this solve are expected again after it.
         """
         for state in states_of(self._operand):
             n_before = self._at_start.get(id(state), 0)
@@ -43,14 +43,14 @@ class ProductCounts:
             )
 
     def end(self) -> None:
-        """Tell them that the solve is over."""
+        """Withdraw the reports at the end of the solve."""
         for state in states_of(self._operand):
             if state.expected is not None:
                 tell(state, None)
 
 
 def states_of(operand: Operand) -> list[DispatchState]:
-    """Return the states of the products that `operand` and its converted copies have run, with their counts now."""
+    """Return the states of products that `operand` and its converted copies have run, with current counts."""
     hot = [
         item for one in operands_of(operand) if one.dispatcher is not None for item in list(one.dispatcher.hot.items())
     ]
@@ -61,10 +61,10 @@ def states_of(operand: Operand) -> list[DispatchState]:
 
 
 def has_states(operand: Operand) -> bool:
-    """Return whether a product of `operand` or of a converted copy has been thought about."""
+    """Return whether dispatch has a state for a product of `operand` or of a converted copy."""
     return operand.dispatcher is not None or any(one.dispatcher is not None for one in operands_of(operand))
 
 
 def first_due(operand: Operand) -> int:
-    """Return the iteration at which the first expectation is told."""
+    """Return the iteration of the first report."""
     return max(1, FIRST_ENTRIES // max(1, operand.nnz))

@@ -1,4 +1,4 @@
-"""SolveExplanation: where the time of one solve went, as text or as a page."""
+"""`SolveExplanation`: the time spent in each part of one solve, as text or as a page."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from autosparse.explain.units import seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SolveExplanation:
-    """Explanation of one solve: times and results; ``print`` shows them. `parts` sum to `total_s`.
+    """Explanation of one solve by times and results; ``print`` shows them. `parts` sum to `total_s`.
 
-    `true_residual` is the norm of b - A x at the end, computed after the solve; None where the solver has no b, or
-    ended by an exception. With several right sides `true_residual` and `info` are arrays of one element for each.
+    `true_residual` is the norm of b - A x at the end, computed after the solve; None if the solver has no b or ended by
+    an exception. With several right-hand sides, `true_residual` and `info` are arrays with one element for each.
     """
 
     solver: str
     shape: tuple[int, ...]
     n_iterations: int
     n_products: int
-    target: float  # norm of the residual at which the solver stops; 0 where it has none
-    info: Any  # the code that the solver returned
+    target: float  # residual norm at which the solver stops; 0 if it has none
+    info: Any  # code returned by the solver
     true_residual: Any  # float, array (k,), or None
     total_s: float
     products_s: float
@@ -38,12 +38,12 @@ class SolveExplanation:
 
     @property
     def other_s(self) -> float:
-        """Seconds of Python and of what is none of the other parts: small dense problems, callbacks."""
+        """Seconds of Python and everything outside the other parts, such as small dense problems and callbacks."""
         return self.total_s - self.products_s - self.tuning_s - self.preconditioner_s - self.vectors_s
 
     @property
     def parts(self) -> dict[str, float]:
-        """Seconds by part."""
+        """Seconds spent in each part."""
         return {
             "products": self.products_s, "vectors": self.vectors_s, "preconditioner": self.preconditioner_s,
             "tuning": self.tuning_s, "Python, callbacks": self.other_s,
@@ -59,7 +59,7 @@ class SolveExplanation:
         return as_html(self._title(), self._sections(), ())
 
     def html(self, path: str | os.PathLike[str]) -> Path:
-        """Write one self-contained page to `path` and return it. OSError when it cannot be written."""
+        """Write one self-contained page to `path` and return it; raise OSError if it cannot be written."""
         target = Path(path)
         write_whole(target, self._repr_html_())
         return target

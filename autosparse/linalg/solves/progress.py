@@ -1,4 +1,4 @@
-"""The line of `progress=True`, redrawn on a terminal's stderr: iterations, residual, and predicted end of a solve."""
+"""The line of `progress=True` on a terminal's stderr: iterations, residual, and predicted end of a solve."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from autosparse.config import in_continuous_integration
 from autosparse.linalg.solves.convergence import Left
 
 SHOWN_AFTER_S: Final = 0.5
-"""Seconds of a solve before the line is drawn: shorter solves draw nothing."""
+"""Seconds that a solve runs before the line is drawn."""
 INTERVAL_S: Final = 0.1
 """Seconds between two drawings."""
 
 
 class SolveProgress:
-    """The line of one solve. Nothing is drawn where no one watches: not on a terminal, or in continuous integration."""
+    """The progress line of one solve; drawn only on a terminal, and never in continuous integration."""
 
     __slots__ = ("_begun_s", "_clock", "_due_s", "_is_drawn", "_is_watched", "_quantity", "_stream", "name")
 
@@ -33,7 +33,7 @@ class SolveProgress:
         self._is_drawn = False
 
     def show(self, n_done: int, residual: float, left: Left, limit: float) -> None:
-        """Draw the line where it is due, after `n_done` iterations."""
+        """Draw the line if it is due, after `n_done` iterations."""
         now_s = self._clock()
         if not self._is_watched or now_s < self._due_s:
             return
@@ -42,7 +42,7 @@ class SolveProgress:
         self._draw(f"iteration {n_done:,}{most}, {self._quantity} {residual:.3g}, {self._end(n_done, left, now_s)}")
 
     def end(self, n_done: int, best: float) -> None:
-        """End the line, where it was drawn."""
+        """Finish the line if it was drawn."""
         if self._is_drawn:
             self._draw(
                 f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, {self._quantity} {best:.3g}",
@@ -50,7 +50,7 @@ class SolveProgress:
             )
 
     def _end(self, n_done: int, left: Left, now_s: float) -> str:
-        """Return when the solve is expected to end, in words."""
+        """Return the expected time to the end of the solve, as text."""
         if left.certain <= 0.0 or not n_done:
             return "end unknown"
         return f"about {_duration(left.likely * (now_s - self._begun_s) / n_done)} left"

@@ -1,4 +1,4 @@
-"""Solve: what every solver reports to. It tells tuning what is to come, keeps vectors, and shows progress."""
+"""`Solve`: the context that every solver reports to; it informs tuning, reuses vectors, and shows progress."""
 
 from __future__ import annotations
 
@@ -21,23 +21,26 @@ if TYPE_CHECKING:
     from autosparse.linalg.solves.progress import SolveProgress
 
 NEVER: Final = 1 << 62
+"""Iteration number that is never reached."""
 Result = TypeVar("Result", bound=tuple[Any, ...])
 LATE: Final = 1 << 12
-"""First iteration to tell from which on products are counted from there: tiny matrices are solved in microseconds."""
+"""Maximum iteration of the first report for which products are counted from the start of the solve.
+
+Counting costs microseconds, about as much as solving a tiny matrix.
+"""
 RESIDUAL: Final = "residual"
 """Name of the norm of b - A x."""
 CRITERION: Final = "criterion"
-"""Name of a number that combines the tests by which a solver stops."""
+"""Name of a number that combines a solver's stopping tests."""
 PACE: Final = 1.25
-"""Factor between the iterations at which expectations are told."""
+"""Ratio of consecutive iterations at which expectations are reported."""
 
 
 class Solve:
-    """A call of the solver `name` for the matrix or operator `A`; one thread uses it, as a context.
+    """One call of the solver `name` for the matrix or operator `A`; a context used by one thread.
 
-    `target`: value of the number that `step` gets at which the solver stops. `quantity`: name of this number,
-    ``"residual"`` where it is the norm of b - A x. `limit`: iterations after which the solver stops. `progress`: as the
-    user gave it.
+    `target`: value of the argument of `step` at which the solver stops. `quantity`: name of this value, ``"residual"``
+    if it is the norm of b - A x. `limit`: maximum number of iterations. `progress`: the user's argument.
     """
 
     __slots__ = (
@@ -53,7 +56,7 @@ class Solve:
         self.n_done, self.best = -1, math.inf
         self.A, self.operand = A, operand_of(A)
         self._due = self._told_due = NEVER if self.operand is None else first_due(self.operand)
-        self._left = (0, NOTHING)  # iterations that were done, and what was left then
+        self._left = (0, NOTHING)  # (iterations done, estimate made then)
         self._progress = _progress_of(name, quantity) if progress else None
         self._convergence: Convergence | None = None
         self._counts: ProductCounts | None = None
@@ -82,7 +85,7 @@ class Solve:
             self._record.end(self.n_done, is_whole=kind is None)
 
     def _leave(self, operand: Operand, *, is_whole: bool) -> None:
-        """Leave vectors and the number of iterations to the next solve."""
+        """Return vectors to the matrix's memory, and record the number of iterations."""
         memory = memory_of(operand)
         for key, vectors in self._taken:
             memory.give(key, vectors)
@@ -91,16 +94,16 @@ class Solve:
             memory.note_length(self.name, self.n_done)
 
     def step(self, residual_norm: float) -> None:
-        """Note that an iteration begins with this norm of the residual, or value of `quantity`."""
+        """Record the start of an iteration, with the residual norm or the value of `quantity`."""
         self.n_done = n_done = self.n_done + 1
         self.best = min(self.best, residual_norm)
         if n_done >= self._due:
             self._look(residual_norm)
 
     def workspace(self, shape: int | tuple[int, ...], dtype: DTypeLike, n: int) -> tuple[NDArray[Any], ...]:
-        """Return `n` arrays of this shape and dtype with any values, each of which owns its memory.
+        """Return `n` uninitialized arrays of this shape and dtype, each of which owns its memory.
 
-        They are valid until the solve ends, and are not to be handed to the user.
+        They are valid until the solve ends and must not be returned to the user.
         """
         key = (shape if isinstance(shape, tuple) else (shape,)), np.dtype(dtype).char
         if self.operand is None:
@@ -110,13 +113,13 @@ class Solve:
         return tuple(vectors)
 
     def answer(self, result: Result, b: Any) -> Result:  # Any: array_like
-        """Return `result`, what the solver returns: (x, its code, ...). A trace computes the true residual from it."""
+        """Return `result`, the solver's (x, code, ...); a trace computes the true residual from it."""
         if self._record is not None:
             self._record.answer(result[0], b, result[1])
         return result
 
     def _look(self, residual_norm: float) -> None:
-        """Extrapolate the residuals at iterations that grow geometrically; tell tuning, and the user."""
+        """Extrapolate the residuals at geometrically growing iterations; report to tuning and to the progress line."""
         n_done, at, left = self.n_done, *self._left
         if n_done >= self._told_due:
             convergence = self._convergence
@@ -131,7 +134,7 @@ class Solve:
             self._progress.show(n_done, residual_norm, since, self.limit)
 
     def _known(self, left: Left) -> Left:
-        """Return `left`, or what earlier solves of the matrix by this solver let expect where that is more."""
+        """Return `left`, or the estimate from earlier solves of the matrix by this solver if it is larger."""
         memory = self.operand.solver_memory if self.operand is not None else None
         fewest = memory.fewest.get(self.name, 0) if memory is not None else 0
         more = min(fewest, self.limit) - self.n_done
@@ -142,19 +145,19 @@ class Solve:
     def _tell(self, left: Left) -> None:
         if self.operand is None or not has_states(self.operand):
             return
-        if self._counts is None:  # the first products were over before their problem was thought of
+        if self._counts is None:  # the first products ran before dispatch made a state for them
             self._counts = ProductCounts(self.operand)
             return
         self._counts.tell(self.n_done, left)
 
 
 def _progress_of(name: str, quantity: str) -> SolveProgress:
-    from autosparse.linalg.solves.progress import SolveProgress  # few solves show progress
+    from autosparse.linalg.solves.progress import SolveProgress  # imported here because few solves show progress
 
     return SolveProgress(name, quantity=quantity)
 
 
 def operand_of(A: Any) -> Operand | None:
-    """Return the operand behind a matrix of ours, also one that `aslinearoperator` has wrapped; None for all others."""
+    """Return the operand of an autosparse array, also inside a LinearOperator; None for anything else."""
     matrix = A.__dict__.get("A") if isinstance(A, LinearOperator) else A
     return matrix._cell if isinstance(matrix, AutoSparseMatrix) else None

@@ -1,7 +1,7 @@
-"""Record where the time of solves went: `trace()` collects an explanation of every solve that runs inside it.
+"""Record the time of each part of a solve: `trace()` collects an explanation of every solve inside its block.
 
-Nothing is measured outside `trace`: products and preconditioners are called as they are. Inside, each call is timed.
-The context belongs to one thread (and to the task, in asyncio).
+Outside `trace`, nothing is measured. Inside, each call of a product, preconditioner or sweep is timed. The context
+belongs to one thread (and to the task, in asyncio).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Made = TypeVar("Made")
 
 
 class Trace:
-    """The solves of one `trace` that have ended, and those that run."""
+    """The finished and the running solves of one `trace`."""
 
     def __init__(self) -> None:
         self.ended: list[SolveExplanation] = []
@@ -41,12 +41,12 @@ _TRACE: ContextVar[Trace | None] = ContextVar("autosparse_solves", default=None)
 
 @contextmanager
 def trace() -> Iterator[list[SolveExplanation]]:
-    """Collect an explanation of every solve inside the block: where its time went, and the true residual at its end.
+    """Collect an explanation of every solve inside the block: its time by parts, and its true residual.
 
-    Yields a list, to which each solve adds one object as it ends. ``print`` shows it, `html` writes a page, and its
-    attributes are numbers. Each part of an iteration is timed by two calls of a clock, and the true residual takes one
-    product per solve. A solve for several right sides (`columns=True`) has one residual and one info for each; more
-    right sides than a solver computes together are several solves.
+    The context yields a list, to which each solve appends one object when it ends. ``print`` shows it, `html` writes a
+    page, and its attributes are numbers. Each part of an iteration is timed by two calls of a clock, and the true
+    residual takes one product per solve. A solve with several right-hand sides (`columns=True`) has one residual and
+    one info for each; right-hand sides that do not fit into one panel are several solves.
 
     >>> A = asp.csr(sps.diags_array([-np.ones(99), 2.1 * np.ones(100), -np.ones(99)], offsets=[-1, 0, 1]))
     >>> with asp.linalg.trace() as solves:
@@ -63,7 +63,7 @@ def trace() -> Iterator[list[SolveExplanation]]:
 
 
 class Recording:
-    """Record of the times of one solve while it runs."""
+    """Record of the time spent in each part of one running solve."""
 
     __slots__ = (
         "_answer", "_begun_ns", "_is_inside", "_solved", "_spent_before_s", "_trace", "info", "n_products", "parts_ns",
@@ -74,13 +74,13 @@ class Recording:
         self._spent_before_s = self._spent_s()
         self._answer: tuple[Any, Any] | None = None
         self.info: Any = None
-        self._is_inside = False  # a part is being timed
+        self._is_inside = False  # true while a part is timed
         self.n_products = 0
         self.parts_ns = {PRODUCTS: 0, PRECONDITIONER: 0, VECTORS: 0}
         self._begun_ns = perf_counter_ns()
 
     def timed(self, part: str, call: Callable[..., Made], *arguments: Any) -> Made:
-        """Call it on the account of `part`; what it calls itself belongs to the same part."""
+        """Call `call` and add its time to `part`; nested calls count for the outer part."""
         if self._is_inside:
             return call(*arguments)
         self._is_inside = True
@@ -93,11 +93,11 @@ class Recording:
             self._is_inside = False
 
     def answer(self, x: Any, b: Any, info: Any) -> None:
-        """Note x, b and the solver's code, until the solve is over."""
+        """Store x, b and the solver's code until the solve ends."""
         self._answer, self.info = (x, b), info
 
     def end(self, n_iterations: int, *, is_whole: bool) -> None:
-        """Add the explanation to the trace; without a true residual where the solve ended by an exception."""
+        """Append the explanation to the trace; it has no true residual if the solve raised an exception."""
         from autosparse.linalg.solves.explanation import SolveExplanation
 
         total_ns = perf_counter_ns() - self._begun_ns
@@ -105,7 +105,7 @@ class Recording:
         (name, A, _, target), (kernels_s, tuning_s) = self._solved, self._spent_s()
         kernels_before_s, tuned_s = self._spent_before_s
         products_s = self.parts_ns[PRODUCTS] * 1e-9
-        # What a product takes beyond its kernel may be tuning; other steps of tuning run beside it, in the background.
+        # The excess of a product over its kernel may be tuning; other tuning steps run in the background.
         ran_s = kernels_s - kernels_before_s
         tuning_s = max(0.0, min(tuning_s - tuned_s, products_s - ran_s)) if ran_s > 0.0 else 0.0
         residual = None
@@ -121,7 +121,7 @@ class Recording:
         )  # fmt: skip
 
     def _spent_s(self) -> tuple[float, float]:
-        """Return the seconds that kernels of the matrix have run, and those that were spent on tuning them."""
+        """Return the seconds spent in the matrix's kernels, and the seconds spent on tuning them."""
         operand = self._solved[2]
         states = [] if operand is None else states_of(operand)
         tuning_s = sum(state.live_tuner.spent_and_saved_s()[0] for state in states if state.live_tuner is not None)
@@ -129,7 +129,7 @@ class Recording:
 
 
 def _true_residual(A: Any, x: Any, b: Any) -> Any:  # Any: as solvers take them; a float or an array
-    """Return the norm of b - A x, or those of its columns where x has two axes; None where A is a callable alone."""
+    """Return the norm of b - A x, or those of its columns if x has two axes; None if A has no products."""
     if not hasattr(A, "__matmul__"):
         return None
     x, b = np.asarray(x), np.asarray(b)
@@ -139,7 +139,7 @@ def _true_residual(A: Any, x: Any, b: Any) -> Any:  # Any: as solvers take them;
 
 
 def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recording | None:  # Any: as solvers take it
-    """Begin to record a solve by the solver `name` where a trace is active in this context."""
+    """Start the recording of a solve if a trace is active in this context; else return None."""
     inside = _TRACE.get()
     if inside is None:
         return None
@@ -149,7 +149,7 @@ def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recordin
 
 
 def observed(part: str, call: Made) -> Made:
-    """Return the callable `call`, which inside a trace is timed on the account of `part`."""
+    """Return `call`, wrapped inside a trace so that its time counts for `part`."""
     inside = _TRACE.get()
     if inside is None or not callable(call):
         return call
@@ -157,7 +157,7 @@ def observed(part: str, call: Made) -> Made:
 
 
 def timed(part: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]:
-    """Decorate a function that makes callables: inside a trace, the time of their calls counts as `part`."""
+    """Decorate a function that returns callables: inside a trace, their time counts for `part`."""
 
     def decorate(make: Callable[Given, Made]) -> Callable[Given, Made]:
         @functools.wraps(make)
@@ -170,7 +170,7 @@ def timed(part: str) -> Callable[[Callable[Given, Made]], Callable[Given, Made]]
 
 
 def timed_method(method: Callable[Given, Made]) -> Callable[Given, Made]:
-    """Decorate a method on vectors: inside a trace, its time counts as that of vectors."""
+    """Decorate a method on vectors: inside a trace, its time counts for `VECTORS`."""
 
     @functools.wraps(method)
     def call(*arguments: Given.args, **options: Given.kwargs) -> Made:

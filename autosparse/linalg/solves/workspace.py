@@ -1,4 +1,4 @@
-"""Data that solvers keep with a matrix from solve to solve: work vectors, and the lengths of solves."""
+"""Data that solvers keep with a matrix between solves: work vectors, and numbers of iterations."""
 
 from __future__ import annotations
 
@@ -19,34 +19,34 @@ Key = tuple[tuple[int, ...], str]
 
 
 class Conversion:
-    """A copy of the matrix in another dtype, and the versions of the operand that it was made from."""
+    """A copy of the matrix in another dtype, with the versions of the operand it was made from."""
 
     __slots__ = ("matrix", "structure_version", "values_version")
 
-    def __init__(self, matrix: Any, structure_version: int, values_version: int) -> None:  # Any: a matrix of ours
+    def __init__(self, matrix: Any, structure_version: int, values_version: int) -> None:  # Any: an autosparse array
         self.matrix = matrix
         self.structure_version, self.values_version = structure_version, values_version
 
 
 class SolverMemory:
-    """Vectors, converted copies and lengths of solves of one matrix, freed with the matrix. Thread-safe.
+    """Vectors, converted copies and numbers of iterations of one matrix, freed with the matrix; thread-safe.
 
-    A vector that a solve has taken belongs to this solve alone until it gives the vector back. A solve that runs while
-    another one holds the kept vectors gets new ones.
+    A vector that a solve has taken belongs to it until the solve returns it. A solve that runs while another one holds
+    the vectors gets new ones.
     """
 
     __slots__ = ("_free", "_kept_bytes", "_lock", "conversions", "facts", "fewest")
 
     def __init__(self) -> None:
         self.fewest: dict[str, int] = {}  # solver -> iterations of its shortest solve
-        self.conversions: dict[tuple[str, bool], Conversion] = {}  # by dtype character, and whether conjugated
-        self.facts: dict[Hashable, tuple[tuple[int, int], Any]] = {}  # name -> versions of the operand, fact
+        self.conversions: dict[tuple[str, bool], Conversion] = {}  # (dtype character, is conjugated) -> copy
+        self.facts: dict[Hashable, tuple[tuple[int, int], Any]] = {}  # name -> (versions of the operand, fact)
         self._free: dict[Key, list[Vector]] = {}
         self._kept_bytes = 0
         self._lock = forking.lock()
 
     def take(self, key: Key, n: int) -> list[Vector]:
-        """Return `n` different arrays of this shape and dtype, of any values."""
+        """Return `n` distinct uninitialized arrays of this shape and dtype."""
         free = self._free.get(key)
         if not free or not n:
             return new_vectors(key, n)
@@ -58,12 +58,12 @@ class SolverMemory:
         return taken if len(taken) == n else taken + new_vectors(key, n - len(taken))
 
     def give(self, key: Key, vectors: list[Vector]) -> None:
-        """Keep `vectors` for the next solve: up to `output_pool_bytes` (setting) of vectors, or 128 KiB."""
+        """Keep `vectors` for the next solve, up to the setting `output_pool_bytes` in total, or 128 KiB."""
         n_bytes = len(vectors) * vectors[0].nbytes if vectors else 0
         with self._lock:
             if self._kept_bytes + n_bytes > memory.RECYCLED_FROM_BYTES:
                 limit_bytes = pool_bytes()
-                if self._kept_bytes + n_bytes > limit_bytes:  # what solves of other shapes have left goes first
+                if self._kept_bytes + n_bytes > limit_bytes:  # vectors of other shapes are dropped first
                     for free in self._free.values():
                         free.clear()
                     self._kept_bytes = 0
@@ -74,11 +74,11 @@ class SolverMemory:
 
     @property
     def kept_bytes(self) -> int:
-        """Bytes of the vectors that no solve uses."""
+        """Bytes of the vectors that no solve holds."""
         return self._kept_bytes
 
     def note_length(self, solver: str, n_iterations: int) -> None:
-        """Note that a solve by `solver` took so many iterations."""
+        """Record that a solve by `solver` took `n_iterations`."""
         self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
 
 
@@ -95,7 +95,7 @@ def new_vectors(key: Key, n: int) -> list[Vector]:
 
 
 def memory_of(operand: Operand) -> SolverMemory:
-    """Return the solver memory of `operand`, made when it has none."""
+    """Return the solver memory of `operand`, created on first use."""
     found: SolverMemory | None = operand.solver_memory
     if found is None:
         found = operand.solver_memory = SolverMemory()

@@ -1,1 +1,1 @@
-"""What earlier calls and processes found: plans, prices and gains, and why a plan was not found."""
+"""Results of earlier calls and processes: plans, prices of steps, gains, and why a plan was not found."""

@@ -1,7 +1,7 @@
-"""Costs of primitives as measured on one machine, by width of the dense operand and by where it lies; kept as JSON.
+"""Costs of primitives measured on one machine, by width and location of the dense operand; stored as JSON.
 
-Source: Fang et al., "STile" (PACMMOD 2(1), 2024), Section 3.2: there a table per tile shape and a line per family,
-measured once on each machine. Here every family has a line, whose three rates are fitted to the shapes that were timed.
+Source: Fang et al., "STile" (PACMMOD 2(1), 2024), Section 3.2, which measures a table per tile shape and a line per
+family on each machine. Here every family has a line, whose three rates are fitted to the timed shapes.
 """
 
 from __future__ import annotations
@@ -17,23 +17,26 @@ from typing import Any, Final
 from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 
 COSTS: Final = "primitives.json"
-"""Name of the record, beside the machine's rates."""
+"""File name of the record, in the folder of the machine's rates."""
 VERSION: Final = 1
-"""Raise when a field changes its meaning: records of other versions are not read."""
+"""Version of the record; increase it if a field changes its meaning. Other versions are not read."""
 FAMILIES: Final = ("csr", "block", "ell", "panel")
+"""Families of primitives with measured costs."""
 WIDTHS: Final = (1, 32, 256)
-"""Columns of the dense operand at which costs are measured."""
+"""Numbers of dense columns for which costs are measured."""
 FAR: Final = 16
-"""Second caches that B takes where it lies beyond."""
+"""Size of a streamed B as a multiple of the L2 cache."""
 MOST_FAR_BYTES: Final = 1 << 26
+"""Maximum size in bytes of a streamed B."""
 MOST_NS: Final = 1e6
-"""No tile, row or value costs a millisecond: a record that says so is damaged."""
+"""Maximum cost in nanoseconds of a tile, row or value; larger values mean a damaged record."""
 RATE_FIELDS: Final = ("tile", "read", "multiply")
+"""Fitted rates of each family."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class CostClass:
-    """Products with `n_dense_cols` columns whose dense operand lies in a core's second cache, or beyond it."""
+    """Products with `n_dense_cols` columns whose dense operand fits in a core's L2 cache, or exceeds it."""
 
     n_dense_cols: int
     is_far: bool
@@ -44,18 +47,19 @@ class CostClass:
 
 
 CLASSES: Final = tuple(CostClass(width, is_far) for width in WIDTHS for is_far in (False, True))
+"""Classes for which costs are measured: each width with B in and beyond the L2 cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostTable:
-    """Costs in nanoseconds, by class; some classes may be missing."""
+    """Costs in nanoseconds by class; classes may be missing."""
 
     costs: Mapping[CostClass, PrimitiveCosts] = field(default_factory=dict)
 
     def of(self, n_dense_cols: int, *, far: float) -> PrimitiveCosts | None:
-        """Costs in between those of two classes, `far` of the way from a near B to a far one (see `farness`).
+        """Return costs interpolated between B in the L2 cache (`far` = 0) and a streamed B (`far` = 1); see `farness`.
 
-        Of measured classes those whose width is nearest by ratio; None where nothing was measured.
+        The measured class with the nearest width by ratio is used; None if nothing was measured.
         """
         if not self.costs:
             return None
@@ -70,15 +74,15 @@ class CostTable:
         return _between(self.costs[near], self.costs[beyond], far)
 
     def missing(self) -> list[CostClass]:
-        """Classes that are not measured yet."""
+        """Return the classes that are not measured yet."""
         return [one for one in CLASSES if one not in self.costs]
 
     def with_class(self, measured: CostClass, costs: PrimitiveCosts) -> CostTable:
-        """The table with one more class; ValueError where costs are none that `of_data` reads."""
+        """Return the table with one more class; raise ValueError if `of_data` would reject the costs."""
         return CostTable.of_data(CostTable({**self.costs, measured: costs}).to_data())
 
     def to_data(self) -> dict[str, Any]:
-        """JSON-ready; `of_data` inverts it."""
+        """Return JSON-compatible data; `of_data` inverts it."""
         classes = [
             {
                 "columns": one.n_dense_cols,
@@ -94,22 +98,22 @@ class CostTable:
         return {"version": VERSION, "unit": "ns", "classes": classes}
 
     @classmethod
-    def of_data(cls, data: Any) -> CostTable:  # Any: what a file held
-        """Read `to_data`; ValueError, TypeError or KeyError when it is something else, or says what cannot be."""
+    def of_data(cls, data: Any) -> CostTable:  # Any: contents of a file
+        """Read the data of `to_data`; raise ValueError, TypeError or KeyError if they are invalid."""
         if data["version"] != VERSION or data["unit"] != "ns":
             raise ValueError(f"a record of costs of version {data['version']!r} in {data['unit']!r}")
         return cls(dict(map(_class_of_data, data["classes"])))
 
 
 def far_bytes(l2_bytes: int) -> int:
-    """Bytes of B where classes have it beyond the second cache."""
+    """Return the bytes of B in classes beyond the L2 cache."""
     return min(MOST_FAR_BYTES, FAR * l2_bytes)
 
 
 def farness(n_bytes: int, l2_bytes: int) -> float:
-    """0 where a B of so many bytes fits the second cache, 1 where it is as large as a far one; by logarithms between.
+    """Return 0 for a B that fits the L2 cache, 1 for a streamed B, and logarithmic interpolation between.
 
-    What lies a little beyond the second cache comes from the third, partly from the second still.
+    A B slightly larger than the L2 cache is read partly from L2 and partly from L3.
     """
     ratio = far_bytes(l2_bytes) / l2_bytes
     return min(1.0, max(0.0, math.log(max(1, n_bytes) / l2_bytes) / math.log(ratio))) if ratio > 1.0 else 1.0
@@ -149,7 +153,7 @@ def _nanoseconds(value: Any) -> float:
 
 
 def known_costs(folder: Path | None) -> CostTable:
-    """Costs of this machine as `calibrate` measured them; an empty table where it has not, or the record is damaged."""
+    """Return this machine's costs as `calibrate` measured them; an empty table if there is no valid record."""
     try:
         text = (folder / COSTS).read_text(encoding="utf-8") if folder is not None else ""
         return CostTable.of_data(json.loads(text)) if text else CostTable()
@@ -158,7 +162,7 @@ def known_costs(folder: Path | None) -> CostTable:
 
 
 def keep_costs(table: CostTable, folder: Path) -> None:
-    """Write `table`; the file appears whole."""
+    """Write `table` atomically."""
     folder.mkdir(parents=True, exist_ok=True)
     staged = folder / f".{COSTS}.{os.getpid()}"
     staged.write_text(json.dumps(table.to_data()), encoding="utf-8")

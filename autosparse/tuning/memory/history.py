@@ -1,7 +1,7 @@
-"""What this process learnt and the next ones should know: prices of tuning steps, gains, and how often products run.
+"""Statistics for later processes: prices of tuning steps, gains of tuning, and numbers of products.
 
-Kept in memory and written to the cache now and then, and when the process ends: a record costs more to write than
-a small product takes to compute.
+They are kept in memory and written to the cache at intervals and at exit, because writing a record takes longer than a
+small product.
 """
 
 from __future__ import annotations
@@ -23,20 +23,21 @@ from autosparse.tuner.search.prices import Prices
 from autosparse.tuning.memory.sizes import sized
 
 FLUSH_INTERVAL_S: Final = 30.0
-"""At most so often are prices written while the process runs."""
+"""Minimum seconds between writes of prices while the process runs."""
 WORTH_WRITING_S: Final = 0.05
-"""Histories of problems that took less product time than this are not written: the record would cost more than 3 %."""
+"""Minimum product seconds of a problem whose history is written; for less, writing would cost more than 3 %."""
 MAX_TALLIES: Final = 512
+"""Maximum number of problems counted per process."""
 
 
 def packing_s(prices: Prices, n_entries: int) -> float:
-    """Expected seconds of packing so many entries in order."""
+    """Return the expected seconds of packing `n_entries` in order."""
     return prices.price_s(sized("pack", n_entries), n_entries)
 
 
 @dataclass(slots=True)
 class Tally:
-    """Calls of one problem in this process that no record has yet."""
+    """Counts of one problem in this process that are not written yet."""
 
     n_calls: int = 0
     spent_s: float = 0.0
@@ -52,7 +53,7 @@ class Experience:
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.monotonic
     _tallies: dict[str, Tally] = field(default_factory=dict)
-    _is_new: bool = False  # prices changed since they were written
+    _is_new: bool = False  # prices changed since the last write
     _flushed_s: float = 0.0
     _lock: threading.Lock = field(default_factory=forking.lock)
 
@@ -61,19 +62,19 @@ class Experience:
         self._flushed_s = self.clock()
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
-        """One step of tuning took `seconds`."""
+        """Update the price of steps of `kind` with one that took `seconds` for `units`."""
         with self._lock:
             self.prices = self.prices.observed(kind, seconds, units)
             self._is_new = True
 
     def gained(self, kind: str, gain: float) -> None:
-        """One finished tuning saved the share `gain` of the default time."""
+        """Update the expected gain of `kind` with one tuning that saved the fraction `gain` of the default time."""
         with self._lock:
             self.prices = self.prices.gained(kind, gain)
             self._is_new = True
 
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
-        """More calls of the problem `key`, to be written later."""
+        """Add calls of the problem `key`, to be written later."""
         with self._lock:
             if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
                 return
@@ -83,9 +84,9 @@ class Experience:
             tally.n_objects += n_objects
 
     def runs_expected(self, key: str) -> float | None:
-        """Products per object that earlier processes ran; None before two of them agreed to some extent.
+        """Return the products per object expected from earlier processes; None if fewer than two processes ran.
 
-        The least of what history suggests: a horizon that proves too long has cost tuning for nothing.
+        It is the least of the history's estimates, since an overestimate spends tuning time in vain.
         """
         try:
             history = cache.History.from_record(self.store.load("history", key))
@@ -96,19 +97,19 @@ class Experience:
         return min(history.horizon_calls, float(history.process_calls), history.calls_per_object) or None
 
     def flush_if_due(self) -> None:
-        """Write prices when that was long ago."""
+        """Write prices if the last write was more than FLUSH_INTERVAL_S ago."""
         if self._is_new and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
             self.flush_prices()
 
     def flush_prices(self) -> None:
-        """Write prices now. Two processes may overwrite each other's: both are right about this machine."""
+        """Write prices now; concurrent processes may overwrite each other, as both measure the same machine."""
         with self._lock:
             record, self._is_new = self.prices.to_record(), False
             self._flushed_s = self.clock()
         self.store.save("machine", self.machine_key, record)
 
     def flush(self) -> None:
-        """Write everything: at the end of the process."""
+        """Write prices and histories at the end of the process."""
         with self._lock:
             tallies, self._tallies = self._tallies, {}
             is_new = self._is_new
@@ -138,12 +139,12 @@ _lock = forking.lock()
 
 @functools.cache
 def _process_token() -> str:
-    """Names this process in histories."""
+    """Return a unique name of this process for histories."""
     return f"{os.getpid()}-{os.urandom(4).hex()}"
 
 
 def experience_of(store: cache.Store, target: Target) -> Experience:
-    """The experience kept in `store`; one per store and process."""
+    """Return the statistics kept in `store`; one object per store and process."""
     found = _experiences.get(store)
     if found is None:
         with _lock:
@@ -159,12 +160,12 @@ _at_exit: list[Callable[[], None]] = []
 
 
 def before_flush(report: Callable[[], None]) -> None:
-    """Call `report` before the last flush: it passes on what was counted since it last did."""
+    """Register `report` to be called before the final write, so that it can add its latest counts."""
     _at_exit.append(report)
 
 
 def flush_all() -> None:
-    """Write what every store should remember."""
+    """Write the statistics of all stores."""
     for report in _at_exit:
         report()
     for experience in list(_experiences.values()):
@@ -173,7 +174,7 @@ def flush_all() -> None:
 
 @forking.in_child
 def _forget_counts() -> None:
-    """In a forked child: what the parent counted, the parent writes."""
+    """Discard counts in a forked child; the parent writes them."""
     _process_token.cache_clear()
     for experience in list(_experiences.values()):
         experience._tallies = {}

@@ -1,4 +1,4 @@
-"""Why a plan was not remembered: the fields in which its key differs from the nearest remembered plan's."""
+"""Explain why no plan was remembered: the fields in which the key differs from the nearest remembered plan's."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.trials.lab import KernelLab
 
 MOST_COMPARED: Final = 32
-"""Remembered plans of one pattern that are looked at, the newest first."""
+"""Maximum number of remembered plans of one pattern that are compared, newest first."""
 MOST_CHARACTERS: Final = 60
-"""Of a value in the sentence: a record may come from anywhere."""
+"""Maximum number of characters shown of a field's value; a record may contain anything."""
 WORDS: Final[Mapping[str, str]] = {
     "pattern": "the sparsity pattern",
     "operation": "the operation",
@@ -31,15 +31,15 @@ WORDS: Final[Mapping[str, str]] = {
     "runtime": "the version of the precompiled kernels",
     "schema": "the layout of records",
 }
-"""Field of PlanKey -> what it is called."""
+"""Description of each field of PlanKey in explanations."""
 DIGESTS: Final = frozenset({"pattern", "target", "space", "emitter", "runtime"})
-"""Fields whose values tell a reader nothing."""
+"""Fields whose values are digests and are not shown."""
 
 
 def why_not_remembered(lab: KernelLab) -> str:
-    """What differs from the nearest remembered plan of this pattern; "" where the very plan is remembered.
+    """Return the differences from the nearest remembered plan of this pattern; "" if the plan itself is remembered.
 
-    Reads records: for whoever asked.
+    It reads cache records, so it is called only for users' requests.
     """
     if not lab.options.cache:
         return "plans are not kept between processes (option cache)"
@@ -59,14 +59,14 @@ def why_not_remembered(lab: KernelLab) -> str:
 
 
 def why_searched(lab: KernelLab, known: Plan | None) -> str:
-    """Why a plan is searched for although `known` is remembered, or why none is."""
+    """Return the reason for a search although `known` is remembered, or the reason why no plan is."""
     if known is None:
         return why_not_remembered(lab)
     return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s: more was asked for"
 
 
 def _told(name: str, then: object, now: object) -> str:
-    """A field, and its values where they say something."""
+    """Return the description of a field, with its two values unless they are digests."""
     return WORDS[name] if name in DIGESTS else f"{WORDS[name]} ({_short(then)} then, {_short(now)} now)"
 
 

@@ -1,4 +1,4 @@
-"""Notes: where plans lie, written into the accounts of their problems for the processes that come."""
+"""Write the location of plans into the accounts of their problems, for later processes."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ from autosparse.tuning.trials.lab import KernelLab
 
 
 def note(lab: KernelLab, plan: Plan, *, is_asked: bool = False) -> None:
-    """Say in the account of the lab's problem where its plan lies, so that the next process finds it at once.
+    """Write the location of the problem's plan into its account, so that the next process finds it without a search.
 
-    Nothing is written where options keep nothing, for parts (which the short way cannot recall), and for plans whose
-    effort is off.
+    Nothing is written for options that store nothing, for composites (`recall` cannot use them), and for effort "off".
     """
     problem, options = lab.problem, lab.options
     place = accounts.place_of(options)
@@ -42,7 +41,7 @@ def note(lab: KernelLab, plan: Plan, *, is_asked: bool = False) -> None:
 
 
 def note_next_step(lab: KernelLab, price_s: float) -> None:
-    """Say in the account of the lab's problem what the next step of its unfinished search costs."""
+    """Write the price of the next step of an unfinished search into the problem's account."""
     place = accounts.place_of(lab.options)
     if lab.account_key and place is not None and not lab.is_stale:
         ledger.append(place[0], [search_row(lab.account_key, price_s, process=ledger.token(), now=time.time())])

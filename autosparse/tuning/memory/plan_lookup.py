@@ -1,4 +1,4 @@
-"""What is known about a problem from earlier: its plan, its name in histories, what tuning its kind has gained."""
+"""Look up what is known about a problem: its plan, its key in histories, and the gains of similar problems."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from autosparse.tuning import amortization
 from autosparse.tuning.trials.lab import KernelLab
 
 MAX_TILE: Final = max(TILES)
-"""Columns of the widest tile that code is generated for: more would take minutes to compile."""
+"""Maximum width in columns of a generated kernel's tile; wider ones would take minutes to compile."""
 
 
 HYBRIDS: Final = {None: "", True: ", parts", False: ", one format"}
-"""Part of a plan's key by the option `hybrid`: who wants no parts, or wants them looked for, has plans of their own."""
+"""Suffix of a plan's search space in its key by the option `hybrid`, which separates the plans."""
 
 
 def gain_kind(problem: Problem) -> str:
-    """Name under which the gains of tuning such problems are remembered."""
+    """Return the name under which gains of tuning such problems are recorded."""
     return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
 
 
 def expected_gain(lab: KernelLab) -> float:
-    """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
+    """Return the expected fraction of the default time saved: the operation's prior, corrected by past gains."""
     problem = lab.problem
     prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
     seen = lab.experience.prices.gains.get(gain_kind(problem))
@@ -48,7 +48,7 @@ def expected_gain(lab: KernelLab) -> float:
 
 
 def recall(lab: KernelLab) -> Plan | None:
-    """The plan that an earlier call or process found for this problem on this machine, if any that can be believed."""
+    """Return the plan that an earlier call or process found for this problem on this machine; None if none is valid."""
     record = lab.store.load("plan", key_of(lab).stable_hash())
     if record is None:
         return None
@@ -67,7 +67,10 @@ def recall(lab: KernelLab) -> Plan | None:
 
 
 def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
-    """Why a plan's schedule is none for `problem`, whatever the record's key says; None when it is. No backend."""
+    """Return the reason why a plan's schedule does not fit `problem`, whatever its record's key says; None if it fits.
+
+    This check needs no backend.
+    """
     if schedule is None:
         return None
     if schedule.operation != problem.operation:
@@ -82,9 +85,9 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
 
 
 def is_allowed(schedule: Schedule, options: Options, *, found_under: Options) -> bool:
-    """Whether a plan that was found under other options may serve where `options` are in force.
+    """Return whether a plan found under other options may serve under `options`.
 
-    With another number of threads or instruction set the default kernel is another one: there the plan has won nothing.
+    Another number of threads or instruction set means another default kernel, which the plan was not compared with.
     """
     if options.effort is Effort.OFF or options.deterministic:
         return False
@@ -105,7 +108,7 @@ def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> st
 
 
 def supported(lab: KernelLab, known: Plan | None) -> Plan | None:
-    """A remembered plan, unless there can be no kernel of it: then it is forgotten. Needs the backend."""
+    """Return the remembered plan if it has a kernel, else forget it and return None; this check needs the backend."""
     if known is None or known.schedule is None:
         return known
     try:
@@ -122,14 +125,14 @@ def supported(lab: KernelLab, known: Plan | None) -> Plan | None:
 
 
 def forget(lab: KernelLab) -> None:
-    """Let the plan of this problem go: the next search remembers its own."""
+    """Remove the plan of this problem from the store."""
     lab.store.remove("plan", key_of(lab).stable_hash())
 
 
 def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
-    """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced.
+    """Store `plan` for later objects, calls or processes, unless a plan found with more effort is stored.
 
-    It is written soon by another thread, or `at_once`: at exit there are no threads.
+    Another thread writes it soon, or the caller `at_once`: there are no threads at exit.
     """
     old = recall(lab)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
@@ -141,9 +144,9 @@ def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
 
 
 def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
-    """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on.
+    """Store the measurements of an interrupted search; return the stored plan, None if nothing is worth storing.
 
-    Return the plan that is kept; None where nothing was measured that is worth it.
+    Its effort is that of `known`, so that the next search continues it.
     """
     raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
     has_met_known = known is None or known.schedule is None or known.schedule in raced
@@ -155,9 +158,9 @@ def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tun
 
 
 def _kept(lab: KernelLab, found: Plan) -> Plan | None:
-    """Keep the plan of an unfinished search, with what others have measured meanwhile; None where a better plan is.
+    """Store the plan of an unfinished search, merged with other processes' measurements; None if a better plan exists.
 
-    Under the record's lock: of two processes that end at once neither loses what the other has measured.
+    The record is locked, so that two processes that end at once do not lose measurements.
     """
     key, kept = key_of(lab), list[Plan]()
 
@@ -180,7 +183,7 @@ def _plan_from(record: dict[str, Any] | None) -> Plan | None:
 
 
 def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
-    """Return `found` with the candidates of `old` that only that one has measured, their times anchored to its own."""
+    """Return `found` with candidates that only `old` has measured, scaled by the ratio of the default times."""
     if old is None or not old.default_s or not found.default_s:
         return found
     measured = {one.schedule for one in found.candidates if one.measured_s}
@@ -196,7 +199,7 @@ def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
 
 
 def key_of(lab: KernelLab) -> cache.PlanKey:
-    """Key of the plan of its problem in the cache, made once."""
+    """Return the key of the problem's plan in the cache, computed once."""
     if lab.plan_key is None:
         problem = lab.problem
         space = space_signature(problem.operation, storage=problem.storage)
@@ -207,9 +210,9 @@ def key_of(lab: KernelLab) -> cache.PlanKey:
 
 
 def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:
-    """Names a problem in histories, from samples of the structure: microseconds, where a hash takes a pass over it.
+    """Return the problem's key in histories, from samples of the structure: microseconds instead of a pass over it.
 
-    Two patterns that share a key share a guess about how often they are used, nothing more.
+    Patterns that share a key share only an estimate of their number of products.
     """
     digest = hashlib.blake2b(operand.structure_sample(), digest_size=12)
     return f"{digest.hexdigest()}|{operation}|{int(transposed)}|{columns_bucket(n_dense_cols)}|{dtype}"

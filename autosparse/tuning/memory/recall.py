@@ -1,9 +1,9 @@
-"""Recall: let a remembered plan serve, with nothing imported that only a search needs.
+"""Use a remembered plan without importing what only a search needs.
 
-The account of the problem says where the record of the plan lies (`notes`). What the long way checks is checked here
-too: the record's checksum and owner, every field of its key (those that a stamp stands for by the stamp), the
-digests of the compiled kernel's files, failures that were remembered, and the kernel's result on the matrix at hand
-beside the default kernel's. Whatever is not as it should be leaves the problem to the long way.
+The account of the problem states where the plan's record lies (`notes`). The checks are those of a normal look-up: the
+record's checksum and owner, every field of its key (some replaced by a stamp), digests of the compiled kernel's files,
+remembered failures, and the kernel's result beside the default kernel's. If any check fails, the problem is tuned
+normally.
 """
 
 from __future__ import annotations
@@ -40,27 +40,27 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 REFRESH_S: Final = 2e-9
-"""Price of taking a new value into a packed copy, seconds: what `tuner.search.prices` begins with."""
+"""Seconds per entry of writing new values to a packed copy; the initial value in `tuner.search.prices`."""
 
 
 class _NoExperience:
-    """Prices of a process that has not imported those which were learned."""
+    """Prices for a process that has not imported the learned ones."""
 
     @property
     def prices(self) -> _NoExperience:
-        """The prices."""
+        """This object, which serves as its own prices."""
         return self
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
-        """Return the price of refreshing values; other steps are not weighed here."""
+        """Return the price of refreshing values, else 0, since other steps are not weighed here."""
         return REFRESH_S * units if kind == "refresh" else 0.0
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
-        """Learn nothing: the long way does."""
+        """Ignore the measurement; only normal tuning records it."""
 
 
 class RecallBench:
-    """What a trial of a remembered plan needs beside its schedule; see `kernel_trial.Workbench`."""
+    """Minimal context for the trial of a remembered plan; see `kernel_trial.Workbench`."""
 
     def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
         self.problem: Problem = problem_of(operand, state)
@@ -68,50 +68,50 @@ class RecallBench:
         self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
         self.structure_version: int = operand.structure_version
         self.is_stale = False
-        self.experience: Any = _NoExperience()  # Any: of an Experience only these methods are used
+        self.experience: Any = _NoExperience()  # Any: has the methods of `Experience` that trials use
         self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
         self._account = account
 
     @property
     def handling(self) -> Handling:
-        """How the sparse operand is packed."""
+        """The operand adapter of the problem's operation."""
         return handling_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:
-        """Upper bound on the bytes of packed copies of this operand."""
+        """Maximum number of bytes of packed copies of this operand."""
         return int(self.options.extra_memory * self.problem.operand_bytes)
 
     def n_threads(self) -> int:
-        """Threads that a kernel may use now."""
+        """Return the number of threads that a kernel may use now."""
         from autosparse._native import runtime_api
 
         return self.options.threads or runtime_api.max_threads()
 
     def loaded(self, schedule: Any) -> Kernel | None:
-        """Return nothing: the trial that is made here has its kernel."""
+        """Return None: the caller sets the kernel of the trial."""
         return None
 
     def is_built(self, schedule: Any) -> bool:
-        """Return whether no compiler is needed: never asked before the kernel is there."""
+        """Return True: the kernel exists before this is called."""
         return True
 
     def build(self, trials: Sequence[KernelTrial]) -> None:
         """Compile nothing."""
 
     def compare_price_s(self, schedule: Any = None) -> float:
-        """Return 0: a recall is weighed as a whole."""
+        """Return 0: recalling a plan is priced as a whole."""
         return 0.0
 
     def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """The kernel computes something else than the default one: forget where its plan lies."""
+        """Set `failed` because the kernel's result is wrong, and remove the plan from the account."""
         trial.failed = f"the kernel computes something else than the default kernel: {difference}"
         _forget(self._account)
         warn_once(FallbackWarning, "wrong kernel", FallbackWarning.wrong_kernel("remembered", difference))
 
 
 def serve(state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
-    """Let the plan that the account names compute the next products of `state`, if it can be believed."""
+    """Let the plan named by the account compute the next products of `state`, if it passes all checks."""
     note = account.plan
     assert note is not None
     try:
@@ -152,7 +152,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
 
 
 def _is_same_problem(problem: Problem, key: object) -> bool:
-    """Whether the record of a plan says that it was found for this problem."""
+    """Return whether the key of a plan's record names this problem."""
     wanted = {
         "pattern": problem.pattern.sparsity_hash, "operation": problem.name, "transposed": problem.transposed,
         "columns_bucket": columns_bucket(problem.n_dense_cols), "dtype": problem.dtype,
@@ -165,8 +165,8 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
 def _kernel(
     bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
 ) -> Kernel | None:
-    """Return the plan's kernel where it is there already: the runtime's own, a shipped one, or compiled earlier."""
-    spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is simple
+    """Return the plan's kernel if it exists: one of the runtime, a shipped one, or one compiled earlier."""
+    spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is no composite
     if folder.read_record("failure", spec.key()) is not None:
         return None
     if schedule.is_precompiled:

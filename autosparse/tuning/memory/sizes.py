@@ -1,14 +1,17 @@
-"""Sizes: kinds of tuning steps by the number of entries that they walk."""
+"""Size classes of tuning steps by the number of entries that they process."""
 
 from __future__ import annotations
 
 from typing import Final
 
 LARGE_ENTRIES: Final = 1 << 22
-"""A virtual machine that gets its memory when that is first touched packed 39 million entries in 0.95 s, and in 0.07 s
-the next time, in the same pages. What small steps take says nothing about that: large ones have rates of their own."""
+"""Minimum number of entries of steps with prices of their own, separate from the prices of small steps.
+
+Memory touched for the first time dominates large steps: packing 39 million entries took 0.95 s in new pages, and
+0.07 s in reused pages (virtual machine).
+"""
 
 
 def sized(kind: str, n_entries: int) -> str:
-    """Return the kind of a step that walks so many entries once: "... large" where no cache holds them."""
+    """Return the price name of a step that processes `n_entries` once: with the suffix "large" beyond cache sizes."""
     return f"{kind} large" if n_entries >= LARGE_ENTRIES else kind

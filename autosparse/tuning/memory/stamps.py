@@ -1,8 +1,8 @@
-"""Stamps: under which conditions the key of a plan is known to be the same without computing it.
+"""Stamps: digests whose equality implies equal plan keys, without computing the keys.
 
-The key of a plan holds digests of source files and a signature of the space that was searched; computing them imports
-what searches. A stamp is a digest of what these depend on, the sources by size and date as Python's own compiled files
-are. Equal stamps, and an equal pattern, mean an equal key.
+The key of a plan contains digests of source files and a signature of the search space, whose computation imports the
+search. A stamp is a digest of everything that these depend on, with sources represented by size and date as in
+Python's compiled files. Equal stamps and an equal pattern imply an equal key.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from autosparse.config import Options
 from autosparse.core.problem import Problem
 
 VERSION: Final = 1
-"""Raise when the meaning of the notes that plans leave in accounts changes."""
+"""Version of the notes about plans in accounts; increase it if their meaning changes."""
 _NATIVE: Final = ("c", "c/include", "ir", "storage", "kernels")
-"""Folders below `_native` whose sources decide what a schedule is compiled to."""
+"""Folders below `_native` whose sources determine the code of a schedule."""
 
 
 def stamp_of(problem: Problem, options: Options) -> bytes | None:
-    """Return the stamp of a problem's plan key but for the pattern, 16 bytes; None where kernels are not made by C."""
+    """Return the 16-byte stamp of a problem's plan key, pattern excluded; None if kernels are not compiled from C."""
     compiler = c_build.compiler_id(options.compiler)
     if options.compiler == "numba" or compiler == "none" or options.dump_dir is not None:
         return None
@@ -40,14 +40,14 @@ def stamp_of(problem: Problem, options: Options) -> bytes | None:
 
 
 def _runtime_digest() -> bytes:
-    """Return what the runtime noted when it was built: digest of its sources and flags, and the compiler's version."""
+    """Return what the runtime recorded at its build: digest of sources and flags, and the compiler's version."""
     noted: bytes = runtime_api.ffi.string(runtime_api.lib.asp_identity()) if runtime_api.available else b""
     return noted
 
 
 @functools.cache
 def _sources() -> str:
-    """Return a digest of names, sizes and dates of the sources that a plan key depends on: 0.3 ms, once per process."""
+    """Return a digest of names, sizes and dates of the sources that plan keys depend on; 0.3 ms, once per process."""
     native = Path(_native.__path__[0])
     folders = [*(native / name for name in _NATIVE), native.parent / "tuner" / "space"]
     folders += [Path(package.__path__[0]) for package in (core, ops)]

@@ -1,1 +1,1 @@
-"""Kernels under test: built, packed, compared with the default kernel and timed."""
+"""Candidate kernels of a search: build them, pack the operand, compare with the default kernel, and time them."""

@@ -1,8 +1,8 @@
-"""PlanChoice: whether a packed copy pays, given what looks at shared arrays and repacking of new values lately cost.
+"""`PlanChoice` decides whether a packed copy pays, given the recent costs of checks for writes and of repacking.
 
-A kernel on a packed copy is faster than its fallback, the best kernel that reads the user's arrays in place, but a
-product by it may need a look (were the arrays written?) and a repacking (they were). Rates and costs are counted per
-matrix; a change of mind needs a margin. Pure arithmetic: no clock, no operand.
+A kernel on a packed copy is faster than the fallback, the best kernel that reads the user's arrays in place. But a
+product on a packed copy may need a check (were the arrays written?) and a repacking (they were). Rates and costs are
+counted per matrix, and changing the choice needs a margin. This is pure arithmetic without clock or operand.
 """
 
 from __future__ import annotations
@@ -12,60 +12,61 @@ from typing import Final
 from autosparse.core.values import dataclass
 
 HORIZON: Final = 16.0
-"""Products over which rates of looks and repackings are averaged. Longer: a changed program is noticed later."""
+"""Number of products over which rates are averaged; a larger value reacts later to changes of the program."""
 RETURN_SHARE: Final = 0.8
-"""Share of the gain below which looks and repackings must cost for the packed copy to serve again (hysteresis)."""
+"""Fraction of the gain below which the costs must fall before the packed copy serves again (hysteresis)."""
 CHANGE_WEIGHT: Final = 0.25
-"""Weight of the newest look in the share of looks that found new values."""
+"""Weight of the newest check in the running fraction of checks that found new values."""
 THROUGH_PYTHON_S: Final = 4e-6
-"""Seconds that a product with a look takes beyond the look itself: it is led to its kernel by Python, not by C."""
+"""Seconds that a product with a check takes beyond the check itself: Python dispatches it instead of C."""
 FIRST_PROBE: Final = 256
-"""Products by the fallback before the packed copy is tried again; twice as many after each time it did not pay."""
+"""Products by the fallback before the packed copy is tried again; doubled each time it did not pay."""
 LAST_PROBE: Final = 1 << 14
+"""Maximum number of products by the fallback before the packed copy is tried again."""
 PROBE_LOOKS: Final = 2
-"""Looks of such a try."""
+"""Number of checks for which the packed copy is tried."""
 
 
 @dataclass(slots=True, eq=False)
 class PlanChoice:
-    """Whether the packed kernel or its fallback computes the next product of one problem of one matrix."""
+    """Running choice between the packed kernel and its fallback, for one problem of one matrix."""
 
-    gain_s: float | None = None  # of a product by the packed kernel against the fallback, looks left out; None: unknown
-    look_s: float = 0.0  # one look, lately
-    repack_s: float = 0.0  # one repacking, lately or as expected
+    gain_s: float | None = None  # seconds saved per product by the packed kernel, before checks; None: unknown
+    look_s: float = 0.0  # recent seconds of one check for writes
+    repack_s: float = 0.0  # recent or expected seconds of one repacking
     serves_packed: bool = True
-    look_rate: float = 0.0  # looks per product
+    look_rate: float = 0.0  # checks per product
     repack_rate: float = 0.0  # repackings per product
-    change_share: float = 0.5  # share of the looks that found new values
-    n_changes: int = 0  # of mind
-    spent_s: float = 0.0  # in looks and repackings so far
+    change_share: float = 0.5  # fraction of checks that found new values
+    n_changes: int = 0  # number of changes of the choice
+    spent_s: float = 0.0  # seconds of checks and repacking so far
     _probe_after: int = FIRST_PROBE
     _n_waited: int = 0  # products by the fallback since it serves
-    _probe_left: int = 0  # looks until a try ends
+    _probe_left: int = 0  # checks until the current try ends
 
     @property
     def cost_s(self) -> float:
-        """Expected seconds per product of looks and repackings, were the packed kernel to serve."""
+        """Expected seconds of checks and repacking per product by the packed kernel."""
         return self.look_rate * (self.look_s + THROUGH_PYTHON_S) + self.repack_rate * self.repack_s
 
     @property
     def is_tried(self) -> bool:
-        """Whether the packed kernel serves for some looks only, to find out what they cost."""
+        """Return whether the packed kernel serves for a few checks only, to measure their cost."""
         return self._probe_left > 0
 
     def looked(
         self, n_products: int, *, look_s: float, is_exposed: bool, repack_s: float | None, n_looks: int = 1
     ) -> bool:
-        """Account for `n_looks` before products by the packed kernel, `n_products` after the last account.
+        """Account for `n_looks` checks; return whether the packed kernel computes this product.
 
-        `is_exposed`: others can write the arrays, so that every product needs a look. `repack_s`: expected seconds of
-        the repacking that is due; None: the values are the old ones. Returns whether the packed kernel computes this
-        product; if not, the fallback serves from now on.
+        If not, the fallback serves from now on. `n_products`: products since the last account. `is_exposed`: others
+        can write the arrays, so that every product needs a check. `repack_s`: expected seconds of the repacking that
+        is due; None if the values are unchanged.
         """
         self.look_s = look_s
         self.repack_s = self.repack_s if repack_s is None else repack_s
         self.change_share += CHANGE_WEIGHT * ((repack_s is not None) - self.change_share)
-        if not self.serves_packed:  # a sample for a race: it says nothing about how often looks are due
+        if not self.serves_packed:  # a sample for a race, which says nothing about the rate of checks
             return True
         self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, min(n_looks, n_products))
         self.repack_rate = _blended(self.repack_rate, n_products, repack_s is not None)
@@ -80,16 +81,17 @@ class PlanChoice:
         return False
 
     def expose(self, *, is_exposed: bool, look_s: float) -> None:
-        """Take into account, before any product, whether every product will need a look."""
+        """Account, before the first product, for whether every product will need a check."""
         if is_exposed and self.gain_s is not None and not self.n_changes:
             self.look_rate, self.look_s = 1.0, look_s
             if self.cost_s > self.gain_s:
                 self._change(serves_packed=False)
 
     def recheck(self, n_products: int, *, n_touched: int, is_exposed: bool) -> bool:
-        """After `n_products` by the fallback, before `n_touched` of which arrays were handed out: who serves now.
+        """Return whether the packed kernel serves again after `n_products` by the fallback.
 
-        Returns whether the packed kernel does.
+        Before `n_touched` of these products, arrays were exported or replaced, and a packed copy would have needed a
+        check.
         """
         if self.serves_packed or n_products <= 0:
             return self.serves_packed
@@ -111,6 +113,6 @@ class PlanChoice:
 
 
 def _blended(rate: float, n_products: int, n_events: int) -> float:
-    """The rate of events after `n_products` more with `n_events` among them."""
+    """Return the rate of events, updated with `n_products` further products that had `n_events`."""
     left = (1.0 - 1.0 / HORIZON) ** n_products
     return rate * left + (1.0 - left) * n_events / n_products

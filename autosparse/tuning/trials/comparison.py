@@ -1,9 +1,9 @@
-"""Comparison: before a kernel serves, its result on the operand beside the default kernel's (ADR 30).
+"""Compare a kernel's result with the default kernel's on the operand at hand, before the kernel serves.
 
-A compiler that ends well may have made anything. The dense operands are made up, none of their entries is zero or
-small, so that no stored entry can be left out unseen; the result is written over NaN, so that nothing that was not
-written can be taken for a result. Two sums of the same n products, in whatever order, differ by no more than about
-``n * eps * sum |a| |b|``: a kernel whose result differs by more computes something else.
+A compiler that returns no error may still have produced wrong code. The dense operands are synthetic and have no zero
+or small entries, so that a missing stored entry shows. The result is filled with NaN first, so that an unwritten entry
+shows. Two sums of the same n products, in any order, differ by at most about ``n * eps * sum |a| |b|``: a kernel with
+a larger difference is wrong.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 MOST_COLUMNS: Final = 45
-"""... that are compared where the schedule has no column tiles, or one that is wider than the product."""
+"""Maximum number of columns compared if the schedule has no column tile narrower than the product."""
 BESIDE_TILE: Final = 13
-"""Columns beside one whole tile: odd, and several powers of two."""
+"""Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 BLOCK: Final = 1 << 16
-"""Entries of results that are compared at a time: they stay in the caches."""
+"""Number of result entries compared at a time; they stay in the caches."""
 STORAGE_ROUNDING: Final = {"": 0.0, NUMBERED: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+"""Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
-"""What a comparison costs besides, in entries."""
+"""Fixed cost of a comparison, expressed in entries."""
 
 
 def columns_compared(problem: Problem, schedule: Schedule) -> int:
-    """Columns that reach all of a kernel's code: one whole tile of columns and what remains behind it."""
+    """Return the number of columns that reach all of a kernel's code: one whole tile and a remainder."""
     n, tile = problem.n_dense_cols, schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
         return min(n, MOST_COLUMNS)
@@ -44,30 +45,30 @@ def columns_compared(problem: Problem, schedule: Schedule) -> int:
 
 
 def result_rows(problem: Problem) -> int:
-    """Rows of the result, or its entries where these are the sparse operand's."""
+    """Return the number of rows of the result, or of stored entries if the result is sampled at them."""
     if OPS[problem.operation].is_sampled:
         return problem.pattern.nnz
     return problem.result_rows
 
 
 def kind(problem: Problem, n_columns: int) -> str:
-    """Name of the price of a comparison."""
+    """Return the name under which the price of a comparison is recorded."""
     return sized("compare", problem.pattern.nnz if n_columns == 1 else 0)
 
 
 def units(problem: Problem, n_columns: int) -> float:
-    """What the price of a comparison is proportional to: entries that are read and written."""
+    """Return the number of entries read and written, to which the price of a comparison is proportional."""
     n_results, nnz = result_rows(problem), problem.pattern.nnz
     return FIXED_UNITS + float(nnz + 3 * n_results + sum(problem.pattern.shape)) * n_columns
 
 
 def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Schedule, n_threads: int) -> str | None:
-    """What is wrong with the result of a bound kernel; None when it is the default kernel's within rounding.
+    """Return what is wrong with a bound kernel's result; None if it equals the default kernel's within rounding.
 
-    Reads the operand as it is now: a packed copy must be up to date. MemoryError where there is no room for results.
+    It reads the operand as it is now, so a packed copy must be up to date. MemoryError is raised if results do not fit.
     """
     n_columns = columns_compared(problem, schedule)
-    with np.errstate(all="ignore"):  # values may be anything
+    with np.errstate(all="ignore"):  # values may be inf or NaN
         default = handling_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
@@ -81,7 +82,7 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
 UNKNOWABLE: Final = "its result could not be compared: values of the matrix are not finite"
 UNKNOWABLE_NOW: Final = "its result could not be compared: products were reading the packed copy of older values"
 INCOMPARABLE: Final = (UNKNOWABLE, UNKNOWABLE_NOW)
-"""Nothing is known against the kernel, but it cannot serve."""
+"""Reasons that reject a kernel without showing that it is wrong."""
 
 
 def _poisoned(like: AnyArray) -> AnyArray:
@@ -91,18 +92,18 @@ def _poisoned(like: AnyArray) -> AnyArray:
 
 
 def _compare(found: AnyArray, default: Trustworthy, rounding: float) -> str | None:
-    """Row by row, within twice the bound on the error of one sum."""
+    """Return the first difference beyond twice the error bound of one sum, row by row; None if there is none."""
     wanted, info = default.result, np.finfo(default.result.dtype)
-    # Of limits two digits matter: they are computed in the result's own precision, which loses 1 % at most.
+    # Limits need two digits, so the result's own precision suffices; it loses 1 % at most.
     n_terms = np.asarray(default.n_terms).astype(wanted.dtype) + wanted.dtype.type(4)
     each = (n_terms * info.eps + wanted.dtype.type(rounding)) * wanted.dtype.type(1.01)
     limits = (each * default.sums.astype(wanted.dtype, copy=False) + n_terms * info.tiny).reshape(-1, 1)
-    # Where magnitudes overflow, the order of a sum decides what becomes of it.
+    # Where magnitudes overflow, the order of summation decides the result.
     is_known = limits < info.max / 4
     step = max(1, BLOCK // max(1, wanted.shape[1]))
     for at in range(0, wanted.shape[0], step):
         part = slice(at, at + step)
-        # Not a number, which compares with nothing, was not written.
+        # An unwritten entry is NaN, which compares unequal.
         is_near = np.abs(found[part] - wanted[part]) <= limits[part]
         if not is_near.all() and (is_off := ~is_near & is_known[part]).any():
             row, column = np.argwhere(is_off)[0]

@@ -1,6 +1,6 @@
-"""What operations do differently with their sparse operand: packing it, keeping it current, timing a product.
+"""Operand adapters: how each operation packs its sparse operand, reads it, and makes calls to time and to compare.
 
-Each row of `OPS` names the module whose `HANDLING` says it.
+Each row of `OPS` names the module whose `HANDLING` is its adapter.
 """
 
 from __future__ import annotations
@@ -30,31 +30,35 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 Storage: TypeAlias = "Format | Composite"
-"""What a packed copy is stored in: one format, or parts."""
-AnyArray = NDArray[Any]  # of one native dtype
+"""Storage of a packed copy: one format, or a composite of parts."""
+AnyArray = NDArray[Any]  # an array of one native dtype
 
 LINE_BYTES: Final = 64
+"""Size of a cache line in bytes."""
 PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 304), (16, 512), (16, 528), (16, 768), (16, 816))
-"""Bytes behind a cache line at which dense operands begin, and results. Both on one, as results of products; then
-operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte (ADR 33)."""
+"""Alignment offsets (dense operand, result) in bytes behind a cache line, which timing cycles through.
 
-LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands that results are compared on
+The first pair aligns both, as for results of products. In the others, operands begin where NumPy's large arrays do,
+and results begin on a line or within one, in any quarter of a kilobyte.
+"""
+
+LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands used for comparison
 PERIOD: Final = 4099
-"""Entries after which a dense operand repeats: a prime, so that no two rows that a kernel may confuse are alike."""
+"""Period in entries of synthetic dense operands; a prime, so that rows a kernel may confuse differ."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trustworthy:
-    """A call with a result of its own, and how far each row of that may be off."""
+    """A comparison call with its own result, and the error bound of each row of that result."""
 
     call: Call
     result: AnyArray  # (rows, columns), or (entries, 1)
-    sums: AnyArray  # sum of the absolute values of the products, at most, per row of the result
-    n_terms: AnyArray | int  # products in such a sum
+    sums: AnyArray  # upper bound on the sum of the absolute values of the products, per row of the result
+    n_terms: AnyArray | int  # number of products in such a sum
 
     def anew(self, result: AnyArray) -> Call:
-        """The same call with another result."""
-        made: Any = copy.copy(self.call)  # of this operation: `result` is an address there
+        """Return the same call with another result array."""
+        made: Any = copy.copy(self.call)  # depends on the operation; `result` is an address there
         made.result, made.kept = runtime_api.address_of(result), (*made.kept[:-1], result)
         call: Call = made
         return call
@@ -62,22 +66,23 @@ class Trustworthy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handling:
-    """Functions of a problem, a format, and the operand where one is needed."""
+    """Functions that adapt one operation's sparse operand to packing, timing and comparison."""
 
     packed_bytes: Callable[[Problem, Storage], int]  # known before packing, O(nnz) at most
     reason_unfit: Callable[[Problem, Storage], str | None]
     pack: Callable[[Problem, AnyOperand, Storage], Any]
-    pack_live: Callable[[Pattern, Operand, Format], Any] | None  # of a format that is the user's own arrays
+    pack_live: Callable[[Pattern, Operand, Format], Any] | None  # for a format that is the user's own arrays
     keeps_values: bool  # the packed operand holds copies of values, to be refreshed when they change
-    synthetic: Callable[[Problem, AnyOperand], tuple[Call, ...]]  # calls on dense operands to time with, in turn
-    trustworthy: Callable[[Problem, AnyOperand, int, int], Trustworthy]  # of so many columns and threads, not yet run
+    synthetic: Callable[[Problem, AnyOperand], tuple[Call, ...]]  # calls on dense operands to time in turn
+    # (problem, operand, n_columns, n_threads) -> a call not yet run
+    trustworthy: Callable[[Problem, AnyOperand, int, int], Trustworthy]
 
     def reads_live(self, problem: Problem, fmt: Storage) -> bool:
-        """Whether kernels read the user's own arrays: nothing is packed, nothing can go stale."""
+        """Return whether kernels of the format read the user's own arrays, so that nothing is packed or stale."""
         return self.pack_live is not None and fmt.is_csr and not problem.transposed
 
     def view(self, problem: Problem) -> str:
-        """What of the operand a packed copy shows; copies of one format and view are one."""
+        """Return the name of what a packed copy holds; copies with equal format and view are shared."""
         return f"{problem.name}.T" if problem.transposed else problem.name
 
 
@@ -88,25 +93,25 @@ def _in(module: str) -> Handling:
 
 
 def handling_of(operation: str) -> Handling:
-    """What `operation` does differently: the `HANDLING` of the module that its row names."""
+    """Return the operand adapter of `operation`."""
     return _in(OPS[operation].handling)
 
 
 def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
-    """Compressed rows of a matrix as kernels read them."""
+    """Return the compressed rows of a matrix as kernels read them, validated."""
     assert isinstance(operand, Operand)
     return operand.rows or operand.validate()
 
 
 def dense(problem: Problem, seed: int, *shape: int) -> AnyArray:
-    """Entries of both signs, none of them small."""
+    """Return a synthetic dense operand with entries of both signs, none of them small."""
     return np.resize(_period(problem.dtype, seed), shape)
 
 
 def placed(problem: Problem, shape: Sequence[int], seed: int | None = None) -> list[AnyArray]:
-    """Views of one memory that begin where `PLACES` says: kernels differ in how much they mind.
+    """Return views of one buffer that begin at each of the alignment offsets `PLACES`.
 
-    Operands with entries like those of `dense`; without a seed results, not yet written.
+    With a seed they are operands with entries like those of `dense`; without one, results whose entries are undefined.
     """
     n = math.prod(shape)
     n_room = n + LINE_BYTES + max(map(max, PLACES))
@@ -124,5 +129,5 @@ def _period(dtype: str, seed: int) -> AnyArray:
 
 
 def result(problem: Problem, *shape: int) -> AnyArray:
-    """Room for a result, not yet written."""
+    """Return an uninitialized result array."""
     return memory.empty_scratch(shape, np.dtype(problem.dtype))

@@ -1,8 +1,8 @@
-"""How long a kernel's loops are, before they run: products that would take minutes are not begun.
+"""Estimate the number of loop iterations of a kernel before it runs, so that products of minutes are never started.
 
-A loop order that does not follow the levels walks whole extents and searches for cells that a pattern does not have.
-One that leaves the columns outside repeats all that. Nothing can stop a kernel once it runs, and even comparing its
-result with the default kernel's runs it.
+A loop order that does not follow the levels iterates over whole extents and searches for cells absent from the
+pattern. A loop order with the columns outermost repeats all that. A running kernel cannot be stopped, and even the
+comparison with the default kernel runs it.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
 MAX_ITERATIONS: Final = 16
-"""Iterations over the default kernel's, beyond which a product is not begun."""
+"""Maximum ratio of a kernel's iterations to the default kernel's."""
 FREE_ITERATIONS: Final = 4e6
-"""... but so many are always allowed."""
+"""Number of iterations that is always allowed."""
 LANES: Final = 8
-"""Columns that an iteration computes at once where the columns are the innermost loop."""
+"""Columns computed per iteration if the columns are the innermost loop."""
 
 
 def n_iterations(schedule: SuperSchedule, packed: Any, n_columns: int) -> float:  # Any: _native.PackedOperand
-    """About how many iterations the loops make, innermost bodies and searches.
+    """Return the approximate number of loop iterations, including searches.
 
-    A loop that comes after the loops of all levels outside its own walks stored positions; one that comes before them
-    walks its whole extent, and the levels skipped are searched later.
+    A loop that follows the loops of all outer levels iterates over stored positions. A loop that precedes one of them
+    iterates over its whole extent, and the skipped levels are searched later.
     """
     fmt = schedule.format
     extents = fmt.extents(packed.sizes)
@@ -45,7 +45,7 @@ def n_iterations(schedule: SuperSchedule, packed: Any, n_columns: int) -> float:
 
 
 def _column_steps(schedule: SuperSchedule, n_columns: int) -> int:
-    """Iterations of the loops over columns: single columns where another loop runs inside them."""
+    """Return the number of iterations of the column loops; each column counts if another loop runs inside them."""
     tile = min(n_columns, schedule.dense_split("j") or n_columns)
     inner = [name for name in schedule.loop_order if name.startswith("j")]
     is_vector = not inner or schedule.loop_order[-1] == "j0"
@@ -53,7 +53,7 @@ def _column_steps(schedule: SuperSchedule, n_columns: int) -> int:
 
 
 def why_endless(schedule: SuperSchedule, packed: Any, problem: Problem) -> str | None:  # Any: _native.PackedOperand
-    """Why a product by the kernel of `schedule` must not be begun; None: it ends in time."""
+    """Return the reason why a product by the kernel of `schedule` would take too long; None if it would not."""
     default = problem.pattern.nnz * -(-problem.n_dense_cols // LANES)
     n = n_iterations(schedule, packed, problem.n_dense_cols)
     if n <= max(FREE_ITERATIONS, MAX_ITERATIONS * default):

@@ -1,4 +1,4 @@
-"""Trials with real kernels: build, pack, run."""
+"""Trials of a search with real kernels: build the kernel, pack the operand, run products."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class Workbench(Protocol):
-    """Builds kernels of one problem on one operand, and knows their prices; see `lab.KernelLab`."""
+    """Interface of a context that builds kernels of one problem on one operand and prices them; see `lab.KernelLab`."""
 
     problem: Problem
     experience: Experience
@@ -44,37 +44,37 @@ class Workbench(Protocol):
 
     @property
     def handling(self) -> Handling:
-        """How the sparse operand is packed."""
+        """The operand adapter of the problem's operation."""
 
     @property
     def limit_bytes(self) -> int:
-        """Upper bound on the bytes of packed copies of this operand."""
+        """Maximum number of bytes of packed copies of this operand."""
 
     def operand(self) -> AnyOperand | None:
-        """The operand, while somebody holds it."""
+        """Return the operand; None if it no longer exists."""
 
     def n_threads(self) -> int:
-        """Threads that a kernel may use now."""
+        """Return the number of threads that a kernel may use now."""
 
     def loaded(self, schedule: Schedule) -> Kernel | None:
-        """The kernel of `schedule` where this process has it mapped."""
+        """Return the kernel of `schedule` if this process has loaded it, else None."""
 
     def is_built(self, schedule: Schedule) -> bool:
-        """Whether the kernel of `schedule` needs no compiler."""
+        """Return whether the kernel of `schedule` needs no compiler."""
 
     def build(self, trials: Sequence[KernelTrial]) -> None:
         """Compile the kernels of several trials."""
 
     def compare_price_s(self, schedule: Schedule | None = None) -> float:
-        """Expected seconds of comparing a kernel's result with the default one's."""
+        """Return the expected seconds of comparing a kernel's result with the default kernel's."""
 
     def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """Remember that the kernel of `trial` computes something else than the default kernel."""
+        """Record that the kernel of `trial` computes a wrong result."""
 
 
 @dataclass(slots=True, eq=False)
 class KernelTrial:
-    """A schedule (None: the default kernel) on its way to a kernel bound to the operand; see `tuner.trial.Trial`."""
+    """A schedule (None: the default kernel) on its way to a bound kernel; see `tuner.search.trial.Trial`."""
 
     schedule: Schedule | None
     lab: Workbench
@@ -86,39 +86,39 @@ class KernelTrial:
     kernel: Kernel | None = None
     packed_copy: PackedCopy | None = None
     _bound: Bound | None = None
-    service: Service | None = None  # of the plan that it serves for; None: it is a candidate
-    looked_ns: int = 0  # of its last product: spent on looks and repacking
-    _bound_to: tuple[Any, ...] | None = None  # live operands: addresses of the arrays that _bound reads
+    service: Service | None = None  # choice of the plan that uses the trial; None: a candidate
+    looked_ns: int = 0  # ns of write checks and repacking in the last product
+    _bound_to: tuple[Any, ...] | None = None  # addresses of the user's arrays that _bound reads, if it reads them
 
     # -- getting there
 
     @property
     def reads_live(self) -> bool:
-        """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
+        """Return whether the kernel reads the user's own arrays, so that nothing is packed and nothing can be stale."""
         return self.schedule is None or self.lab.handling.reads_live(self.lab.problem, self.schedule.format)
 
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
-        """Seconds of repacking new values, lately; before the first time its price."""
+        """Return the recent seconds of repacking new values, or the expected seconds before the first time."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
         return late_ns * 1e-9 or self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
-        """Whether a product can be computed now."""
+        """Return whether the trial can compute a product now."""
         return self.failed is None and (self.schedule is None or self._bound is not None)
 
     @property
     def bound(self) -> Bound | None:
-        """The kernel with its operand, once there is one."""
+        """The kernel with its operand; None until there is one."""
         return self._bound
 
     @property
     def bound_to(self) -> tuple[Any, ...] | None:
-        """Shape and addresses of the user's arrays that a kernel without a packed copy reads."""
+        """Shape and addresses of the user's arrays that a kernel without a packed copy is bound to."""
         return self._bound_to
 
     def build_price_s(self) -> float:
-        """Expected seconds of `build`: a compile, or loading what the cache holds, or nothing."""
+        """Return the expected seconds of `build`: a compilation, a load from the cache, or nothing."""
         if self.schedule is None or self.kernel is not None:
             return 0.0
         if self.lab.loaded(self.schedule) is not None:
@@ -126,7 +126,7 @@ class KernelTrial:
         return self.lab.experience.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
-        """Expected seconds of `pack`, with the comparison that it ends with."""
+        """Return the expected seconds of `pack`, including its final comparison of results."""
         problem = self.lab.problem
         if self.schedule is None:
             return 0.0
@@ -143,14 +143,14 @@ class KernelTrial:
         return _native.order_effort(self.schedule.format) * self.lab.problem.pattern.nnz
 
     def build(self) -> None:
-        """Compile, or load from the cache; `failed` on failure, which is remembered."""
+        """Compile the kernel or load it from the cache; a failure sets `failed` and is remembered."""
         if self.schedule is not None and self.kernel is None:
             self.lab.build([self])
 
     def fits(self) -> bool:
-        """Whether the format can hold the pattern within the bound on memory, all alone; else sets `failed`.
+        """Return whether the packed pattern alone fits within the memory limit; if not, set `failed`.
 
-        Asked before anything is compiled. O(nnz) at most.
+        It is called before anything is compiled and takes O(nnz) at most.
         """
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
@@ -168,9 +168,9 @@ class KernelTrial:
         self.failed = str(err).split("\n", 1)[0]
 
     def pack(self) -> None:
-        """Convert the operand, if the format asks for it, bind it to the kernel, and compare what that computes.
+        """Pack the operand if the format needs it, bind it to the kernel, and compare the kernel's result.
 
-        The only way to `ready`: no kernel computes a product that has not computed one here.
+        This is the only way to `ready`: a kernel without a compared result never computes a user's product.
         """
         if self.schedule is None or self.kernel is None:
             return
@@ -211,13 +211,13 @@ class KernelTrial:
             self.lab.experience.observe(self._pack_kind(), self.pack_s, self._pack_units())
 
     def _ends(self, bound: Bound, schedule: Schedule) -> bool:
-        """Whether the kernel may be run at all; else sets `failed`."""
+        """Return whether the kernel's loops end in acceptable time; if not, set `failed`."""
         if isinstance(schedule, SuperSchedule):
             self.failed = why_endless(schedule, bound.packed, self.lab.problem)
         return self.failed is None
 
     def _comparison_name(self) -> tuple[Any, ...]:
-        """Names the code, what it reads of the operand, and how it is called: compared once."""
+        """Return a key of the code, the data it reads, and the number of columns, so that each is compared once."""
         assert self.schedule is not None
         problem = self.lab.problem
         n_columns = comparison.columns_compared(problem, self.schedule)
@@ -225,7 +225,7 @@ class KernelTrial:
 
     @property
     def code_address(self) -> int:
-        """Where its code lies, which names it in this process; there must be a kernel."""
+        """Address of the kernel's code, which identifies it in this process; requires a kernel."""
         assert self.kernel is not None
         return self.kernel.address
 
@@ -233,11 +233,11 @@ class KernelTrial:
         return self.kernel is not None and self._comparison_name() in self.lab.packed_copies.compared
 
     def _compare(self, operand: AnyOperand, schedule: Schedule) -> None:
-        """Set `failed` unless the kernel computes what the default kernel does."""
+        """Set `failed` unless the kernel's result agrees with the default kernel's."""
         if self._is_compared():
             return
         lab, reason = self.lab, None
-        for _ in range(2):  # again where somebody has written the matrix meanwhile
+        for _ in range(2):  # once more if the matrix was written in between
             operand.refresh()
             versions = operand.structure_version, operand.values_version
             packed_copy = self.packed_copy
@@ -297,10 +297,10 @@ class KernelTrial:
     # -- running
 
     def run(self, operand: AnyOperand, call: Call) -> bool:
-        """Compute C into its memory; False when this kernel cannot serve this product (nothing of use was written).
+        """Compute C; return False if this kernel cannot compute this product (C then holds nothing of use).
 
-        Raises StructureError like the default kernel when the structure was broken since; whatever else breaks ends
-        this trial, and the default kernel serves.
+        StructureError is raised, as by the default kernel, if the structure was broken. Any other failure ends this
+        trial, and the default kernel serves.
         """
         bound, packed_copy = self._bound, self.packed_copy
         if bound is None or not call.suits_generated:
@@ -324,7 +324,7 @@ class KernelTrial:
             return False
 
     def run_as_packed(self, call: Call) -> bool:
-        """The same for a product that is only timed: the packed values may be old ones, and nobody looks."""
+        """Run a product that is only timed: without a check for writes, the packed values may be out of date."""
         bound, packed_copy = self._bound, self.packed_copy
         if bound is None or packed_copy is None or not call.suits_generated:
             return False
@@ -344,9 +344,9 @@ class KernelTrial:
         warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
 
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
-        """Look whether the packed copy has the values as they are now; whether it has, or has just taken them.
+        """Check the arrays for writes, repack if needed, and return whether the packed copy has the current values.
 
-        Where looks and repackings cost more than the kernel saves, the service says so, and another kernel computes.
+        It also returns False where checks and repacking cost more than the kernel saves, so that the fallback serves.
         """
         n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         operand.refresh()
@@ -360,14 +360,14 @@ class KernelTrial:
         return not is_stale or self._repack(operand, packed_copy)
 
     def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
-        """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
+        """Bind the kernel to the user's arrays at their present addresses; False if their index dtype has changed."""
         assert isinstance(operand, Operand)
         pack_live = self.lab.handling.pack_live
         assert self.schedule is not None
         assert pack_live is not None
         if rows.index_code != runtime_api.INDEX_CODES[self.lab.problem.pattern.index_dtype]:
             return False
-        # Not the operand's cached pattern: that may refer to arrays that were replaced by equal ones since.
+        # The operand's cached pattern may refer to arrays that were replaced by equal ones.
         pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
         assert isinstance(self.schedule, SuperSchedule)
         packed = pack_live(pattern, operand, self.schedule.format)
@@ -376,13 +376,13 @@ class KernelTrial:
         return True
 
     def _repack(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
-        """Write the new values to the packed copy; whether it has them now."""
+        """Write new values to the packed copy; return whether it is up to date."""
         start_s = time.perf_counter()
         try:
             is_current = packed_copy.refresh(operand)
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
-            self.lab.is_stale |= self.lab.problem.storage == NUMBERED  # another problem: values are of many kinds
+            self.lab.is_stale |= self.lab.problem.storage == NUMBERED  # no longer a matrix with few distinct values
             return False
         if is_current:
             seconds = time.perf_counter() - start_s
@@ -392,5 +392,5 @@ class KernelTrial:
 
 
 def _places(rows: NativeRows) -> tuple[Any, ...]:
-    """Shape and addresses of the user's arrays: what a kernel that reads them live is bound to."""
+    """Return the shape and addresses of the user's arrays, to which a kernel without a packed copy is bound."""
     return rows.n_major, rows.n_minor, rows.index_code, rows.indptr[0], rows.indices[0], rows.data[0]

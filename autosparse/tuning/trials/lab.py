@@ -1,4 +1,4 @@
-"""The lab: makes the trials of one problem on one operand, builds their kernels and gives out runs to time."""
+"""The tuning context of one problem on one operand: it creates trials, builds kernels, and returns runs to time."""
 
 from __future__ import annotations
 
@@ -38,16 +38,17 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Kernel
 
 PATIENCE_S: Final = 0.5
-"""Of a lab, all in all: how long it waits for threads that keep away from busy cores."""
+"""Maximum total seconds that a lab waits for threads that are kept off busy cores."""
 LEAST_LIMIT_S: Final = 2.0
+"""Minimum time limit in seconds of one compilation, after which it is ended as hanging."""
 COMPILE_PRICES: Final = 10.0
-"""Times its expected price, and LEAST_LIMIT_S at least, that a compiler may take: then it hangs."""
+"""Time limit of one compilation as a multiple of its expected time."""
 _wrong: Final[dict[int, str]] = {}
-"""Addresses of kernels of this process whose results were wrong, and how."""
+"""Address -> error of each kernel of this process whose result was wrong."""
 
 
 def unwatched(way: Callable[[Any], object], call: object) -> None:
-    """Run a call for its time alone: on its threads, whatever the program's own products found better."""
+    """Run a call for timing, without feeding the thread pool's tuner of call intervals."""
     lib = runtime_api.lib
     lib.asp_pool_watch_cycles(0)
     try:
@@ -58,7 +59,7 @@ def unwatched(way: Callable[[Any], object], call: object) -> None:
 
 @dataclass(slots=True, eq=False)
 class KernelLab:
-    """Makes trials of one problem on one operand; what they need beside their schedule."""
+    """Factory of trials of one problem on one operand, with what they need beside their schedule."""
 
     problem: Problem
     operand: Callable[[], AnyOperand | None]  # a weak reference
@@ -67,32 +68,32 @@ class KernelLab:
     experience: Experience
     packed_copies: PackedCopyCache
     structure_version: int
-    account_key: bytes = b""  # names the problem in the file of accounts
+    account_key: bytes = b""  # key of the problem in the file of accounts
     failures: list[str] = field(default_factory=list)
-    plan_key: cache.PlanKey | None = None  # under which the plan is remembered, once it was asked for
-    patience_s: float = math.inf  # how long a compiler may take although it was expected to take less
-    ends_at: float = math.inf  # by time.monotonic(): when the budget that the user gave is over
-    is_stale: bool = False  # the matrix has another structure than the problem by now, or values of more kinds
+    plan_key: cache.PlanKey | None = None  # key under which the plan is stored; set on first use
+    patience_s: float = math.inf  # seconds a compilation may take, if it was expected to take less
+    ends_at: float = math.inf  # end of the user's budget, by time.monotonic()
+    is_stale: bool = False  # the matrix's structure has changed, or its values no longer fit the storage
     _mapped: dict[int, tuple[Schedule, Kernel | None]] = field(default_factory=dict)  # by id(schedule)
     _calls: tuple[Call, ...] = ()  # on synthetic dense operands
     _patience_s: float = PATIENCE_S
 
     def __call__(self, schedule: Schedule | None) -> KernelTrial:
-        """A trial of `schedule`."""
+        """Return a trial of `schedule`."""
         return KernelTrial(schedule, self)
 
     @property
     def handling(self) -> Handling:
-        """What the operation does differently."""
+        """The operand adapter of the problem's operation."""
         return handling_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:
-        """Most bytes of packed copies of this operand."""
+        """Maximum number of bytes of packed copies of this operand."""
         return int(self.options.extra_memory * self.problem.operand_bytes)  # the option is finite
 
     def keep_private(self, options: Options) -> None:
-        """Keep what is found from now on for this process, as `options` say: never on disk."""
+        """Keep results of this lab in memory only from now on, under the store that `options` select."""
         store = cache.open_store(options)
         if store is not self.store:
             prices, self.store, self.options = self.experience.prices, store, self.options._replace(cache=False)
@@ -100,32 +101,32 @@ class KernelLab:
             self.experience.prices = prices
 
     def n_threads(self) -> int:
-        """Threads a kernel may use now."""
+        """Return the number of threads that a kernel may use now."""
         return self.options.threads or runtime_api.max_threads()
 
     def spec(self, schedule: Schedule) -> _native.KernelSpec | _native.CompositeSpec:
-        """What the kernel's code depends on."""
+        """Return the specification of everything that the kernel's code depends on."""
         return spec_of(self.problem, schedule)
 
     def loaded(self, schedule: Schedule) -> Kernel | None:
-        """The kernel of `schedule` where this process has it mapped, looked up once."""
+        """Return the kernel of `schedule` if this process has loaded it, else None; looked up once."""
         if id(schedule) not in self._mapped:
             kernel = _native.loaded(self.spec(schedule), compiler=self.options.compiler)
             self._mapped[id(schedule)] = schedule, kernel
         return self._mapped[id(schedule)][1]
 
     def is_built(self, schedule: Schedule) -> bool:
-        """Whether the kernel of `schedule` needs no compiler."""
+        """Return whether the kernel of `schedule` needs no compiler."""
         spec, compiler = self.spec(schedule), self.options.compiler
         return self.loaded(schedule) is not None or _native.is_built(spec, store=self.store, compiler=compiler)
 
     @property
     def supports(self) -> Callable[[str, Schedule], str | None]:
-        """See `supports_of`: spaces are remembered by this function, which must not keep a lab alive."""
+        """Function of `supports_of` for the dtype; spaces are cached under it, so it must not refer to this lab."""
         return supports_of(self.problem.dtype)
 
     def build(self, trials: Sequence[Trial]) -> None:
-        """Compile several kernels, in parallel where there is more than one."""
+        """Compile the kernels of several trials, in parallel."""
         ours = [trial for trial in trials if isinstance(trial, KernelTrial) and trial.schedule is not None]
         for trial in ours:
             trial.kernel = self.loaded(trial.schedule) if trial.schedule and trial.fits() else None
@@ -144,21 +145,21 @@ class KernelLab:
         for trial, kernel, is_new in zip(wanted, kernels, are_new, strict=True):
             if isinstance(kernel, BuildError):
                 self._note_failure(trial, kernel)
-                continue  # how long it took says nothing about others
+                continue  # its duration says nothing about other compilations
             trial.kernel = kernel
             self._disown(trial)
-            # Their share of the time that all took together: what the next one will cost on this machine.
+            # Each gets an equal share of the total, the expected cost of the next compilation on this machine.
             trial.build_s = seconds if is_new or not any(are_new) else 0.0
             if is_new or not any(are_new):
                 self.experience.observe("compile" if is_new else "load", seconds)
             event("build", trial.failed or "", format=trial.schedule and trial.schedule.format, seconds=trial.build_s)
 
     def compile_limit_s(self) -> float:
-        """Most seconds that one compilation may take."""
+        """Return the maximum seconds of one compilation."""
         return max(self.patience_s, LEAST_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
 
     def _compilers_end(self) -> float:
-        """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""
+        """Return the time at which compilers are ended: the budget's end, but at least twice their expected seconds."""
         return max(self.ends_at, time.monotonic() + 2.0 * self.experience.prices.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
@@ -176,7 +177,7 @@ class KernelLab:
         return True
 
     def _disown(self, trial: KernelTrial) -> None:
-        """Take away a kernel that is known to compute something else."""
+        """Detach a kernel whose result is known to be wrong, and set the trial's `failed`."""
         if trial.kernel is not None and trial.kernel.address in _wrong:
             trial.failed = _wrong[trial.kernel.address]
             trial.kernel = None
@@ -190,7 +191,7 @@ class KernelLab:
         warn_once(FallbackWarning, "build", FallbackWarning.not_built(err))
 
     def note_wrong(self, trial: KernelTrial, difference: str) -> None:
-        """The kernel of `trial` was compared with the default one and computes something else: never again."""
+        """Record that the kernel of `trial` computes a wrong result, so that it is never used again."""
         reason = f"the kernel computes something else than the default kernel: {difference}"
         _wrong[trial.code_address] = reason
         self._remember_failure(trial, reason)
@@ -206,7 +207,7 @@ class KernelLab:
         event("fallback", reason, key=key)
 
     def compare_price_s(self, schedule: Schedule | None = None) -> float:
-        """Expected seconds of comparing a kernel's result with the default one's."""
+        """Return the expected seconds of comparing a kernel's result with the default kernel's."""
         n_columns = comparison.columns_compared(
             self.problem, schedule or SuperSchedule(operation=self.problem.operation)
         )
@@ -214,20 +215,20 @@ class KernelLab:
         return self.experience.prices.price_s(kind, units)
 
     def compiler_id(self) -> str:
-        """Names the compiler in failure records."""
+        """Return the identity of the compiler in failure records."""
         return _native.compiler_id(self.options.compiler)
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """A product with synthetic dense operands to time, or None when `trial` cannot run.
+        """Return a function that runs one product on synthetic dense operands; None if `trial` cannot run.
 
-        Of several sets of operands it begins with number `turn`, and after two products goes on to the next.
+        It starts with set number `turn` of the operands, and changes to the next set after every two products.
         """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
         if operand is None or trial.failed is not None:
             return None
         self._make_calls(operand)
-        # Each twice: a product is timed after one that brought its operands back into the caches.
+        # Each twice: a product is timed after one that warms the caches with its operands.
         each_twice = [call for call in self._calls for _ in range(2)]
         self._wait_for_threads()
         turns = itertools.islice(itertools.cycle(each_twice), 2 * (turn % len(self._calls)), None)
@@ -235,12 +236,12 @@ class KernelLab:
         return None if way is None else lambda: way(next(turns))
 
     def _make_calls(self, operand: AnyOperand) -> None:
-        """Dense operands, once: every candidate meets the same memory."""
+        """Create the dense operands once, so that all candidates read the same memory."""
         if not self._calls:
             self._calls = self.handling.synthetic(self.problem, operand)
 
     def lend_calls(self, part: KernelLab) -> None:
-        """Let the lab of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""
+        """Let the lab of a part of op(A) time on the same dense operands; the part is no larger than op(A)."""
         whole, operand = self.operand(), part.operand()
         if whole is not None and operand is not None:
             self._make_calls(whole)
@@ -248,7 +249,10 @@ class KernelLab:
             part._calls = tuple(dataclasses.replace(one, rows=rows_of(operand), **stored) for one in self._calls)  # type: ignore[type-var]
 
     def _way(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., None] | None:
-        """How `trial` computes a call as products do, into its result or into another; None when it does not."""
+        """Return a function that computes a call with `trial` as a user's product does; None if `trial` cannot.
+
+        Its second argument is the result array, by default the call's own.
+        """
         if trial.schedule is not None and not self._computes(trial, operand, self._calls[0]):
             return None
         through, past = self._through_python(trial, operand), self._past_python(trial, operand)
@@ -263,21 +267,21 @@ class KernelLab:
         return way
 
     def _through_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[[Call], object]:
-        """A call as Python leads it to its kernel."""
+        """Return a function that dispatches a call to the kernel in Python."""
         if trial.schedule is None:
             return lambda call: call.by_default(self.n_threads(), self.flags)
-        # As in products, which make a call each for a tuned kernel: microseconds that the default one saves.
+        # Products by tuned kernels create a call object each, which the default kernel avoids; count it (microseconds).
         return lambda call: self._computes(trial, operand, copy.copy(call))
 
     @staticmethod
     def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
-        """Whether the kernel alone has computed `call`: what looks cost is known of the matrix, and counted there."""
+        """Return whether the kernel computed `call`, without checks for writes, whose cost is accounted per matrix."""
         return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _past_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
-        """(B, result) -> whether it was computed past Python, as products of users are; None where these are not.
+        """Return a function (B, result) -> bool that uses the fast call of users' products; None if there is none.
 
-        Led through Python, with a call of its own each, a product takes 4 us more: as long again as a small one.
+        Dispatch in Python takes 4 µs more per product, about as long as a small product itself.
         """
         call = self._calls[0]
         if not isinstance(operand, Operand) or not isinstance(call, MatmulCall):
@@ -301,9 +305,9 @@ class KernelLab:
         return past
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[..., object] | None:
-        """A product as users have it, into a result made for it or into a named one; None as of `runner`.
+        """Return a function that runs one product as users do: with a new result (`is_fresh`), or a named one.
 
-        It may be told a turn, which says where the named result begins: within a line, in each turn in another one.
+        None is returned as by `runner`. The function's argument, a turn, selects the alignment of a named result.
         """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
@@ -318,13 +322,13 @@ class KernelLab:
         shape, dtype = call.kept[-1].shape, call.kept[-1].dtype
 
         def run(turn: int = 0) -> None:
-            held[0] = result = memory.empty_result(shape, dtype)  # the one before goes, as with C = A @ B
+            held[0] = result = memory.empty_result(shape, dtype)  # the previous result is freed, as with C = A @ B
             way(call, result)
 
         return run
 
     def _wait_for_threads(self) -> None:
-        """Until a stall is over, as after compilations (`threads/pool.c`): small products then stay on one thread."""
+        """Wait until the thread pool recovers from a stall, as after compilations; until then it runs serially."""
         if self.n_threads() > 1 and self._patience_s > 0:
             left_s = min(runtime_api.lib.asp_pool_caution_left_ns() * 1e-9, self._patience_s)
             self._patience_s -= left_s
@@ -332,9 +336,9 @@ class KernelLab:
 
     @property
     def flags(self) -> int:
-        """Flags of the default kernel."""
+        """Flags with which the default kernel is called."""
         return runtime_api.FLAG_DETERMINISTIC if self.problem.deterministic else 0
 
     def release(self) -> None:
-        """Give the dense operands' memory back: timing is over."""
+        """Free the synthetic dense operands after timing."""
         self._calls = ()

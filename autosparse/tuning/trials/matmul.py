@@ -1,4 +1,4 @@
-"""Products of a matrix, or its transpose, with a dense operand: kernels read a packed copy of its values."""
+"""Operand adapter of sparse-dense products, also transposed ones: kernels read a packed copy of the values."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
-    """Bytes of a packed copy."""
+    """Return the number of bytes of a packed copy."""
     pattern, item, transposed = problem.matrix, np.dtype(problem.dtype).itemsize, problem.transposed
     if isinstance(fmt, Format):
         return _native.packed_bytes(pattern, fmt, item, transposed=transposed)
@@ -38,13 +38,13 @@ def packed_bytes(problem: Problem, fmt: Storage) -> int:
 
 
 def reason_unfit(problem: Problem, fmt: Storage) -> str | None:
-    """Why the matrix is not packed in it, or None."""
+    """Return the reason why the matrix is not packed in this format, or None."""
     reason = _native.reason_unfit if isinstance(fmt, Format) else _native.composite_reason_unfit
     return reason(problem.matrix, fmt, transposed=problem.transposed)  # type: ignore[arg-type]  # each its own kind
 
 
 def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a packed operand of its own kind
-    """A packed copy of values."""
+    """Return a packed copy of the values."""
     assert isinstance(operand, Operand)
     if isinstance(fmt, Format):
         return _native.pack(problem.matrix, operand.data, fmt, transposed=problem.transposed)
@@ -52,10 +52,10 @@ def pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a 
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """B and C in each of the places where users have them."""
+    """Return calls with B and C at each of the alignment offsets."""
     n_rows, n_cols = problem.matrix.shape[:: -1 if problem.transposed else 1]
     n_vecs, address, rows = problem.n_dense_cols, runtime_api.address_of, rows_of(operand)
-    tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # as users have vectors
+    tail: tuple[int, ...] = () if n_vecs == 1 else (n_vecs,)  # products with one vector use one-dimensional arrays
     arrays = zip(placed(problem, (n_cols, *tail), seed=0), placed(problem, (n_rows, *tail)), strict=True)
     return tuple(
         MatmulCall(rows, address(B), n_vecs, address(C), n_vecs, n_vecs, problem.transposed, (B, C)) for B, C in arrays
@@ -77,8 +77,8 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
 
 
 def _magnitudes(values: AnyArray) -> AnyArray:
-    """Absolute values; those of nonnegative ones are no copy: fresh pages take longer to get than to read."""
-    return values if values.size and values.min() >= 0 else np.abs(values)  # not a number is not >= 0
+    """Return absolute values; no copy if none is negative, since allocating pages takes longer than reading them."""
+    return values if values.size and values.min() >= 0 else np.abs(values)  # NaN is not >= 0
 
 
 def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows

@@ -1,4 +1,4 @@
-"""Products of a tensor with a factor for each of its other modes: kernels read a packed copy, level by level."""
+"""Operand adapter of MTTKRP: kernels read a packed copy of the tensor, level by level."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage,
 
 
 def _one(fmt: Storage) -> Format:
-    """A format; operations that have no composites are asked for nothing else."""
+    """Return `fmt` as a plain format; operations without composites have no other."""
     assert isinstance(fmt, Format)
     return fmt
 
 
 def _call(operand: AnyOperand, factors: Sequence[AnyArray], M: AnyArray) -> TensorCall:
-    """M from a factor for each other mode, of as many columns."""
+    """Return the call that computes M from one factor for each other mode."""
     assert isinstance(operand, Unfolding)
     n_columns, address = M.shape[1], runtime_api.address_of
     addresses, lds = [address(one) for one in factors], [n_columns] * len(factors)
@@ -32,12 +32,12 @@ def _call(operand: AnyOperand, factors: Sequence[AnyArray], M: AnyArray) -> Tens
 
 
 def _shapes(problem: Problem, n_columns: int) -> list[tuple[int, int]]:
-    """Of the factors."""
+    """Return the shapes of the factors."""
     return [(n, n_columns) for at, n in enumerate(problem.tensor.shape) if at != problem.mode]
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """Factors and M in each of the places where users have them."""
+    """Return calls with factors and M at each of the alignment offsets."""
     n_columns = problem.n_dense_cols
     factors = [placed(problem, shape, seed) for seed, shape in enumerate(_shapes(problem, n_columns))]
     Ms = placed(problem, (problem.result_rows, n_columns))

@@ -1,4 +1,4 @@
-"""How long each part of a composite takes alone: its kernel on its packed copy, on synthetic dense operands."""
+"""Time each part of a composite alone: its kernel on its packed copy, with synthetic dense operands."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from autosparse.log import event
 from autosparse.tuning.trials.lab import KernelLab, unwatched
 
 MOST_RUNS: Final = 7
+"""Maximum number of timed runs of one part."""
 MOST_S: Final = 0.2
-"""Of running one part, the first run apart."""
+"""Maximum seconds spent on timing one part, after a first run that is not counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartTime:
-    """The fastest run of one part, and the bytes of its packed copy."""
+    """Fastest time of one part, and the bytes of its packed copy."""
 
     seconds: float
     n_bytes: int
@@ -32,7 +33,7 @@ class PartTime:
 
 
 def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) -> tuple[PartTime, ...]:
-    """One for each part of `composite`; none where `serving` computes something else, or its parts cannot run."""
+    """Return the time of each part of `composite`; none if `serving` computes something else or parts cannot run."""
     operand, bound = lab.operand(), serving.bound if serving is not None else None
     packed: Any = bound.packed if bound is not None else None  # a PackedComposite where parts are bound
     if operand is None or packed is None or packed.fmt != composite:
@@ -52,7 +53,7 @@ def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) ->
 
 
 def _fastest_s(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of a run, after one that brings its operands into the caches."""
+    """Return the least seconds of several runs, after one that warms the caches."""
     run()
     fastest_s, end_s = float("inf"), clock() + MOST_S
     for _ in range(MOST_RUNS):

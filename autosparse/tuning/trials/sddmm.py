@@ -1,4 +1,4 @@
-"""Products sampled at the entries of a matrix: kernels read a packed copy of its structure, and values live."""
+"""Operand adapter of SDDMM: kernels read a packed copy of the structure, and the values from the user's array."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _pack(problem: Problem, operand: AnyOperand, fmt: Storage) -> Any:  # Any: a
 
 
 def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> SampledCall:
-    """S, one value an entry, from X and Y of as many columns."""
+    """Return the call that computes S, one value per stored entry, from X and Y."""
     address, n_columns = runtime_api.address_of, X.shape[1]
     return SampledCall(
         rows_of(operand), address(X), n_columns, address(Y), n_columns, address(S), n_columns, (X, Y, S)
@@ -49,7 +49,7 @@ def _call(operand: AnyOperand, X: AnyArray, Y: AnyArray, S: AnyArray) -> Sampled
 
 
 def _synthetic(problem: Problem, operand: AnyOperand) -> tuple[Call, ...]:
-    """X, Y and S in each of the places where users have them."""
+    """Return calls with X, Y and S at each of the alignment offsets."""
     Xs, Ys = (placed(problem, (n, problem.n_dense_cols), seed) for seed, n in enumerate(problem.matrix.shape))
     Ss = placed(problem, (problem.pattern.nnz,))
     return tuple(_call(operand, *arrays) for arrays in zip(Xs, Ys, Ss, strict=True))

@@ -1,4 +1,4 @@
-"""Service: which kernel of a plan serves products: the one on a packed copy, or the one that serves in its place."""
+"""`Service` selects the kernel of a plan that serves products: the one on a packed copy, or its fallback."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 RECHECK_PRODUCTS: Final = 64
-"""Products by a fallback after which it is asked again whether the packed copy pays: at least so many, and"""
+"""Minimum number of products by the fallback before the choice is checked again."""
 RECHECK_S: Final = 2e-3
-"""... seconds of products; twice as long each time nothing has changed, up to"""
+"""Minimum seconds of products before the choice is checked again; doubled each time nothing changed."""
 LAST_RECHECK_S: Final = 32e-3
+"""Maximum of the doubled seconds of products before the choice is checked again."""
 
 
 @dataclass(slots=True, eq=False)
 class Service:
-    """The choice between a kernel on a packed copy, which holds this object, and what serves in its place."""
+    """Choice between a kernel on a packed copy, whose trial holds this object, and its fallback."""
 
     state: DispatchState
-    in_place: Any = None  # Any: a trial, as the ones that hold services; None: the default kernel
+    in_place: Any = None  # Any: a trial; None: the default kernel
     choice: PlanChoice = field(default_factory=PlanChoice)
-    _n_calls: int = 0  # of the state, at the last event
-    _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
-    _n_looks: int = 0  # of the operand, by then: those before products past Python are accounted for together
+    _n_calls: int = 0  # n_calls of the state at the last event
+    _n_touched: int = 0  # n_touched of the operand at the last event
+    _n_looks: int = 0  # n_looks of the operand at the last event
     _recheck_s: float = RECHECK_S
 
     @classmethod
     def of(
         cls, packed: Any, in_place: Any, state: DispatchState, operand: AnyOperand | None, gain_s: float | None
     ) -> Service:
-        """The service of the trial `packed` in `state`, made anew where another kernel may serve in its place."""
+        """Return the service of the trial `packed` in `state`; a new one if its state or fallback has changed."""
         made: Service | None = packed.service
         if made is not None and made.state is state and made.in_place is in_place:
             made.choice.gain_s = made.choice.gain_s if gain_s is None else gain_s
@@ -48,9 +49,9 @@ class Service:
         return made
 
     def looked(self, operand: Operand, *, repack_s: float | None) -> bool:
-        """Account for a look before a product; whether the packed kernel computes it.
+        """Account for a check before a product; return whether the packed kernel computes that product.
 
-        `repack_s`: expected seconds of the repacking that it needs; None: it needs none.
+        `repack_s`: expected seconds of the repacking that the product needs; None if it needs none.
         """
         n_products, look_s, n_looks = self._n_new(), late_look_s(operand), operand.n_looks - self._n_looks
         self._n_looks = operand.n_looks
@@ -59,22 +60,22 @@ class Service:
             n_products + 1, look_s=look_s, is_exposed=operand.is_exposed, repack_s=repack_s, n_looks=max(1, n_looks)
         )
         if not is_kept:
-            self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve
+            self.state.next_look_ns = 0.0  # makes the live tuner switch to the fallback
             self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
         return is_kept
 
     def looked_past_python(self, operand: Operand, looked_ns: int) -> None:
-        """Account for a look of `looked_ns` by which the packed kernel computed a product that is over."""
+        """Account for a check of `looked_ns` before a finished fast call by the packed kernel."""
         self.choice.spent_s += looked_ns * 1e-9
         self.looked(operand, repack_s=None)
 
     def steer(self, packed: Any, operand: AnyOperand | None) -> None:
-        """Let the kernel that is chosen serve the state, and see to it that it is asked again where that may change."""
+        """Let the selected kernel serve the state, and schedule the next check of the choice."""
         self.recheck(operand)
         self.state.serving = packed if self.choice.serves_packed and packed.ready else self.in_place
 
     def recheck(self, operand: AnyOperand | None) -> None:
-        """After products by the fallback: whether the packed kernel serves again, and when to ask next."""
+        """Check whether the packed kernel serves again after products by the fallback, and schedule the next check."""
         if self.choice.serves_packed or not isinstance(operand, Operand):
             return
         due_ns = RECHECK_PRODUCTS * self.state.product_ns / max(1, self.state.n_calls)
@@ -90,7 +91,7 @@ class Service:
         )
 
     def _n_new(self, least: int = 0) -> int:
-        """Products since the last event; where they are fewer than `least`, that stays the last event."""
+        """Return the number of products since the last event; if at least `least`, start to count anew."""
         self.state.settle()
         n_products = self.state.n_calls - self._n_calls
         if n_products >= least:

@@ -1,4 +1,4 @@
-"""Specs of kernels, kept by their schedule: a space has the same schedules every time, and a spec knows its key."""
+"""Kernel specifications, cached by the identity of their schedule, because schedule spaces return the same objects."""
 
 from __future__ import annotations
 
@@ -15,11 +15,13 @@ if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
 
 MOST_SPECS: Final = 1024
-_specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}  # by a schedule's address
+"""Maximum number of cached specifications; the oldest is dropped first."""
+# keyed by the schedule's id and the facts of the problem
+_specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}
 
 
 def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _native.CompositeSpec:
-    """What the code of `schedule` for `problem` depends on."""
+    """Return the specification of everything that the code of `schedule` for `problem` depends on."""
     gathers = runtime_api.gathers()
     facts = (problem.dtype, problem.pattern.index_dtype, problem.target.isa, problem.deterministic, gathers)
     name = (id(schedule), *facts)
@@ -39,7 +41,7 @@ def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _nativ
 
 @functools.cache
 def supports_of(dtype: str) -> Callable[[str, Schedule], str | None]:
-    """(operation, schedule) -> why there is no kernel of it for this dtype, or None; one function for a dtype."""
+    """Return a function (operation, schedule) -> reason why it has no kernel for `dtype`, or None."""
     if dtype in _native.VALUE_BYTES:
         return _native.supports
     return lambda operation, schedule: f"kernels are not generated for {dtype}"
