@@ -37,6 +37,7 @@ SAMPLES: Final[Mapping[str, Body]] = {
 BODIES: Final[Mapping[ProductKind, Mapping[str, Body]]] = {
     "vector": PRODUCTS, "columns": PRODUCTS, "fibers": PRODUCTS, "sampled": SAMPLES
 }  # fmt: skip
+"""Functions that write a part, by kind of product and layout."""
 
 HEAD: Final = '''"""{schedule}
 
@@ -47,6 +48,7 @@ import triton
 import triton.language as tl
 
 '''
+"""First lines of a generated module."""
 
 
 def emit(spec: DeviceSpec) -> str:
@@ -79,6 +81,7 @@ def needs_reduce(spec: DeviceSpec) -> bool:
 
 
 REDUCE_ARGUMENTS: Final = ("rows", "slots", "work", "C", "n_rows", "n_cols", "ldc")
+"""Names of the parameters of ``reduce``, in order."""
 
 
 def _signature(name: str, names: list[str] | tuple[str, ...]) -> str:

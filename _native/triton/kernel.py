@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from autosparse._native.triton.launch import Launch
 
 NO_TRITON: Final = "Triton is not installed: pip install 'autosparse[gpu]'"
+"""Reason why no schedule is supported without Triton."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ ALIGNED: Final = 16
 """Address alignment in bytes for which Triton compiles separate kernels."""
 
 REDUCE_OPTIONS: Final = {"num_warps": 1, "num_stages": 2}
+"""Options of Triton's compiler for ``reduce``."""
 
 
 def options_of(schedule: DeviceSchedule) -> dict[str, int]:

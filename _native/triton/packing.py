@@ -21,6 +21,7 @@ FIRST_SLOT: Final = -2
 """Destination that stands for slot 0; slot s is FIRST_SLOT - s."""
 
 INDEX_TYPES: Final = {"int32": torch.int32, "int64": torch.int64}
+"""Torch's index dtypes by name."""
 
 
 @dataclass(slots=True)

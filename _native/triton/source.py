@@ -18,6 +18,7 @@ from autosparse import config, forking
 from autosparse.errors import BuildError
 
 SOURCE_NAME: Final = "kernel.py"
+"""Name of the source file in the folder of a kernel's cache entry."""
 _modules: Final[dict[str, ModuleType]] = {}
 _mutex: Final = forking.lock()
 

@@ -15,6 +15,7 @@ from autosparse.ops.base import ProductKind
 VALUES: Final = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
 """Triton's names of value dtypes."""
 INDICES: Final = {"int32": "i32", "int64": "i64"}
+"""Triton's names of index dtypes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,12 +38,17 @@ ENTRIES: Final = {1: 400_000, 32: 100_000, 256: 24_000}
 NEAR_SHARE: Final = 0.5
 """Fraction of the L2 cache that B fills where the cost class has B in that cache."""
 ROW_LENGTHS: Final = (4, 16, 64)
+"""Entries per row of the probes of compressed rows."""
 SHAPES: Final = ((2, 2), (2, 8), (4, 4), (8, 2), (8, 8))
+"""Block shapes of the probes of blocks."""
 DENSITIES: Final = (0.1, 0.6)
+"""Densities of the probes of dense rows."""
 PANEL_ROWS: Final = 4
+"""Rows of a panel of dense rows."""
 SCATTERED: Final = (2, 8)
 """Numbers of scattered entries per row in the part that adds to the blocks."""
 TERMS: Final = ("csr", "tile", "read", "multiply", "panel", "first row", "further row")
+"""Primitives whose costs are fitted, in the order of the unknowns."""
 
 
 @dataclass(frozen=True, slots=True)

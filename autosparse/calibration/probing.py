@@ -23,13 +23,19 @@ from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.generators.coordinates import Coordinates
 
 SAMPLE_S: Final = 0.02
+"""Minimum seconds of one timing sample."""
 N_SAMPLES: Final = 7
+"""Samples of each rate; the fastest counts."""
 MOST_BYTES: Final = 1 << 28
 """Bytes of source and target together in a copy that measures memory."""
 ROWS: Final = 8192
+"""Rows and columns of the matrix that measures gathers."""
 PER_ROW: Final = 32
+"""Entries per row of the matrix that measures gathers."""
 BAND: Final = 64
+"""Entries per row of the band matrix that measures multiply-adds."""
 WIDE: Final = 256
+"""Columns of B in the product that measures multiply-adds."""
 
 
 def measured_rates(target: Target, threads: int) -> MachineRates:

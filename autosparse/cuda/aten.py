@@ -23,9 +23,9 @@ Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
 FEW: Final = 1 << 22
-"""Multiplications below which PyTorch computes a product with a matrix: an H200 then needs less time than Python."""
+"""Multiplications below which PyTorch computes a matrix or sampled product: an H200 needs less time than Python."""
 FEW_OF_A_VECTOR: Final = 1 << 24
-"""Multiplications below which PyTorch computes a product with a vector: an H200 then needs less time than Python."""
+"""Multiplications below which PyTorch computes a product with a vector: an H200 needs less time than Python."""
 
 
 class Entries(NamedTuple):
@@ -116,6 +116,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
+"""Layouts of compressed matrices."""
 
 
 def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
@@ -302,5 +303,6 @@ PRODUCTS: Final[dict[str, Callable[..., Any]]] = {
     "sparse_sampled_addmm": sampled_addmm,
     "sparse_sampled_addmm.out": sampled_addmm_out,
 }
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""
 GRADIENTS: Final[dict[str, Callable[..., Any]]] = {"mm": gradient_mm}
 """Kernels by operator, for the dispatch key AutogradCUDA, registered for sparse gradients."""

@@ -34,7 +34,9 @@ from autosparse.tuning import amortization
 PREPARE_S: Final = 1.5
 """Estimated seconds to prepare one candidate: compilation and packing, on an H100's host."""
 EXPECTED_GAIN: Final = 0.2
+"""Fraction of torch's time that a search is expected to save; decides when a search pays."""
 MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+"""Maximum number of single layouts that are measured, by effort."""
 ACCEPTED: Final = 0.97
 """Maximum fraction of torch's time that a kernel may take to be chosen; smaller gains are within measurement noise.
 
@@ -43,12 +45,17 @@ The same fraction of the best single layout's time holds for a composite.
 MOST_COMPOSITES: Final = 3
 """Number of composites that are measured beside the single layouts, except at effort "full", which measures all."""
 ROUNDS: Final = 20
+"""Products per measurement of a candidate."""
 WARM_ROUNDS: Final = 3
+"""Products before the first measurement of a candidate, which compile and warm up."""
 TURNS: Final = 2
+"""Measurements of a candidate; the fastest counts."""
 HANDLED_S: Final = 2e-6
 """Seconds of host time that a product by an autosparse kernel adds to its launch: the lookup of the choice."""
 TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
+"""Tolerance of a candidate's result against torch's, relative to the largest element, by dtype."""
 WIDE: Final = 2**31
+"""Extents and offsets from which on kernels use 64-bit indices."""
 FREE_BYTES: Final = 1 << 24
 """Bytes of packed arrays and workspace that every product may use, whatever the option `extra_memory` allows."""
 

@@ -69,9 +69,9 @@ class CudaCsr:
         return CudaCsr(self.structure, values, transposed=self.transposed)
 
     def __matmul__(self, B: Any) -> Any:
-        """Compute A B for B (m,) or (m, N), a tensor or another library's array (by DLPack); the result has B's type.
+        """Compute A B for B (m,) or (m, N), a tensor or another library's array (by DLPack).
 
-        Raises ShapeError, DtypeError.
+        For an array, the result is an array of the same library, if that accepts DLPack. Raises ShapeError, DtypeError.
         """
         if type(B) is torch.Tensor:
             found = products.again(self.structure, self.values, B, self.transposed, self._as_torchs)

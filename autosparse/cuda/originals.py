@@ -8,6 +8,7 @@ from typing import Any, Final
 import torch
 
 PREFIX = "cuda::"
+"""Prefix of the GPU kernels' names in `fallback.originals`."""
 _zeros: Final[dict[tuple[torch.dtype, torch.device], torch.Tensor]] = {}
 
 

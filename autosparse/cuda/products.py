@@ -28,6 +28,7 @@ DTYPES: Final = {
 }  # fmt: skip
 """Dtypes that autosparse's kernels support; torch computes the others."""
 HALF: Final = (torch.float16, torch.bfloat16)
+"""Half-precision dtypes, which are summed in float32."""
 MOST_COPIES: Final = 1 << 12
 """Maximum number of operand copies in a measurement."""
 ALIGNED: Final = 16
@@ -126,7 +127,8 @@ def _note(
 ) -> None:  # fmt: skip
     """Record the choice for this signature after a complete lookup, so that the next product skips it.
 
-    Nothing is recorded where torch computed `found` although a kernel was chosen (in a graph capture, say).
+    Nothing is recorded where torch computed the product (`found` is None) although a kernel was chosen, for example in
+    a graph capture.
     """
     made = request.structure.choices.get(request.key)
     if made is None or not made.is_settled or (made.launch is None) is not (found is None):

@@ -17,6 +17,7 @@ from autosparse.cuda.aten import Entries, Keys, by_torch, entries_of, is_plain
 from autosparse.cuda.structure import Structure
 
 EXTREMES: Final = {"amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
+"""Names of the reduction in `torch.Tensor.index_reduce`, by names that callers use."""
 PANEL_BYTES: Final = 1 << 26
 """Maximum bytes of gathered terms at a time."""
 
@@ -128,3 +129,4 @@ TABLE: Final[dict[str, Callable[..., Any]]] = {
     "_sparse_mm_reduce_impl": mm_reduce,
     "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
 }
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""

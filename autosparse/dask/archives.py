@@ -31,6 +31,7 @@ FED_BYTES: Final = 1 << 14
 N_STATES: Final = 256
 """Maximum number of states kept for one array; each takes about 40 kB."""
 LEAST_DISTANCE: Final = 1 << 20
+"""Minimum bytes of decompressed data between two kept states."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,7 @@ def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | De
 
 
 _KINDS: Final[dict[int, type[Plain] | type[Deflated]]] = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
+"""Readers by zip's code of the compression method."""
 
 
 def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:

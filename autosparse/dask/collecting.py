@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NOWHERE: Final = Path()
+"""Placeholder of `Order.out`, so that equal orders share a collector."""
 
 Files = Mapping[str, tuple[str, bytes]]
 """Files of one pattern: operation -> (name, contents)."""

@@ -20,7 +20,7 @@ from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
-"""Default bytes of a block: a tenth of a second to read from memory, and small beside a worker's memory."""
+"""Default bytes of a block: a tenth of a second to read, and small beside a worker's memory."""
 MOST_EDGES = 1024
 """Number of pairs (part of a dense operand, block of rows) above which the parts are joined before they are sent."""
 

@@ -26,8 +26,11 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NAME: Final = "autosparse-plans"
+"""Name of the plugins on the scheduler and the workers."""
 PUSH: Final = "autosparse_plans"
+"""Name of the message with new records, in both directions."""
 PULL: Final = "autosparse_known_plans"
+"""Name of the scheduler's handler that returns all records."""
 MOST_KEPT: Final = 100_000
 """Maximum number of records that the scheduler keeps; the oldest are removed first."""
 SHARED_KINDS: Final = tuple(kind for kind in WISDOM_KINDS if kind != "history")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 TARGETS: Final = Path(__file__).parent / "targets"
+"""Folder of the data files, one for each target."""
 GENERIC: Final = "generic"
 """Name of the target for devices that no file describes."""
 

@@ -11,8 +11,11 @@ from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError
 from autosparse.torch.structure import VALUE_CODES
 
 HALF: Final = (torch.float16, torch.bfloat16)
+"""Half-precision dtypes, which are computed in float32."""
 REAL: Final = (torch.float32, torch.float64, *HALF)
+"""Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
+"""Dtypes of products."""
 MOST_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
 
 

@@ -19,6 +19,7 @@ from autosparse import forking
 from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
 MOST_KEPT: Final = 16
+"""Maximum number of index arrays whose starts are cached; the oldest are removed first."""
 
 
 class Starts(NamedTuple):

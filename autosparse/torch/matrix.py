@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 Sparse: TypeAlias = "Csr | torch.Tensor"
 
 ORDERED: Final = ("max", "min")
+"""Reductions that compare values, and so need real dtypes."""
 REDUCTIONS: Final = ("sum", "mean", *ORDERED)
 
 
@@ -226,6 +227,7 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
     torch.Tensor.__rmatmul__: lambda X, A: _torch_matmul(A, X),
     torch.sparse.mm: _torch_sparse_mm,
 }
+"""Implementations of torch functions with a `Csr` among the arguments."""
 
 
 def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:

@@ -32,7 +32,9 @@ NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
     torch.complex64: np.dtype(np.complex64),
     torch.complex128: np.dtype(np.complex128),
 }
+"""NumPy's dtypes of values by torch's."""
 _INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
+"""NumPy's dtypes of indices by the runtime's code."""
 Arrays: TypeAlias = tuple[torch.Tensor, ...]  # crow and col, or the sparse tensor that holds them
 Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 

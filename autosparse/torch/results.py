@@ -19,6 +19,7 @@ from autosparse._native import memory
 from autosparse.config import get_options
 
 CPU: Final = torch.device("cpu")
+"""Device of the pool's tensors, named because the user may have set another default device."""
 MOST_STORAGES: Final = 12
 """Maximal number of storages in the pool, used or free; a larger pool keeps memory from PyTorch's other uses."""
 
@@ -77,6 +78,7 @@ def _references_of_one() -> int:
 
 
 _ALONE: Final = _references_of_one()
+"""Reference count of a storage to which only the pool refers."""
 
 
 def _free_storage(n_bytes: int) -> Any | None:

@@ -27,9 +27,11 @@ ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
 
 INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
+"""Runtime codes of index dtypes."""
 CPU: Final = torch.device("cpu")
 """Device of all tensors made here; named explicitly because the user may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
+"""Runtime codes of value dtypes."""
 MOST_STRUCTURES: Final = 64  # structures kept at a time; each is small until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which on adding one removes those of freed tensors
 

@@ -18,7 +18,7 @@ from typing import Final
 import torch
 
 BUILTIN_PRODUCT: Final = 1 << 13
-"""Multiplications, and result entries, below which the C builtin computes, without calls of Python functions."""
+"""Multiplications, and result entries, below which the C builtin computes; reading tensors in Python takes longer."""
 PYTORCH_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
 """Multiplications below which the overhead of Python code exceeds the gain over PyTorch's own kernel."""
 DIRECT_PRODUCT = 1 << 18

@@ -29,6 +29,7 @@ from autosparse.ops.base import ProductKind
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Block shapes that are searched for; small blocks are gathered into windows."""
 MOST_DIVISIONS: Final = 4
+"""Maximum number of partitions that are offered."""
 NARROW: Final = 8
 """Maximum height of blocks for which windows of 8 rows waste less than windows of 16."""
 CUT_TO: Final = 16
@@ -37,31 +38,42 @@ CUT_TO: Final = 16
 In TF32, windows beside blocks spill as well.
 """
 ELL_WIDTHS: Final = (4, 16, 64)
+"""Widths of the ELL buckets."""
 
 Layouts = tuple[Part, ...]
 Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
 """Type of an offer: (rule, product) -> alternatives of layouts, each of which computes all entries of the rule."""
 
 _CUT: Final = Part(layout="unrolled", rows=2, step=4, split=512)
+"""Layout of rows of which long ones are cut, with one lane for each column."""
 _CUT_BESIDE_DOTS: Final = replace(_CUT, rows=1, step=2)
 """Rows beside layouts of Tensor Cores, whose sums take registers too."""
 _RUNS: Final = Part(layout="segments", step=8, split=256)
+"""Layout of equal runs of entries."""
 _ELL: Final = {
     4: Part(layout="ell", rows=4, step=4, at_most=4),
     16: Part(layout="ell", rows=2, step=8, at_most=16),
     64: Part(layout="ell", rows=1, step=8, at_most=64),
 }
+"""Layouts of ELL buckets by width, for A B."""
 _VECTOR_ELL: Final = {
     4: Part(layout="ell", rows=128, step=4, at_most=4),
     16: Part(layout="ell", rows=64, step=8, at_most=16),
     64: Part(layout="ell", rows=16, step=32, at_most=64),
 }
+"""Layouts of ELL buckets by width, for A x."""
 _VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
+"""Layout of rows, for A x."""
 _VECTOR_LONG: Final = Part(layout="rows", rows=1, step=256, split=4096)
+"""Layout of long rows, for A x."""
 _WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+"""Layout of windows of 16 rows in Tensor Cores."""
 _DENSER: Final = replace(_WINDOWS, at_least=2)
+"""Layout of windows that leaves columns with a single entry to a later part."""
 _SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
+"""Layout of pieces of rows, for sampled products."""
 _ENTRIES: Final = Part(layout="entries", rows=16)
+"""Layout of single entries, for sampled products."""
 
 
 def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:

@@ -15,6 +15,7 @@ BLOCK_SIZES: Final = (16, 32)
 LEAST: Final = (1, 2, 4)
 """Minimum numbers of entries of a window's column for which columns are counted."""
 BUCKETS: Final = 32
+"""Number of row-length classes, one for each power of 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,9 @@ from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
 from autosparse.gpu.target import DeviceTarget
 
 ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Bytes of a value, by dtype."""
 INDEX_BYTES: Final = 4
+"""Bytes of an index."""
 SUM_BYTES: Final = 4
 """Bytes of an element of a partial row, for dtypes that are summed in float32."""
 SECTOR_BYTES: Final = 32
@@ -27,6 +29,7 @@ SECTOR_BYTES: Final = 32
 ISSUE_PER_LOAD: Final = 6.0
 """Warp instructions per load of B beside the multiply-adds: addresses, predicates, conversions."""
 WARP: Final = 32
+"""Threads of a warp."""
 ISSUERS: Final = 4
 """Warp instructions that one multiprocessor issues per clock."""
 WARPS_TO_BE_BUSY: Final = 8.0

@@ -16,17 +16,22 @@ from autosparse.ops.base import ProductKind
 VECTOR_BYTES: Final = 16
 """Bytes of the widest load."""
 WARP: Final = 32
+"""Threads of a warp."""
 WIDEST: Final = 128
 """Columns of the widest column tile."""
 MOST_WIDE_PARTS: Final = 2
+"""Number of parts above which float64 column tiles are halved again, since each part takes registers."""
 LARGE_BLOCK: Final = 1024
+"""Elements of a program's block from which on float64 SpMV needs more registers."""
 FEWEST_ROWS: Final = 2
+"""Minimum rows of an unrolled part in one program."""
 MOST_ROWS: Final = 64
 """Maximum rows of an unrolled part in one program."""
 ATOMIC: Final = ("float32", "float64")
 """Dtypes whose shared rows may be summed atomically; half precision would be rounded at each add."""
 
 FILL: Final = Part(layout="fill", rows=64)
+"""Part that writes zeros to empty rows of the result."""
 SPLIT: Final = 512
 """Maximum entries of a long row in one program."""
 
@@ -48,6 +53,7 @@ class Family:
 
 
 TENSOR_CORES: Final = "Tensor Cores"
+"""Value of `Family.tiles_by` for products in Tensor Cores."""
 CORES: Final = "cores"
 """Multiply-adds outside Tensor Cores, where zeros cost as much as entries: only matrices of full blocks gain."""
 
@@ -57,9 +63,11 @@ def _dots(*parts: Part) -> Family:
 
 
 _TAIL: Final = Part(layout="unrolled", rows=2, step=4, split=SPLIT)
+"""Rows of which long ones are cut."""
 _BESIDE_DOTS: Final = Part(layout="unrolled", rows=1, step=2, split=SPLIT)
 """Part for the entries that Tensor Cores leave; their sums take registers too."""
 _SEGMENTS: Final = Part(layout="segments", step=8, split=256)
+"""Equal runs of entries."""
 
 MATMUL: Final[Mapping[str, Family]] = {
     "unrolled": Family(parts=(_TAIL,), tiles=(128, 64), warps=(4,)),
@@ -111,7 +119,9 @@ SPMV: Final[Mapping[str, Family]] = {
         warps=(4, 2),
     ),
 }
+"""Families of schedules for A @ x, by name."""
 _ENTRIES: Final = Part(layout="entries", rows=16)
+"""Single entries of a sampled product."""
 
 SDDMM: Final[Mapping[str, Family]] = {
     "unrolled": Family(
@@ -131,10 +141,12 @@ SDDMM: Final[Mapping[str, Family]] = {
         Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=32)
     ),
 }
+"""Families of schedules for sampled products, by name."""
 MTTKRP: Final[Mapping[str, Family]] = {
     "fibers 16": Family(parts=(Part(layout="fibers", step=8, split=16),)),
     "fibers 128": Family(parts=(Part(layout="fibers", step=8, split=128),)),
 }
+"""Families of schedules for MTTKRP, by name."""
 FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip

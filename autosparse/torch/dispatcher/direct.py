@@ -19,6 +19,7 @@ Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]  # crow,
 
 _CSR, _CSC, _STRIDED = torch.sparse_csr, torch.sparse_csc, torch.strided
 _CODES: Final = {dtype: code for dtype, code in VALUE_CODES.items() if not dtype.is_complex}
+"""Runtime codes of real value dtypes."""
 
 
 def _rows_of(A: torch.Tensor) -> Rows | None:

@@ -21,6 +21,7 @@ originals: Final[dict[str, Any]] = {}  # operator → PyTorch's kernel (torch.li
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
+"""Zero of each dtype, as the unused base of `addmm` with beta 0."""
 
 
 def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:

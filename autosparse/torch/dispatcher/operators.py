@@ -24,6 +24,7 @@ Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
 SERVED: Final = frozenset((*VALUE_CODES, *HALF))
+"""Value dtypes that autosparse supports; PyTorch computes others."""
 
 
 class Entries(Placed):

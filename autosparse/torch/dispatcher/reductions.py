@@ -44,6 +44,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
 
 
 EXTREMES: Final = {"amax": False, "amin": True}
+"""Reductions to an extreme, and whether it is the least."""
 
 
 def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:

@@ -44,7 +44,9 @@ def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
 
 
 ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*operators.COMPRESSED, *reductions.TABLE)}
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""
 GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in sparse_gradients.TABLE}
+"""Kernels by operator, for the dispatch key AutogradCUDA."""
 
 TABLES: Final[dict[str, Table]] = {
     "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,

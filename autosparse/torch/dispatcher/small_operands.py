@@ -33,6 +33,7 @@ Where base and out are None, the result may be a `Known` whose `multiply` calls 
 """
 
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+"""Bytes of a machine word."""
 _FARTHEST: Final = 512
 """Number of bytes of a TensorImpl that are searched for a member."""
 _ASKED: Final = ("get_layout", "get_dtype", "get_device_type", "get_dim", "get_sizes", "get_strides", "get_data_ptr")

@@ -31,3 +31,4 @@ def _ours(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 TABLE: Final[dict[str, Callable[..., Any]]] = {"mm": mm}
+"""Kernels by operator, for the dispatch key AutogradCPU."""
