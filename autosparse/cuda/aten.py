@@ -52,7 +52,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
-    """Return whether X is dense, of rank `n_dims`, of the dtype and on the device of `like`, without lazy bits."""
+    """Return whether X is dense, of rank `n_dims`, with `like`'s dtype and device, not lazily conjugated or negated."""
     plain = X.layout is torch.strided and X.dim() == n_dims and not (X.is_conj() or X.is_neg())
     return plain and X.dtype is like.dtype and X.device == like.device
 
@@ -103,7 +103,7 @@ def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mm."""
+    """Compute aten::mm: a b, with one or both of them sparse."""
     if (found := _product(a, b)) is not None:
         return found
     if a.layout in COMPRESSED and is_plain(b, a, 2):
@@ -131,7 +131,7 @@ def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any
 
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mm.out."""
+    """Compute aten::mm.out: a b, written to `out`."""
     found = _product(a, b, out) if out.layout is torch.strided and not out.is_conj() else None
     if found is None or found.shape != out.shape or found.dtype is not out.dtype or found.device != out.device:
         by_torch("mm.out", keys, a, b, out=out)
@@ -181,7 +181,7 @@ def addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::addmm.out."""
+    """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
     found = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
     return _written("addmm.out", keys, (base, a, b), found, beta=beta, alpha=alpha, out=out)
 
@@ -204,7 +204,7 @@ def _written(
 
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mv."""
+    """Compute aten::mv: a x."""
     found = _served(a, x) if x.dim() == 1 else None
     if found is not None:
         return found
@@ -226,7 +226,7 @@ def addmv_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::addmv.out: beta · base + alpha · a x."""
+    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
     found = _addmm(base, a, x, beta, alpha) if x.dim() == 1 and out.layout is torch.strided else None
     return _written("addmv.out", keys, (base, a, x), found, beta=beta, alpha=alpha, out=out)
 
@@ -251,7 +251,7 @@ def _sampled(
 def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """Compute aten::sparse_sampled_addmm; the result has its own index arrays, as PyTorch's."""
+    """Compute aten::sparse_sampled_addmm: alpha · (x y at S's entries) + beta · S, with new index arrays."""
     found = _sampled(S, x, y, beta, alpha)
     if found is None:
         result: torch.Tensor = by_torch("sparse_sampled_addmm", keys, S, x, y, beta=beta, alpha=alpha)
@@ -272,7 +272,7 @@ def sampled_addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S)."""
+    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
     found = _sampled(S, x, y, beta, alpha) if out is S else None
     if found is None:
         by_torch("sparse_sampled_addmm.out", keys, S, x, y, beta=beta, alpha=alpha, out=out)

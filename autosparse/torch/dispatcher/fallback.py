@@ -2,7 +2,7 @@
 
 Below some thousand multiplications autosparse's kernels gain nothing, and their Python code takes longer than the
 product. PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would
-run again. The functions here call `addmm.out` directly.
+run again. The functions here call the computing kernel directly.
 """
 
 from __future__ import annotations

@@ -170,7 +170,7 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mm."""
+    """Compute aten::mm: a b, with one or both of them sparse."""
     result = small_operands.matrix(a, b, None, 0, 1, None)
     if isinstance(result, Known):
         return result.multiply(a, b)
@@ -184,7 +184,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mm.out."""
+    """Compute aten::mm.out: a b, written to `out`."""
     if small_operands.matrix(a, b, None, 0, 1, out) is not None:
         return out
     if has_bits(out):
@@ -246,7 +246,7 @@ def addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::addmm.out."""
+    """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
     if small_operands.matrix(a, b, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
@@ -284,7 +284,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mv; PyTorch's own kernel is an addmv.out with beta 0."""
+    """Compute aten::mv: a x; PyTorch's own kernel is an addmv.out with beta 0."""
     result = small_operands.vector(a, x, None, 0, 1, None)
     if isinstance(result, Known):
         return result.multiply(a, x)
@@ -305,7 +305,7 @@ def addmv_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::addmv.out: beta · base + alpha · a x."""
+    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
     if small_operands.vector(a, x, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
@@ -340,7 +340,7 @@ def _sampled_values(
 def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """Compute aten::sparse_sampled_addmm; the result has its own index arrays, as PyTorch's."""
+    """Compute aten::sparse_sampled_addmm: alpha · (x y at S's entries) + beta · S, with new index arrays."""
     if (sample := direct.sample(S, x, y, beta, alpha)) is not None:
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
@@ -363,7 +363,7 @@ def sampled_addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S)."""
+    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
         originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)

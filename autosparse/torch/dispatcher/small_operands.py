@@ -41,7 +41,7 @@ _ASKED: Final = ("get_layout", "get_dtype", "get_device_type", "get_dim", "get_s
 
 
 class _LayoutError(Exception):
-    """Raised where this PyTorch stores its tensors in an unexpected layout."""
+    """Error for a PyTorch version that stores its tensors in an unexpected layout."""
 
 
 def _words(memory: int, start: int, n: int) -> list[int]:
