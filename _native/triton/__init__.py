@@ -1,1 +1,1 @@
-"""Triton source emitted from device schedules, packed operands, and launches. Triton is imported where it is used."""
+"""Triton source generated from device schedules, packed operands, and launches. Triton is imported on first use."""

@@ -1,7 +1,7 @@
-"""Body of windows and blocks for matmul: ``tl.dot`` of `rows` by `step` entries with `step` rows of B.
+"""Generator of windows and blocks for matmul: ``tl.dot`` of `rows` by `step` entries with `step` rows of B.
 
-Holes are zeros that the pattern does not have, and 0 · inf is nan. So the program also adds up 0 · B: where that is
-not 0, some row of B is not finite, and the window is computed again entry by entry, as the other layouts would.
+Missing entries are stored as zeros, and 0 · inf is nan. So the program also sums 0 · B: where that is not 0, a row of B
+is not finite, and the window is computed again entry by entry, as in the other layouts.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from autosparse._native.triton.spec import DeviceSpec
 from autosparse.gpu.schedule import Part
 
 NARROW: Final = 8
-"""Rows of a window that are the columns of a transposed product: Tensor Cores take 16 by 8 by 16."""
+"""Window height for which the product is transposed, since Tensor Cores take tiles of 16 by 8 by 16."""
 
 
 def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """``total = A[window] B``."""
+    """Write ``total = A[window] B``."""
     tile, is_narrow = spec.schedule.tile, part.rows == NARROW
     shape = (tile, part.rows) if is_narrow else (part.rows, tile)
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
@@ -50,7 +50,7 @@ def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def _write_exact(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """The same sum without products of holes."""
+    """Write the same sum without products of missing entries."""
     w.line("total = tl.zeros_like(total)")
     with w.block("for g in range(first, last)"), w.block(f"for k in range(0, {part.step})"):
         w.line(f"one = tl.load(p{n}_cols + g * {part.step} + k)")

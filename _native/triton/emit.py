@@ -1,4 +1,4 @@
-"""Emit Triton source of a kernel from its spec: one launch for all parts, and the sum of rows that they share."""
+"""Generator of a kernel's Triton source from its spec: one launch for all parts, and the sum of shared rows."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PRODUCTS: Final[Mapping[str, Body]] = {
     "fibers": gathered.write_fibers,
     "fill": gathered.write_fill,
 }
-"""Layout -> body that adds up rows of the result."""
+"""Functions that write a part whose sums are rows of the result, by layout."""
 SAMPLES: Final[Mapping[str, Body]] = {
     "rows": sampled.write_rows,
     "unrolled": sampled.write_unrolled,
@@ -33,10 +33,11 @@ SAMPLES: Final[Mapping[str, Body]] = {
     "windows": sampled.write_dots,
     "blocks": sampled.write_dots,
 }
-"""Layout -> body of sampled products."""
+"""Functions that write a part of a sampled product, by layout."""
 BODIES: Final[Mapping[ProductKind, Mapping[str, Body]]] = {
     "vector": PRODUCTS, "columns": PRODUCTS, "fibers": PRODUCTS, "sampled": SAMPLES
 }  # fmt: skip
+"""Functions that write a part, by kind of product and layout."""
 
 HEAD: Final = '''"""{schedule}
 
@@ -47,10 +48,11 @@ import triton
 import triton.language as tl
 
 '''
+"""First lines of a generated module."""
 
 
 def emit(spec: DeviceSpec) -> str:
-    """A module with ``kernel``, and ``reduce`` where rows are shared and summed in two phases."""
+    """Return the source of a module with ``kernel``, and ``reduce`` where shared rows are summed in two phases."""
     schedule = spec.schedule
     head = HEAD.format(schedule=schedule, operation=schedule.operation, dtype=spec.dtype, index_dtype=spec.index_dtype)
     given = [argument.name for argument in arguments(spec)]
@@ -66,7 +68,7 @@ def emit(spec: DeviceSpec) -> str:
 PLACE: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("unit",), "columns": ("unit", "j", "jm"), "fibers": ("unit", "j", "jm"), "sampled": ("unit", "t")
 }  # fmt: skip
-"""Kind -> what tells a part where it is: first unit, columns and which of them there are, columns of a step."""
+"""Variables that locate a part's work, by kind: first unit, columns and their mask, or columns of a step."""
 
 
 def _uses(body: str, name: str) -> bool:
@@ -74,11 +76,12 @@ def _uses(body: str, name: str) -> bool:
 
 
 def needs_reduce(spec: DeviceSpec) -> bool:
-    """Whether a second kernel sums partial rows."""
+    """Return whether a second kernel sums partial rows."""
     return spec.schedule.shares_rows and spec.schedule.reduction == "two_phase"
 
 
 REDUCE_ARGUMENTS: Final = ("rows", "slots", "work", "C", "n_rows", "n_cols", "ldc")
+"""Names of the parameters of ``reduce``, in order."""
 
 
 def _signature(name: str, names: list[str] | tuple[str, ...]) -> str:
@@ -89,7 +92,7 @@ def _signature(name: str, names: list[str] | tuple[str, ...]) -> str:
 
 
 def _part(spec: DeviceSpec, n: int) -> str:
-    """Body of part `n`: a function of its own, which the compiler puts in place."""
+    """Return the body of part `n`, a function that the compiler inlines."""
     w, part = PythonWriter(), spec.schedule.parts[n]
     if part.step > 1 and part.layout in ("rows", "ell", "segments", "fibers"):
         w.line(f"s = tl.arange(0, {part.step})")
@@ -98,7 +101,7 @@ def _part(spec: DeviceSpec, n: int) -> str:
 
 
 def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
-    """The program's place, and the part that its task is of."""
+    """Return the body of ``kernel``: it finds the program's task and calls the part of that task."""
     w, parts = PythonWriter(), spec.schedule.parts
     _write_place(w, spec)
     w.line("unit = tl.load(table + 2 * task + 1)")
@@ -113,7 +116,7 @@ def _kernel(spec: DeviceSpec, taken: list[list[str]]) -> str:
 
 
 def _write_place(w: PythonWriter, spec: DeviceSpec) -> None:
-    """Which task and columns this program computes."""
+    """Write the code that finds the task and columns of this program."""
     schedule = spec.schedule
     leading = SIZES[schedule.kind][1:]
     w.line("task = tl.program_id(0)")
@@ -139,12 +142,12 @@ def _write_place(w: PythonWriter, spec: DeviceSpec) -> None:
 def _write_promises(w: PythonWriter, spec: DeviceSpec, names: tuple[str, ...]) -> None:
     if spec.schedule.vector > 1:
         for name in names:
-            # The compiler then knows a divisor; it ignores tl.multiple_of of parameters.
+            # The compiler infers a divisor from this; it ignores tl.multiple_of on parameters.
             w.line(f"{name} = {name} // {spec.schedule.vector} * {spec.schedule.vector}")
 
 
 def _reduce(spec: DeviceSpec) -> str:
-    """Row of C = sum of its slots, in their order."""
+    """Return the body of ``reduce``: a row of C is the sum of its slots, in order."""
     w, tile = PythonWriter(), spec.schedule.tile
     w.line("row = tl.program_id(0)")
     columns = bool(tile)

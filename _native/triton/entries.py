@@ -1,4 +1,4 @@
-"""Entries of A on their way into parts: which are left, and what one part has taken of them."""
+"""Entries of A during packing: those still to be packed, and the arrays of a packed part."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -14,9 +14,9 @@ NOWHERE: Final = -1
 
 @dataclass(slots=True)
 class Entries:
-    """Entries that are still to be packed: row i has those from `starts[i]` to `ends[i]` of `cols` and `positions`.
+    """Entries to be packed: row i has those from `starts[i]` to `ends[i]` in `cols` and `positions`.
 
-    `positions` is None where entry e has value e. Of a tensor in CSF, rows are roots and have fibers.
+    `positions` is None where entry e has value e. For a tensor in CSF, rows are roots and their entries are fibers.
     """
 
     starts: torch.Tensor
@@ -26,52 +26,52 @@ class Entries:
     n_cols: int
     fiber_ends: torch.Tensor | None = None  # CSF: (fibers + 1,) first entry of each fiber
     fiber_cols: torch.Tensor | None = None  # CSF: (fibers,) index of each fiber
-    grid: torch.Tensor | None = None  # rows, ascending, that blocks and windows are cut from (None: all)
+    grid: torch.Tensor | None = None  # ascending rows that are cut into blocks and windows (None: all)
 
     @property
     def n_rows(self) -> int:
-        """Rows of the result."""
+        """Number of rows of the result."""
         return self.starts.shape[0]
 
     @property
     def lengths(self) -> torch.Tensor:
-        """Entries (fibers) of each row that are left."""
+        """Number of entries (fibers) left in each row."""
         return self.ends - self.starts
 
     @property
     def nnz(self) -> int:
-        """Entries that are left; the host waits for the device."""
+        """Number of entries left; reading it synchronises with the device."""
         return int(self.lengths.sum())
 
     def grid_lengths(self) -> torch.Tensor:
-        """Entries of each row of the grid."""
+        """Return the number of entries in each row of the grid."""
         return self.lengths if self.grid is None else self.lengths[self.grid]
 
     def number(self, rows: torch.Tensor) -> torch.Tensor:
-        """Number of each of `rows` in the grid."""
+        """Return the position of each of `rows` in the grid."""
         return rows if self.grid is None else torch.searchsorted(self.grid, rows)
 
     def row_of(self, numbers: torch.Tensor) -> torch.Tensor:
-        """Row of each number in the grid; NOWHERE beyond its end."""
+        """Return the row at each position of the grid; NOWHERE beyond its end."""
         n_rows = self.n_rows if self.grid is None else self.grid.shape[0]
         known = torch.arange(n_rows, device=numbers.device) if self.grid is None else self.grid
         return torch.where(numbers < n_rows, padded(known, n_rows + 1, NOWHERE)[numbers.clamp(max=n_rows)], NOWHERE)
 
     def listed(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Row of each entry that is left, and where it stands in the arrays."""
+        """Return the row of each entry left, and its index in the arrays."""
         lengths = self.lengths
         rows = torch.repeat_interleave(torch.arange(self.n_rows, device=lengths.device), lengths)
         before = torch.cumsum(lengths, 0) - lengths
         return rows, torch.arange(rows.shape[0], device=rows.device) + (self.starts - before)[rows]
 
     def places(self) -> torch.Tensor:
-        """Where the value of each entry of the arrays lies."""
+        """Return the index of each entry's value."""
         if self.positions is not None:
             return self.positions
         return torch.arange(self.cols.shape[0], device=self.cols.device)
 
     def only(self, rows: torch.Tensor, at: torch.Tensor) -> Entries:
-        """The entries at `at`, of `rows`, both in the order of rows, in arrays of their own."""
+        """Copy the entries at the indices `at`, of `rows`, both in row order, into new arrays."""
         counts = torch.bincount(rows, minlength=self.n_rows)
         ends = torch.cumsum(counts, 0)
         return Entries(ends - counts, ends, self.cols[at], self.places()[at], self.n_cols, grid=self.grid)
@@ -79,7 +79,7 @@ class Entries:
 
 @dataclass(slots=True)
 class PackedPart:
-    """Arrays of one part by name; `rows` (units,) is the row that each unit adds to (-1: padding)."""
+    """Arrays of one part by name; `rows` (units,) is the row to which each unit adds (-1: padding)."""
 
     arrays: dict[str, torch.Tensor]
     rows: torch.Tensor
@@ -88,13 +88,13 @@ class PackedPart:
 
 
 def entries_of_csr(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Entries:
-    """The entries of compressed rows; value e belongs to entry e."""
+    """Return the entries of compressed rows; value e belongs to entry e."""
     crow = crow.long()
     return Entries(crow[:-1], crow[1:], col, None, n_cols)
 
 
 def entries_of_transpose(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Entries:
-    """The entries of the transpose of compressed rows, sorted by its rows; values stay where they are."""
+    """Return the entries of the transpose of compressed rows, sorted by its rows; values are not moved."""
     rows = torch.repeat_interleave(torch.arange(crow.shape[0] - 1, device=col.device), crow.long().diff())
     order = torch.sort(col, stable=True).indices
     ends = torch.cumsum(torch.bincount(col, minlength=n_cols), 0)
@@ -105,11 +105,11 @@ def entries_of_transpose(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> 
 def entries_of_csf(
     root_ends: torch.Tensor, fiber_cols: torch.Tensor, fiber_ends: torch.Tensor, leaf_cols: torch.Tensor
 ) -> Entries:
-    """The entries of a tensor of order 3: fibers of each root (n + 1,), entries of each fiber (fibers + 1,)."""
+    """Return the entries of a tensor of order 3: fibers of each root (n + 1,), entries of each fiber (fibers + 1,)."""
     root_ends = root_ends.long()
     return Entries(root_ends[:-1], root_ends[1:], leaf_cols, None, 0, fiber_ends, fiber_cols)
 
 
 def padded(array: torch.Tensor, multiple: int, value: int) -> torch.Tensor:
-    """`array` with `value` appended until its length is a multiple of `multiple`."""
+    """Append `value` to `array` until its length is a multiple of `multiple`."""
     return torch.nn.functional.pad(array, (0, -array.shape[0] % multiple), value=value)

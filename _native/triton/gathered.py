@@ -1,7 +1,7 @@
-"""Bodies of the layouts that multiply entry by entry: rows, ell, segments, and CSF's fibers.
+"""Generators of the layouts that multiply entry by entry: rows, ell, segments, and CSF's fibers.
 
-One program sums `step` entries of a row at a time in registers of their own and adds these up at the end: no
-reduction inside the loop. Loads of B run along its rows.
+One program keeps `step` partial sums of a row in registers and adds them at the end: the loop has no reduction. Loads
+of B run along its rows.
 """
 
 from __future__ import annotations
@@ -14,29 +14,29 @@ from autosparse.gpu.schedule import Part
 
 
 def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
-    """Elements before row `row` of a dense operand."""
+    """Return an expression for the offset of row `row` in a dense operand, in elements."""
     wide = f"{row}.to(tl.int{64 if spec.is_wide else 32})"
     return wide if spec.schedule.is_vector else f"{wide} * {leading}"
 
 
 def tile_of(spec: DeviceSpec, axes: Axes, row_axes: str, base: str = "B", row: str = "at") -> str:
-    """Pointers into rows of a dense operand, `row` elements from its beginning, at the program's columns."""
+    """Return pointers to the program's columns in rows of a dense operand; `row` is the rows' offset in elements."""
     rows = axes.beside(row, row_axes)
     return f"{base} + {rows}" if spec.schedule.is_vector else f"{base} + {rows} + {axes.beside('j', 't')}"
 
 
 def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
-    """`mask` over `mask_axes`, and the columns that there are."""
+    """Return `mask` over `mask_axes`, combined with the mask of valid columns."""
     rows = axes.beside(mask, mask_axes)
     if spec.schedule.is_vector:
         return rows
-    if not set(mask_axes) & set(axes.names):  # a scalar: Triton's interpreter has no blocks of one truth value
+    if not set(mask_axes) & set(axes.names):  # a scalar: Triton's interpreter has no blocks of one boolean
         rows = f"(tl.where({mask}, 1, 0) + 0 * {axes.beside('j', 't')} > 0)"
     return f"{rows} & {axes.beside('jm', 't')}"
 
 
 def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: Axes) -> None:
-    """``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
+    """Write ``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
     own = spec.reads_positions(n)
     w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
     w.line(
@@ -46,14 +46,14 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: Axes) -> None
 
 
 def write_products(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
-    """``acc += val · B[col]`` where `m` holds."""
+    """Write ``acc += val · B[col]`` where `m` holds."""
     w.line(f"at = {row_of(spec, 'col', 'ldb')}")
     w.line(f"b = tl.load({tile_of(spec, axes, 'rs')}, mask={mask_of(spec, axes, 'm', 'rs')}, other=0)")
     w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 'rs')} * b.to({spec.accumulator})")
 
 
 def write_result(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
-    """Store `total` at the rows `dest`: of the result, or where rows are shared to their slots (-2 and below)."""
+    """Write a store of `total` to the rows `dest` of the result, or to the slots of shared rows (`dest` ≤ -2)."""
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
     w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
@@ -70,7 +70,7 @@ def write_result(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
 
 
 def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """`rows` rows in lock-step, to the length of the longest of them."""
+    """Write `rows` rows in lock-step, up to the length of the longest of them."""
     axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
@@ -87,7 +87,7 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """`rows` rows in lock-step; each lane adds up its own columns of a row, entry after entry."""
+    """Write `rows` rows in lock-step; each lane sums its own columns of a row, entry by entry."""
     axes = Axes.of(r=part.rows, t=spec.schedule.tile)
     inner, own, steps = axes.without("t"), spec.reads_positions(n), range(part.step)
     w.line(f"u = unit{_range(part.rows)}")
@@ -95,7 +95,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
     w.line(f"acc = {axes.zeros(spec.accumulator)}")
     w.line("most = " + ("tl.max(end - start, axis=0)" if part.rows > 1 else "end - start"))
     with w.block(f"for k in range(0, most, {part.step})"):
-        for i in steps:  # loads that depend on nothing before any that do: all are on their way at once
+        for i in steps:  # independent loads first, so that all are in flight at once
             w.line(f"e{i} = start + k + {i}")
             w.line(f"m{i} = e{i} < end")
             w.line(f"col{i} = tl.load({f'p{n}_cols' if own else 'cols'} + e{i}, mask=m{i}, other=0)")
@@ -114,7 +114,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
 
 
 def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """Rows padded to one length, which the compiler knows; columns -1 are padding."""
+    """Write rows padded to one compile-time length; columns -1 are padding."""
     axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
@@ -137,7 +137,7 @@ def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """A run of pieces of rows, one after the other, about as many entries in every program."""
+    """Write a sequence of pieces of rows, with about equally many entries in every program."""
     axes = Axes.of(s=part.step, t=spec.schedule.tile or 1)
     with w.block(f"for u in range(tl.load(p{n}_pieces + unit), tl.load(p{n}_pieces + unit + 1))"):
         w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -152,7 +152,7 @@ def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
 
 
 def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
+    """Write MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
     axes = Axes.of(s=part.step, t=spec.schedule.tile)
     out = axes.without("s")
     w.line(f"first, last = tl.load(p{n}_starts + unit), tl.load(p{n}_ends + unit)")
@@ -177,7 +177,7 @@ def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """Zeros in rows without entries."""
+    """Write zeros to rows without entries."""
     axes = Axes.of(r=part.rows, t=spec.schedule.tile or 1)
     w.line(f"dest = tl.load(p{n}_dest + unit{_range(part.rows)})")
     w.line(f"total = {axes.zeros(spec.accumulator)}")
@@ -185,5 +185,5 @@ def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def _range(extent: int) -> str:
-    """``+ arange`` where there is more than one."""
+    """Return ``+ arange`` where `extent` exceeds 1."""
     return f" + tl.arange(0, {extent})" if extent > 1 else ""

@@ -1,4 +1,4 @@
-"""DeviceKernel and the row `triton` of the implementations: schedules of parts, computed on a GPU."""
+"""Kernels for a GPU, and their implementation `triton`, which computes schedules of parts."""
 
 from __future__ import annotations
 
@@ -17,30 +17,31 @@ if TYPE_CHECKING:
     from autosparse._native.triton.launch import Launch
 
 NO_TRITON: Final = "Triton is not installed: pip install 'autosparse[gpu]'"
+"""Reason why no schedule is supported without Triton."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceKernel:
-    """Emitted source that Triton has read. Machine code is made at the first launch, and kept by Triton's cache."""
+    """Generated source loaded by Triton, which compiles it at the first launch and caches the machine code."""
 
     spec: DeviceSpec
     module: ModuleType
 
     def bind(self, entries: Entries, *, nnz: int) -> Launch:
-        """What computes products of a matrix with these entries; the host waits for the device while they are packed.
+        """Pack the entries and return the launch for products with them; packing synchronises with the device.
 
-        Values are `nnz` numbers, read at every product.
+        `nnz` is the number of values, which every product reads anew.
         """
-        from autosparse._native.triton import launch, packing  # torch, for who has a tensor on a GPU
+        from autosparse._native.triton import launch, packing  # import torch, which only users of a GPU need
 
         return launch.Launch(self.module, packing.pack(self.spec, entries, nnz=nnz))
 
 
 class Triton:
-    """Kernels for a GPU: emitted from a `DeviceSchedule`, kept by the cache as source."""
+    """Implementation of kernels for a GPU: generated from a `DeviceSchedule`, cached as source."""
 
     def supports(self, operation: str, schedule: DeviceSchedule) -> str | None:
-        """See `Implementation`."""
+        """Return why `schedule` cannot be computed, or None; see `Implementation`."""
         if importlib.util.find_spec("triton") is None:
             return NO_TRITON
         return None if schedule.operation == operation else f"a schedule of {schedule.operation}, not of {operation}"
@@ -51,20 +52,20 @@ class Triton:
         *,
         store: ArtefactStore,
         compiler: str | None,
-        compilations: Any,  # of a compiler that is another program: here is none
+        compilations: Any,  # for external compilers; Triton is none
     ) -> DeviceKernel:
-        """See `Implementation`. BuildError where Triton has no such kernel, ImportError where it cannot be imported."""
+        """Load the kernel; see `Implementation`. Raises BuildError where it cannot, ImportError without Triton."""
         from autosparse._native.triton import source
 
         return DeviceKernel(spec, source.module_of(spec, store))
 
     def loaded(self, spec: DeviceSpec, compiler: str | None) -> DeviceKernel | None:
-        """See `Implementation`."""
+        """Return the kernel if this process has loaded it, otherwise None; see `Implementation`."""
         from autosparse._native.triton import source
 
         module = source.known(spec)
         return None if module is None else DeviceKernel(spec, module)
 
     def is_built(self, spec: DeviceSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """See `Implementation`: whether the source is there; Triton keeps machine code by itself."""
+        """Return whether the source is cached; Triton caches machine code itself. See `Implementation`."""
         return self.loaded(spec, compiler) is not None or store.find_artefact(spec.key()) is not None

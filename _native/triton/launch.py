@@ -1,11 +1,12 @@
-"""Launches: packed operands and dense tensors to a kernel on the stream that is current.
+"""Launches of kernels with packed operands and dense tensors on the current stream.
 
-Triton looks at every argument of a launch to find the machine code for it, which takes longer than most products. Here
-all that may change between two launches of one operand is whether addresses are multiples of 16 bytes: machine code for
-those that are is kept, and launched at once (`Started`).
+Triton inspects every argument of a launch to find its machine code, which takes longer than most products. Between two
+launches of one packed operand, only the 16-byte alignment of addresses can change this choice. Machine code for aligned
+addresses is kept and launched directly (`Started`).
 
-Nothing here waits for the device. The workspace of a launch comes from torch's caching allocator and goes back to it:
-launches on several streams share none, and one that is captured in a CUDA graph has its own, in the graph's pool.
+Launches do not synchronise with the device. The workspace of a launch comes from torch's caching allocator and returns
+to it. Launches on several streams share no workspace, and a launch captured in a CUDA graph has one in the graph's
+pool.
 """
 
 # mypy: allow-untyped-calls
@@ -23,21 +24,22 @@ from autosparse.gpu.schedule import DeviceSchedule
 Kernel = Any  # triton.JITFunction, or the interpreter's
 
 SUMS: Final = {torch.float64: torch.float64}
-"""Dtype of values -> dtype of sums; float32 for all others."""
+"""Dtype of sums by dtype of values; float32 for all others."""
 
 ALIGNED: Final = 16
-"""Bytes that Triton compiles kernels apart for: addresses that are multiples of them, and others."""
+"""Address alignment in bytes for which Triton compiles separate kernels."""
 
 REDUCE_OPTIONS: Final = {"num_warps": 1, "num_stages": 2}
+"""Options of Triton's compiler for ``reduce``."""
 
 
 def options_of(schedule: DeviceSchedule) -> dict[str, int]:
-    """What Triton's compiler is told beside the source."""
+    """Return the options of Triton's compiler for `schedule`."""
     return {"num_warps": schedule.warps, "num_stages": schedule.stages, "maxnreg": schedule.registers}
 
 
 class Started:
-    """Machine code of a kernel that was launched once, on one device."""
+    """Machine code of a kernel that was launched before, on one device."""
 
     __slots__ = ("_at", "_by_triton", "_index", "_is_direct", "_runtime")
 
@@ -48,31 +50,31 @@ class Started:
         self._at, self._is_direct = (made.run, made.function, made.packed_metadata), True
 
     def start(self, grid: tuple[int, int, int], given: tuple[Any, ...]) -> None:
-        """Launch on the current stream: as Triton's launcher is called by Triton, without its search for the code.
+        """Launch on the current stream, calling Triton's launcher directly, without the search for machine code.
 
-        `given`: numbers, and tensors or their addresses, of which Triton asks the driver nothing.
+        `given`: numbers, and tensors or their addresses; for addresses Triton makes no driver queries.
         """
-        hooks = self._runtime.launch_enter_hook  # of a profiler, which Triton then tells about the launch
+        hooks = self._runtime.launch_enter_hook  # of a profiler: Triton must then report the launch
         if self._is_direct and not getattr(hooks, "calls", hooks):
             run, function, metadata = self._at
             stream = torch._C._cuda_getCurrentRawStream(self._index)
             try:
                 run(*grid, stream, function, metadata, None, None, None, *given)
                 return
-            except TypeError:  # a version of Triton that calls it in another way; nothing was launched
+            except TypeError:  # another version of Triton with other arguments; nothing was launched
                 self._is_direct = False
         self._by_triton[grid](*given)
 
 
 @dataclass(slots=True)
 class Launch:
-    """A kernel bound to a packed operand. `run` computes one product."""
+    """Kernel bound to a packed operand; each method computes one product."""
 
     module: ModuleType
     packed: Packed
-    _ready: dict[str, Started] = field(default_factory=dict)  # name of a kernel -> its machine code, aligned operands
-    _no_sums: torch.Tensor | None = None  # stands for a workspace where no rows are shared
-    _table: int = field(init=False)  # addresses of what is packed: launched code takes numbers sooner than tensors
+    _ready: dict[str, Started] = field(default_factory=dict)  # name -> its machine code for aligned operands
+    _no_sums: torch.Tensor | None = None  # placeholder of the workspace where no rows are shared
+    _table: int = field(init=False)  # addresses of packed arrays: numbers are launched faster than tensors
     _arrays: tuple[int, ...] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,7 +82,7 @@ class Launch:
         self._arrays = tuple(one.data_ptr() for one in self.packed.arrays)
 
     def work_bytes(self, n_cols: int, dtype: torch.dtype) -> int:
-        """Bytes of partial rows of a product of `n_cols` columns, while it runs."""
+        """Return the bytes of partial rows that a product of `n_cols` columns needs while it runs."""
         return self._n_sums(n_cols) * SUMS.get(dtype, torch.float32).itemsize
 
     def _n_sums(self, n_cols: int) -> int:
@@ -95,7 +97,7 @@ class Launch:
         return self._no_sums
 
     def spmv(self, values: torch.Tensor, x: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Out = A x; x (m,), out (n,)."""
+        """Compute out = A x; x (m,), out (n,)."""
         packed = self.packed
         work = self._workspace(1, values.dtype)
         self._clear(out)
@@ -105,19 +107,19 @@ class Launch:
         return out
 
     def matmul(self, values: torch.Tensor, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """Out = A B; B (m, N) and out (n, N) with rows of unit stride."""
+        """Compute out = A B; B (m, N) and out (n, N) with rows of unit stride."""
         sizes = (out.shape[1], B.stride(0), out.stride(0))
         return self._sums((values, B), out, sizes)
 
     def mttkrp(self, values: torch.Tensor, B: torch.Tensor, D: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """out[i] = Σ_k Σ_l A[i, k, l] B[k] ∘ D[l]; B (K, R), D (L, R), out (n, R)."""
+        """Compute out[i] = Σ_k Σ_l A[i, k, l] B[k] ∘ D[l]; B (K, R), D (L, R), out (n, R)."""
         return self._sums((values, B, D), out, (out.shape[1], B.stride(0), D.stride(0), out.stride(0)))
 
     def sddmm(
         self, values: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, out: torch.Tensor,
         *, alpha: float = 1.0, beta: float = 0.0,
     ) -> torch.Tensor:  # fmt: skip
-        """out[p] = alpha ⟨X[i], Y[j]⟩ + beta values[p] for entry p = (i, j); X (n, K), Y (m, K), out (nnz,)."""
+        """Compute out[p] = alpha ⟨X[i], Y[j]⟩ + beta values[p] for p = (i, j); X (n, K), Y (m, K), out (nnz,)."""
         n_tasks = self.packed.n_tasks
         numbers = (float(alpha), float(beta), n_tasks, X.shape[1], X.stride(0), Y.stride(0))
         self._start(n_tasks, (values, X, Y, out), numbers)
@@ -137,13 +139,13 @@ class Launch:
         return out
 
     def _clear(self, out: torch.Tensor) -> None:
-        """Rows that are added to atomically begin at 0."""
+        """Set rows that are summed atomically to 0."""
         packed = self.packed
         if packed.spec.schedule.reduction == "atomic" and packed.shared_rows.numel():
             out.index_fill_(0, packed.shared_rows.long(), 0)
 
     def _start(self, n_programs: int, given: tuple[torch.Tensor, ...], numbers: tuple[float, ...]) -> None:
-        """``kernel`` on the current stream. `given`: values, dense operands, the result and what is beside it."""
+        """Launch ``kernel`` on the current stream; `given`: values, dense operands, the result and the workspace."""
         if not n_programs:
             return
         packed, known, grid = self.packed, self._ready.get("kernel"), (n_programs, 1, 1)
@@ -156,7 +158,7 @@ class Launch:
         self._first("kernel", grid, everything, options_of(packed.spec.schedule), is_aligned=is_aligned)
 
     def _reduce(self, work: torch.Tensor, out: torch.Tensor, sizes: tuple[int, int], *, n_tiles: int) -> None:
-        """``reduce`` on the current stream: rows of `out` that are shared; sizes: columns, and from row to row."""
+        """Launch ``reduce`` on the current stream for the shared rows of `out`; sizes: columns, and row stride."""
         packed, known, is_aligned = self.packed, self._ready.get("reduce"), not out.data_ptr() % ALIGNED
         rows = packed.shared_rows.shape[0]
         grid, given = (rows, n_tiles, 1), (packed.shared_rows, packed.slots, work, out, rows, *sizes)
@@ -174,7 +176,7 @@ class Launch:
         *,
         is_aligned: bool,
     ) -> None:  # Any: tensors and numbers
-        """By Triton, which finds or makes the machine code; that for aligned operands is kept."""
+        """Launch by Triton, which finds or compiles the machine code; keep the code for aligned operands."""
         made = getattr(self.module, name)[grid](*given, **options)
-        if is_aligned and made is not None:  # the interpreter makes nothing
+        if is_aligned and made is not None:  # the interpreter returns None
             self._ready[name] = Started(made, self.packed.table.device.index)

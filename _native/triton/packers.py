@@ -1,4 +1,4 @@
-"""Packers: how each layout takes its entries, and what it leaves to the parts after it."""
+"""Packers of the layouts: each takes entries for its part and returns those it leaves to later parts."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -13,14 +13,15 @@ from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padd
 from autosparse.gpu.schedule import Part
 
 FINE: Final = 16
-"""Longest rows that are sorted by their exact lengths."""
+"""Maximum length of rows that are sorted by their exact lengths."""
 Packer = Callable[[Part, Entries], tuple[PackedPart, Entries]]
 
 
 def _take_rows(part: Part, entries: Entries) -> tuple[torch.Tensor, Entries]:
-    """Rows with entries, `at_most` of them, those of about the longest first; and what is left without them.
+    """Return the rows to take, longest length class first, and the entries left without them.
 
-    Rows of about one length keep their order: neighbours often read the same rows of B.
+    Rows have 1 to `at_most` entries (0: any number). Rows of one length class keep their order, since neighbours often
+    read the same rows of B.
     """
     lengths = entries.lengths
     taken = lengths > 0
@@ -32,19 +33,19 @@ def _take_rows(part: Part, entries: Entries) -> tuple[torch.Tensor, Entries]:
 
 
 def _classes(lengths: torch.Tensor) -> torch.Tensor:
-    """Lengths up to FINE as they are, beyond in two classes for each power of 2."""
+    """Return length classes: exact lengths up to FINE, beyond that two classes for each power of 2."""
     return torch.where(lengths <= FINE, lengths, (2 * torch.log2(lengths.clamp(min=1).double())).long() + FINE)
 
 
 def _pieces(rows: torch.Tensor, entries: Entries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """(row, start, end) of pieces of at most `split` entries (0: whole rows)."""
+    """Return (row, start, end) of pieces of at most `split` entries (0: whole rows)."""
     return _cut(rows, entries.starts, entries.ends, split)
 
 
 def _cut(
     rows: torch.Tensor, starts: torch.Tensor, ends: torch.Tensor, split: int
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:  # fmt: skip
-    """(row, start, end) of pieces of the ranges of `rows`, none longer than `split` (0: any length)."""
+    """Return (row, start, end) of pieces of the ranges of `rows`, of at most `split` elements (0: whole ranges)."""
     starts, ends = starts[rows], ends[rows]
     if not split:
         return rows, starts, ends
@@ -56,13 +57,13 @@ def _cut(
 
 
 def _lists(entries: Entries) -> dict[str, torch.Tensor]:
-    """Columns and positions, for kernels that read them from a part's own arrays."""
+    """Return columns and positions, for kernels that read them from a part's own arrays."""
     own = {"cols": entries.cols}
     return own if entries.positions is None else own | {"positions": entries.positions}
 
 
 def pack_rows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Rows or pieces of them, of similar length in one program."""
+    """Pack rows, or pieces of them, with similar lengths in one program."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = (padded(one, part.rows, 0) for one in _pieces(taken, entries, part.split))
     n_units = rows.shape[0]
@@ -72,7 +73,7 @@ def pack_rows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 
 def pack_ell(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Columns of rows in a rectangle `at_most` wide, -1 where there is no entry."""
+    """Pack columns of rows in a rectangle of width `at_most`, -1 where there is no entry."""
     taken, left = _take_rows(part, entries)
     rows = padded(taken, part.rows, NOWHERE)
     starts = padded(entries.starts[taken], part.rows, 0)
@@ -91,7 +92,7 @@ def _looked_up(array: torch.Tensor, at: torch.Tensor, is_entry: torch.Tensor) ->
 
 
 def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Runs of `split` entries in the order of rows, cut where a row ends."""
+    """Pack runs of `split` entries in row order, cut where a row ends."""
     lengths, device = entries.lengths, entries.starts.device
     rows = (lengths > 0).nonzero().squeeze(1)
     before = torch.cumsum(lengths[rows], 0) - lengths[rows]
@@ -108,9 +109,9 @@ def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 
 def pack_entries(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """The row of each entry."""
+    """Pack the row of each entry."""
     rows, at = entries.listed()
-    if at.shape[0] != entries.cols.shape[0]:  # some were taken before: the others, one after the other
+    if at.shape[0] != entries.cols.shape[0]:  # earlier parts took some: copy the others contiguously
         entries = entries.only(rows, at)
     ids = padded(rows, part.rows, NOWHERE)
     left = dataclasses.replace(entries, ends=entries.starts)
@@ -118,14 +119,14 @@ def pack_entries(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 
 def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Windows of `rows` rows, their columns with `at_least` entries side by side, `step` in a group."""
+    """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     window, repeat, n_repeats = entries.number(rows) // part.rows, *_repeats(rows, columns, entries.n_cols)
     key = (window * entries.n_cols + columns) * n_repeats + repeat
     keys, which, counts = torch.unique(key, return_inverse=True, return_counts=True)
     kept = counts >= part.at_least
-    owner = keys[kept] // (n_repeats * entries.n_cols)  # window of each column that is kept
+    owner = keys[kept] // (n_repeats * entries.n_cols)  # window of each kept column
     per_window = torch.bincount(owner)
     groups = (per_window + part.step - 1) // part.step
     first_group = torch.cumsum(groups, 0) - groups
@@ -141,7 +142,7 @@ def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 
 def pack_blocks(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Aligned blocks of `rows` by `step` with `at_least` entries."""
+    """Pack aligned blocks of `rows` by `step` with at least `at_least` entries."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     repeat, n_repeats = _repeats(rows, columns, entries.n_cols)
@@ -163,7 +164,7 @@ def pack_blocks(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
 
 
 def _repeats(rows: torch.Tensor, columns: torch.Tensor, n_cols: int) -> tuple[torch.Tensor, int]:
-    """How many entries of the same row and column come before each one, and the most of them plus 1."""
+    """Return how many duplicates (same row and column) precede each entry, and the maximum of these plus 1."""
     cell = rows * n_cols + columns
     order = torch.sort(cell, stable=True).indices
     ordered = cell[order]
@@ -183,7 +184,7 @@ def _tiles(
     *,
     groups: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
 ) -> tuple[PackedPart, Entries]:
-    """Positions of the entries taken in tiles `rows` by `step`; windows without any are left out, and long ones cut."""
+    """Pack positions of the taken entries in tiles `rows` by `step`; empty windows are omitted, long ones cut."""
     (rows, at, taken), (n_groups, group, lane, cols) = listed, groups
     positions = torch.full((cols.shape[0] // part.step, part.rows, part.step), -1, device=rows.device)
     positions[group, entries.number(rows[taken]) % part.rows, lane] = entries.places()[at[taken]].long()
@@ -191,7 +192,7 @@ def _tiles(
     firsts = lasts - n_groups
     windows, _, ends = _cut((n_groups > 0).nonzero().squeeze(1), firsts, lasts, part.split // part.step)
     ends = torch.cat([ends.new_zeros(1), ends])
-    is_met = torch.zeros(entries.n_rows + 1, dtype=torch.bool, device=rows.device)  # the last one: NOWHERE
+    is_met = torch.zeros(entries.n_rows + 1, dtype=torch.bool, device=rows.device)  # the last element is NOWHERE
     is_met[rows[taken]] = True
     numbers = (windows[:, None] * part.rows + torch.arange(part.rows, device=rows.device)).reshape(-1)
     ids = entries.row_of(numbers)
@@ -201,7 +202,7 @@ def _tiles(
 
 
 def pack_fibers(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
-    """Pieces of roots of at most `split` fibers."""
+    """Pack pieces of roots of at most `split` fibers."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = _pieces(taken, entries, part.split)
     return PackedPart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left
@@ -217,4 +218,4 @@ PACKERS: Final[Mapping[str, Packer]] = {
     "blocks": pack_blocks,
     "fibers": pack_fibers,
 }
-"""Layout -> packer (`fill` has none: it takes what nobody writes)."""
+"""Packers by layout (`fill` has none: it takes the rows that no part writes)."""

@@ -1,7 +1,7 @@
-"""Packed operands: entries of A in the layouts of a schedule's parts, the block table, and who writes which row.
+"""Packed operands: entries of A in the layouts of a schedule's parts, the task table, and the destinations of rows.
 
-Everything is computed by torch where the matrix is, once per structure. Values are not copied: parts say where in the
-user's own array they lie, so a kernel reads whatever stands there at the moment of the product.
+Packing runs in torch on the matrix's device, once per structure. Values are not copied: parts store their positions in
+the user's array, so a kernel reads the values present at the time of the product.
 """
 
 # mypy: allow-untyped-calls
@@ -18,14 +18,15 @@ from autosparse._native.triton.packers import PACKERS
 from autosparse._native.triton.spec import SHARED, DeviceSpec, part_arrays
 
 FIRST_SLOT: Final = -2
-"""Destination of slot 0; slot s is FIRST_SLOT - s."""
+"""Destination that stands for slot 0; slot s is FIRST_SLOT - s."""
 
 INDEX_TYPES: Final = {"int32": torch.int32, "int64": torch.int64}
+"""Torch's index dtypes by name."""
 
 
 @dataclass(slots=True)
 class Packed:
-    """What a launch hands over beside values and dense operands."""
+    """Arguments of a launch beside values and dense operands."""
 
     spec: DeviceSpec
     n_rows: int
@@ -33,8 +34,8 @@ class Packed:
     nnz: int
     table: torch.Tensor  # (tasks, 2): part and first unit
     arrays: tuple[torch.Tensor, ...]  # in the order of the kernel's parameters
-    shared_rows: torch.Tensor  # rows that several units add to
-    slots: torch.Tensor  # (shared + 1,): first slot of each of them
+    shared_rows: torch.Tensor  # rows to which several units add
+    slots: torch.Tensor  # (shared + 1,): first slot of each shared row
     n_slots: int
     n_bytes: int = field(init=False)
 
@@ -44,12 +45,12 @@ class Packed:
 
     @property
     def n_tasks(self) -> int:
-        """Programs for one column tile."""
+        """Number of programs for one column tile."""
         return self.table.shape[0]
 
 
 def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
-    """The entries as `spec` says; the host waits for the device several times."""
+    """Pack the entries as `spec` requires; synchronises with the device several times."""
     index = INDEX_TYPES[spec.index_dtype]
     left, parts, schedule = entries, [], spec.schedule
     for n, part in enumerate(schedule.parts):
@@ -72,7 +73,7 @@ def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
 
 
 def _filled(array: torch.Tensor) -> torch.Tensor:
-    """An array of one element instead of none: a kernel may take its address."""
+    """Return `array`, or one element for an empty array, whose address a kernel can take."""
     return array if array.numel() else array.new_zeros(1)
 
 
@@ -85,7 +86,7 @@ def _shared_arrays(spec: DeviceSpec, entries: Entries) -> dict[str, torch.Tensor
 
 
 def _fill(parts: list[PackedPart], n_rows: int, rows: int) -> PackedPart:
-    """Rows that no part writes."""
+    """Return the part of the rows that no other part writes."""
     written = torch.zeros(n_rows, dtype=torch.bool, device=parts[0].rows.device)
     for part in parts:
         written[part.rows[part.rows >= 0]] = True
@@ -94,7 +95,10 @@ def _fill(parts: list[PackedPart], n_rows: int, rows: int) -> PackedPart:
 
 
 def _destinations(spec: DeviceSpec, parts: list[PackedPart], n_rows: int) -> tuple[torch.Tensor, torch.Tensor, int]:
-    """Set each part's `dest`: the row where one unit writes it, else its slot; for atomic adds the row's own code."""
+    """Set `dest` of each part: the row where one unit writes it, else its slot, or the row's code for atomic adds.
+
+    Returns the shared rows, the first slot of each, and the number of slots.
+    """
     everything = torch.cat([part.rows for part in parts])
     real = everything[everything >= 0]
     counts = torch.bincount(real, minlength=n_rows)
@@ -120,7 +124,7 @@ def _destinations(spec: DeviceSpec, parts: list[PackedPart], n_rows: int) -> tup
 
 
 def _table(parts: list[PackedPart]) -> torch.Tensor:
-    """(part, first unit) of each task, in the order of the parts."""
+    """Return (part, first unit) of each task, in the order of the parts."""
     rows = []
     for n, part in enumerate(parts):
         units = torch.arange(part.n_tasks, device=part.rows.device, dtype=torch.int32) * part.units_per_task

@@ -1,4 +1,4 @@
-"""Bodies of sampled products: alpha ⟨X[i], Y[j]⟩ + beta A[i, j] at the entries (i, j) of A."""
+"""Generators of sampled products: alpha ⟨X[i], Y[j]⟩ + beta A[i, j] at the entries (i, j) of A."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from autosparse.gpu.schedule import Part
 
 
 def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """`rows` entries in one program; rows -1 are padding."""
+    """Write `rows` entries in one program; rows -1 are padding."""
     tile = spec.schedule.tile
     w.line(f"e = unit + tl.arange(0, {part.rows})")
     w.line(f"row = tl.load(p{n}_rows + e)")
@@ -29,7 +29,7 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None
 
 
 def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """Pieces of rows, `step` entries at a time: X's row is loaded once for them."""
+    """Write pieces of rows, `step` entries at a time, for which X's row is loaded once."""
     tile, own = spec.schedule.tile, spec.reads_positions(n)
     with w.block(f"for u in range(unit, unit + {part.rows})"):
         w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -51,7 +51,7 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
 
 
 def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """`rows` pieces of rows in lock-step, `step` entries of each at a time: X's rows are loaded once for them."""
+    """Write `rows` pieces of rows in lock-step, `step` entries of each at a time per load of X's rows."""
     tile, own, steps = spec.schedule.tile, spec.reads_positions(n), range(part.step)
     w.line(f"u = unit + tl.arange(0, {part.rows})")
     w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -79,7 +79,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
 
 
 def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
-    """Windows and blocks: X Yᵀ of `rows` by `step` at once in Tensor Cores; what A has no entry for is not stored."""
+    """Write windows and blocks: X Yᵀ of `rows` by `step` in Tensor Cores; only values at entries of A are stored."""
     tile = spec.schedule.tile
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
     w.line(f"row = tl.load(p{n}_dest + unit + r)")
@@ -108,13 +108,13 @@ def _write_offsets(w: PythonWriter, spec: DeviceSpec) -> None:
 
 
 def _write_dots(w: PythonWriter, spec: DeviceSpec, place: str) -> None:
-    """``C[place] = alpha dots + beta values[place]`` where `m` holds; values are not read when beta is 0."""
+    """Write ``C[place] = alpha dots + beta values[place]`` where `m` holds; values are not read when beta is 0."""
     w.line(f"at = {place}")
     w.line(f"old = tl.load(values + at, mask=m & (beta != 0), other=0).to({spec.accumulator})")
     w.line("tl.store(C + at, (alpha * dots + tl.where(beta != 0, beta * old, 0)).to(C.dtype.element_ty), mask=m)")
 
 
 def precision(spec: DeviceSpec) -> str:
-    """Keyword arguments of ``tl.dot``."""
+    """Return keyword arguments of ``tl.dot``."""
     sums = "" if spec.dtype != "float64" else ", out_dtype=tl.float64"
     return f"input_precision='{spec.schedule.precision}'{sums}"

@@ -1,7 +1,7 @@
-"""Selections on a device: which of the entries that are left each rule of a composite gives to its part.
+"""Rules of a composite on a device: selection of the entries that each rule gives to its part.
 
-The same rules as on the host (`_native.storage.parts`): rules about rows take whole rows, and rows that are then left
-are numbered anew, so that blocks and diagonals of later parts are those of the rows that are left.
+The rules are those of the host (`_native.storage.parts`). Rules about rows take whole rows. The remaining rows are
+renumbered, so that blocks and diagonals of later parts refer to the remaining rows.
 """
 
 # mypy: allow-untyped-calls
@@ -17,11 +17,11 @@ from autosparse._native.triton.entries import Entries
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 
 FULL: Final = 1e-9
-"""How far a share may fall short of the asked for by rounding."""
+"""Tolerance for rounding when a fill ratio is compared with its minimum."""
 
 
 def select(rule: Selection, entries: Entries) -> tuple[Entries, Entries | None]:
-    """(entries that `rule` gives, the others); None: there are no others. The host waits for the device."""
+    """Return the entries that `rule` selects and the others (None: no others); synchronises with the device."""
     if rule == REST:
         return entries, None
     if isinstance(rule, Rows | RowList):
@@ -32,7 +32,7 @@ def select(rule: Selection, entries: Entries) -> tuple[Entries, Entries | None]:
 
 
 def rejoin(refused: Entries, others: Entries | None) -> Entries:
-    """What a part's layout did not take of its entries, and those that its rule did not give, by rows."""
+    """Merge the entries that a part's layout refused with those that its rule did not select, by rows."""
     if others is None or not others.nnz:
         return refused if others is None or refused.nnz else others
     if not refused.nnz:
@@ -49,7 +49,7 @@ def rejoin(refused: Entries, others: Entries | None) -> Entries:
 
 
 def _of_rows(entries: Entries, taken: torch.Tensor) -> tuple[Entries, Entries]:
-    """The rows where `taken`, (rows of the grid,) booleans, and the others; nothing is copied."""
+    """Split into the rows where `taken`, booleans (rows of the grid,), and the others, without copying entries."""
     grid = torch.arange(entries.n_rows, device=taken.device) if entries.grid is None else entries.grid
     is_taken = torch.zeros(entries.n_rows, dtype=torch.bool, device=taken.device)
     is_taken[grid[taken]] = True
@@ -84,7 +84,7 @@ def _in_blocks(rule: Blocks, entries: Entries, places: Places) -> torch.Tensor:
 
 
 def _on_diagonals(rule: Diagonals, entries: Entries, places: Places) -> torch.Tensor:
-    """Diagonals are numbered by column - row, and have as many cells as lie inside the grid."""
+    """Return which entries are on diagonals with at least the rule's fill; a diagonal's number is column - row."""
     (rows, cols), n_rows = places, entries.grid_lengths().shape[0]
     numbers = cols - rows + n_rows - 1
     offset = torch.arange(max(0, n_rows + entries.n_cols - 1), device=rows.device) - (n_rows - 1)
@@ -99,8 +99,8 @@ def _in_columns(rule: ColumnList, entries: Entries, places: Places) -> torch.Ten
 
 Taker = Callable[[Any, Entries], torch.Tensor]
 ROW_TAKERS: Final[Mapping[type, Taker]] = {Rows: _by_length, RowList: _by_number}
-"""Rules about rows -> (rule, entries) -> which rows of the grid they take."""
+"""Functions (rule, entries) -> which rows of the grid a rule about rows takes."""
 VALUE_TAKERS: Final[Mapping[type, Callable[[Any, Entries, Places], torch.Tensor]]] = {
     Blocks: _in_blocks, Diagonals: _on_diagonals, ColumnList: _in_columns
 }  # fmt: skip
-"""Rules about entries -> (rule, entries, their places) -> which of them they take."""
+"""Functions (rule, entries, their rows and columns) -> which entries a rule about entries takes."""

@@ -1,4 +1,4 @@
-"""Emitted source as a module that Triton can read: files under our key, kept by the cache."""
+"""Generated source as a Python module that Triton can read: files under cache keys."""
 
 from __future__ import annotations
 
@@ -18,17 +18,18 @@ from autosparse import config, forking
 from autosparse.errors import BuildError
 
 SOURCE_NAME: Final = "kernel.py"
+"""Name of the source file in the folder of a kernel's cache entry."""
 _modules: Final[dict[str, ModuleType]] = {}
 _mutex: Final = forking.lock()
 
 
 def known(spec: DeviceSpec) -> ModuleType | None:
-    """The module of `spec` where this process has read it already."""
+    """Return the module of `spec` if this process has loaded it, otherwise None."""
     return _modules.get(spec.key())
 
 
 def module_of(spec: DeviceSpec, store: ArtefactStore) -> ModuleType:
-    """The module with ``kernel`` (and ``reduce``) of `spec`; BuildError when it cannot be had."""
+    """Return the module with ``kernel`` (and ``reduce``) of `spec`. Raises BuildError where there is none."""
     key = spec.key()
     if (known := _modules.get(key)) is not None:
         return known
@@ -49,13 +50,13 @@ def _writer(spec: DeviceSpec) -> Callable[[Path], None]:
 
 
 def _dump(spec: DeviceSpec, key: str) -> None:
-    """Source in the folder of the setting `dump_dir`, to be read."""
+    """Write the source to the folder of the setting `dump_dir`, for inspection."""
     if config.get_options().dump_dir is not None:
         dumping.write({f"{key}.triton.py": emit(spec)}, key)
 
 
 def load(path: Path, key: str) -> ModuleType:
-    """The module in the file `path`: Triton reads the source of its functions from there."""
+    """Load the module in the file `path`, from which Triton reads the source of its functions."""
     found = importlib.util.spec_from_file_location(f"autosparse_triton_{key}", path)
     if found is None or found.loader is None:
         raise BuildError(f"an emitted kernel cannot be loaded from {str(path)!r}", key=key)
@@ -68,5 +69,5 @@ def load(path: Path, key: str) -> ModuleType:
 
 
 def emitter_digest() -> str:
-    """Digest of the modules that emit: plans of another version of them are not believed."""
+    """Return a digest of the generator's modules; plans of another version are not used."""
     return code_digest("triton")

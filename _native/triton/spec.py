@@ -1,4 +1,4 @@
-"""DeviceSpec: everything that the source of a kernel depends on."""
+"""Specification of a kernel: everything that its generated source depends on."""
 
 from __future__ import annotations
 
@@ -13,18 +13,19 @@ from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule
 from autosparse.ops.base import ProductKind
 
 VALUES: Final = {"float16": "fp16", "bfloat16": "bf16", "float32": "fp32", "float64": "fp64"}
-"""Dtype -> Triton's name."""
+"""Triton's names of value dtypes."""
 INDICES: Final = {"int32": "i32", "int64": "i64"}
+"""Triton's names of index dtypes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSpec:
-    """A schedule with the dtypes and address widths that it is emitted for."""
+    """Schedule with the dtypes and address widths for which source is generated."""
 
     schedule: DeviceSchedule
     dtype: str = "float32"
     index_dtype: str = "int32"
-    is_indirect: bool = False  # values lie in another order than entries (a transpose)
+    is_indirect: bool = False  # values are in another order than entries (a transpose)
     is_wide: bool = False  # offsets into dense operands need 64 bits
 
     @property
@@ -33,11 +34,11 @@ class DeviceSpec:
         return "tl.float64" if self.dtype == "float64" else "tl.float32"
 
     def reads_positions(self, n: int) -> bool:
-        """Whether part `n` reads values by a list of positions, and has a list of columns of its own."""
+        """Return whether part `n` reads values through a list of positions, and has its own list of columns."""
         return self.is_indirect or self.schedule.is_listed(n)
 
     def reason_unsupported(self) -> str | None:
-        """Why there is no such kernel, or None."""
+        """Return why there is no such kernel, or None."""
         if self.dtype not in VALUES or self.index_dtype not in INDICES:
             return f"{self.dtype} values with {self.index_dtype} indices are not served"
         is_half = self.dtype in ("float16", "bfloat16")
@@ -50,7 +51,7 @@ class DeviceSpec:
         return None
 
     def key(self) -> str:
-        """32 hex digits: the spec and the sources that emit."""
+        """Return 32 hex digits of the spec and of the generator's source."""
         facts = [
             self.schedule.to_json(), self.dtype, self.index_dtype, str(self.is_indirect), str(self.is_wide),
             code_digest("triton"),
@@ -60,7 +61,7 @@ class DeviceSpec:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One parameter of an emitted kernel: name and Triton's type (``*fp32``, ``i32``)."""
+    """Parameter of a generated kernel: name and Triton's type (``*fp32``, ``i32``)."""
 
     name: str
     type: str
@@ -77,11 +78,11 @@ PART_ARRAYS: Final = {
     "fibers": ("starts", "ends", "dest"),
     "fill": ("dest",),
 }
-"""Layout -> arrays of a part that packers make, all of the index dtype."""
+"""Arrays of a part that packers create, by layout; all have the index dtype."""
 
 
 def part_arrays(spec: DeviceSpec, n: int) -> tuple[str, ...]:
-    """Names of the arrays of part `n`, in the order of the kernel's parameters."""
+    """Return the names of the arrays of part `n`, in the order of the kernel's parameters."""
     layout = spec.schedule.parts[n].layout
     names = PART_ARRAYS[layout]
     if spec.reads_positions(n) and layout not in (*DOT_LAYOUTS, "fill"):
@@ -90,7 +91,7 @@ def part_arrays(spec: DeviceSpec, n: int) -> tuple[str, ...]:
 
 
 def arguments(spec: DeviceSpec) -> tuple[Argument, ...]:
-    """Parameters of the emitted kernel, in order."""
+    """Return the parameters of the generated kernel, in order."""
     index, value = f"*{INDICES[spec.index_dtype]}", f"*{VALUES[spec.dtype]}"
     sums = "*fp64" if spec.dtype == "float64" else "*fp32"
     given = [Argument("table", "*i32"), Argument("values", value)]
@@ -113,18 +114,18 @@ SHARED: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "sampled": ("cols",),
     "fibers": ("fiber_ends", "fiber_cols", "leaf_cols"),
 }
-"""Kind -> arrays of the whole operand."""
+"""Arrays of the whole operand, by kind."""
 DENSE: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("B", "C"),
     "columns": ("B", "C"),
     "sampled": ("X", "Y", "C"),
     "fibers": ("B", "D", "C"),
 }
-"""Kind -> dense operands, the result last."""
+"""Dense operands by kind, the result last."""
 SIZES: Final[Mapping[ProductKind, tuple[str, ...]]] = {
     "vector": ("n_tasks",),
     "columns": ("n_tasks", "n_cols", "ldb", "ldc"),
     "sampled": ("n_tasks", "n_cols", "ldx", "ldy"),
     "fibers": ("n_tasks", "n_cols", "ldb", "ldd", "ldc"),
 }
-"""Kind -> numbers: tasks, columns of the result (k of sampled products), elements from row to row of dense operands."""
+"""Integer arguments by kind: tasks, columns of the result (k of sampled products), row strides of dense operands."""

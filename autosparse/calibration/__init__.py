@@ -1,1 +1,1 @@
-"""Measuring and fitting cost models on a machine: used by the command line, never by a product."""
+"""Measurement and fitting of cost models on a machine; used by the command line, never by a product."""

@@ -1,4 +1,4 @@
-"""Workbenches for data collection: any pattern, any operation that has kernels, on this machine."""
+"""Benchmark contexts for data collection: any pattern, any operation that has kernels, on this machine."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
 COLLECTING_MEMORY: Final = 12.0
-"""Bytes of the packed operands of one heat, relative to the CSR matrix."""
+"""Maximum bytes of the packed operands of one batch, relative to the CSR matrix."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectingLab:
-    """A KernelLab beside what the learned model proposes."""
+    """Context for trials of one problem, with the schedules that the learned model proposes."""
 
     lab: KernelLab
 
     @property
     def problem(self) -> Problem:
-        """What is computed."""
+        """Problem that the trials compute."""
         return self.lab.problem
 
     def __call__(self, schedule: Schedule | None) -> KernelTrial:
-        """A trial of `schedule`."""
+        """Return a trial of `schedule`."""
         return self.lab(schedule)
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:
-        """(operation, schedule) -> why no kernel can be made of it, or None."""
+        """Function (operation, schedule) that returns why no kernel can be built, or None."""
         return self.lab.supports
 
     def build(self, trials: Sequence[Trial]) -> None:
-        """Make kernels."""
+        """Build the kernels of `trials`."""
         self.lab.build(trials)
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """One product to time, or None; see `KernelLab.runner`."""
+        """Return a function that computes one product for timing, or None; see `KernelLab.runner`."""
         return self.lab.runner(trial, turn)
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """One product as users have it, or None; see `KernelLab.served`."""
+        """Return a function that computes one product as users call it, or None; see `KernelLab.served`."""
         return self.lab.served(trial, is_fresh=is_fresh)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
-        """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
+        """Return the `n` schedules that this machine's learned model ranks first; none without a model."""
         proposer = proposer_of(self.lab, live=False) if n else None
         if not isinstance(proposer, LearnedProposer):
             return []
@@ -78,7 +78,7 @@ class CollectingLab:
 
 @contextmanager
 def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
-    """The workbench of `op` on `pattern`, with random values; memory is given back at the end."""
+    """Yield the benchmark context of `op` on `pattern`, with random values; its memory is freed at the end."""
     operand = _operand(pattern, dtype)
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
         settings = get_options()
@@ -100,12 +100,12 @@ def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[Co
 
 
 def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
-    """An operand of random values that nobody else can reach: were it shared, each product would look for writes."""
+    """Create an operand of random values without outside references, so that products need no check for writes."""
     return _matrix(pattern, dtype) if len(pattern.shape) == 2 else _tensor(pattern, dtype)
 
 
 def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
-    """The first mode as rows; with the levels of the default kernel, so that no product is timed that makes them."""
+    """Create an operand with the first mode as rows, and its CSF levels, so that timings exclude their construction."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
     coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
     operand = Unfolding(Entries(pattern.shape, coords, values), 0)
@@ -125,7 +125,7 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
 
 
 def machine_facts() -> dict[str, Any]:
-    """What a time depends on beside pattern and schedule: goes into every record."""
+    """Return the facts beside pattern and schedule that affect timings; every record contains them."""
     settings = get_options()
     rates = known_rates(calibrated_folder(settings, target_of(settings)))
     return {
@@ -140,7 +140,7 @@ def machine_facts() -> dict[str, Any]:
 
 
 def build_ahead(op: Op, schedules: Sequence[SuperSchedule], dtype: str = "float32") -> int:
-    """Make the kernels of `schedules` now, so that no compiler runs while times are taken; how many there are."""
+    """Build the kernels of `schedules`, so that no compiler runs during measurements; return how many were built."""
     settings = get_options()
     isa, gathers = target_of(settings).isa, runtime_api.gathers()
     specs = [_native.KernelSpec(op.operation, one, dtype, "int32", isa, gathers=gathers) for one in schedules]

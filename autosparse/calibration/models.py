@@ -1,4 +1,4 @@
-"""Calibration of the models that are in use to this machine: from measurements to a file that tuning finds."""
+"""Calibration of learned cost models to this machine: measurements in, a model file that tuning finds out."""
 
 from __future__ import annotations
 
@@ -35,26 +35,29 @@ from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
 
 N_PORTFOLIO: Final = 128
-"""Programs of a model that comes without any: of a network, say, fresh from training."""
+"""Number of schedules in the portfolio of a model that has none, such as a newly trained network."""
 N_ADDED: Final = 64
-"""Programs that calibration adds to a portfolio at most: the fastest of each measured pattern."""
+"""Maximum number of schedules that calibration adds to a portfolio, the fastest of each measured pattern first."""
 
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """A model and measurements of this machine that training may use."""
+    """Model with the measurements of this machine that may be used for training."""
 
     weights: LearnedWeights
     scorer: Scorer
     found: Sequence[Measurements]
-    folder: Path | None  # of the real matrices that they name
+    folder: Path | None  # of the real matrices that the measurements name
     rates: MachineRates | None = None
 
     @classmethod
     def of(
         cls, weights: Path, found: Iterable[Measurements], folder: Path | None, rates: MachineRates | None = None
     ) -> Calibration:
-        """RecordError when the file holds no model of these spaces, or no measurements may be used."""
+        """Load the model and select the measurements that may be used for training.
+
+        Raises RecordError where the file has no model of these spaces, or no measurements remain.
+        """
         kept = [one for one in found if not one.is_held_out]
         if not kept:
             raise RecordError.broken("measurements", reason="none that training may use")
@@ -62,9 +65,10 @@ class Calibration:
         return cls(model, scorer_of(model), kept, folder, rates)
 
     def write(self, source: Path, target: Path) -> Choice | None:
-        """Write the model of `source` as it is best here to `target`; which adjustment that is, None of a network.
+        """Write the model of `source`, calibrated here, to `target`; return the chosen adjustment, None for a network.
 
-        Of a network the scale is fitted: its costs only rank. A portfolio is widened by what was fastest here.
+        For a network, whose costs only rank, the scale is fitted. The schedules that were fastest here join the
+        portfolio.
         """
         tensors, metadata = read_safetensors(source)
         about = json.loads(metadata.get("about", "{}"))
@@ -78,7 +82,7 @@ class Calibration:
         else:
             about["scale"] = fit_scale(self.found, self._costs).to_data()
             is_known = True
-        if is_known:  # of what is slower than the default kernel here, nothing is taken unmeasured
+        if is_known:  # unmeasured use requires that predictions beat the default kernel here
             shown = Seen.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
             about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
         tensors[PORTFOLIO] = self._portfolio()
@@ -96,7 +100,7 @@ class Calibration:
         return n_inputs(self.weights.dimension)
 
     def _kept(self, one: Measurements) -> tuple[list[int], list[SuperSchedule]]:
-        """Rows of what ran and has a code, and their schedules."""
+        """Return the indices and schedules of measurements that ran and that the model can encode."""
         schedules = one.super_schedules()
         ran = (one["status"] != REFUSED) & (np.nan_to_num(one["ratio"]) > 0)
         rows = [at for at in np.flatnonzero(ran).tolist() if self._is_known(schedules[at])]
@@ -106,7 +110,7 @@ class Calibration:
         return self.weights.space.contains(one) and _native.supports(one.operation, one) is None
 
     def _example(self, one: Measurements, rows: list[int], schedules: list[SuperSchedule]) -> Example:
-        """What the model says of a measured pattern, and what was measured."""
+        """Return the model's predictions for a measured pattern together with the measurements."""
         op = OPS[one.facts["op"]]
         structure = one.recipe.make(self.folder).to_structure()
         setting = Setting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
@@ -125,7 +129,7 @@ class Calibration:
         )  # fmt: skip
 
     def _costs(self, one: Measurements, schedules: list[SuperSchedule]) -> NDArray[np.float32]:
-        """A network's costs; nan for schedules of other spaces."""
+        """Return a network's costs; nan for schedules of other spaces."""
         known = [at for at, schedule in enumerate(schedules) if self._is_known(schedule)]
         costs = np.full(len(schedules), np.nan, np.float32)
         if known:
@@ -141,7 +145,7 @@ class Calibration:
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 
     def _portfolio(self) -> NDArray[Any]:
-        """The model's own programs, then the fastest that were measured here."""
+        """Return the model's own schedules, followed by the fastest measured here."""
         own = self.weights.tensors.get(PORTFOLIO)
         ranked = []
         for one in self.found:
@@ -160,9 +164,9 @@ def calibrate(
     weights: Path, found: Iterable[Measurements], store: ModelStore, name: str, *, folder: Path | None,
     rates: MachineRates | None = None,
 ) -> tuple[Calibration, Choice | None]:  # fmt: skip
-    """Put the calibrated model of `weights` in its place in `store`, whole: (what it was made of, what was chosen)."""
+    """Write the calibrated model of `weights` to `store` atomically; return (model and measurements, adjustment)."""
     calibration = Calibration.of(weights, found, folder, rates)
     choice = calibration.write(weights, store.staged(name))
-    LearnedWeights.read(store.staged(name))  # what cannot be read does not come into use
+    LearnedWeights.read(store.staged(name))  # an unreadable file raises before it replaces the old model
     store.replace(name)
     return calibration, choice

@@ -1,8 +1,9 @@
-"""What the primitives of hybrid formats cost on this machine, measured in under a minute; kernels are compiled once.
+"""Measurement of the primitive costs of hybrid formats on this machine, in under a minute; kernels are compiled once.
 
 Every probe is a matrix of one kind of tile, repeated: rows of compressed entries, full blocks of one shape, dense rows
-in panels of four, and blocks with scattered entries that a second part adds. How many tiles, rows of B and slots a
-probe has is known, so the rates of all families follow from the times by non-negative least squares of relative errors.
+in panels of four, and blocks with scattered entries that a second part adds. The numbers of tiles, rows of B and slots
+of each probe are known. The rates of all families follow from the timings by non-negative least squares of relative
+errors.
 """
 
 from __future__ import annotations
@@ -28,26 +29,31 @@ from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuning.memory.cost_table import CostClass, far_bytes
 
-Array = NDArray[Any]  # numbers of rows or columns
+Array = NDArray[Any]  # indices of rows or columns
 Product = Callable[[Coordinates, int, Schedule], float]
-"""(pattern, columns of B, schedule) -> seconds of a product."""
+"""Type of a timing function: (pattern, columns of B, schedule) -> seconds of a product."""
 
 ENTRIES: Final = {1: 400_000, 32: 100_000, 256: 24_000}
-"""Of a probe, by columns of B."""
+"""Number of entries of a probe, by columns of B."""
 NEAR_SHARE: Final = 0.5
-"""Of the second cache, that B takes where it lies in it."""
+"""Fraction of the L2 cache that B fills where the cost class has B in that cache."""
 ROW_LENGTHS: Final = (4, 16, 64)
+"""Entries per row of the probes of compressed rows."""
 SHAPES: Final = ((2, 2), (2, 8), (4, 4), (8, 2), (8, 8))
+"""Block shapes of the probes of blocks."""
 DENSITIES: Final = (0.1, 0.6)
+"""Densities of the probes of dense rows."""
 PANEL_ROWS: Final = 4
+"""Rows of a panel of dense rows."""
 SCATTERED: Final = (2, 8)
-"""Entries of a row in the part that adds."""
+"""Numbers of scattered entries per row in the part that adds to the blocks."""
 TERMS: Final = ("csr", "tile", "read", "multiply", "panel", "first row", "further row")
+"""Primitives whose costs are fitted, in the order of the unknowns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A matrix, how it is computed, and how often it pays each of `TERMS`."""
+    """Matrix, its schedule, and the number of times that a product pays each of `TERMS`."""
 
     pattern: Coordinates
     schedule: Schedule
@@ -55,7 +61,7 @@ class Probe:
 
 
 def measured_costs(target: Target, one: CostClass, product_s: Product | None = None) -> PrimitiveCosts:
-    """Costs in nanoseconds of the primitives in products of the class `one`, with as many threads as are set."""
+    """Measure the primitive costs, in ns, of products of the class `one`, with the present number of threads."""
     measure = product_s or _product_s
     with options(effort="off"):
         found = [
@@ -65,10 +71,10 @@ def measured_costs(target: Target, one: CostClass, product_s: Product | None = N
 
 
 def fitted(found: list[tuple[dict[str, float], float]]) -> PrimitiveCosts:
-    """The costs that explain times in seconds of probes with these counts.
+    """Fit the primitive costs to the probes' times in seconds and counts of `TERMS`.
 
-    A slot of ELL costs what an entry of CSR does and a tile of it what a block does: padded rows have no kernel of
-    their own here. Vectors have no kernel for panels, whose columns then cost four entries of CSR.
+    ELL costs are derived: a slot costs as much as an entry of CSR and a tile as much as a block, since ELL is not
+    measured. Vectors have no kernel for panels, whose columns then cost four entries of CSR each.
     """
     from scipy.optimize import nnls
 
@@ -87,13 +93,13 @@ def fitted(found: list[tuple[dict[str, float], float]]) -> PrimitiveCosts:
 
 
 def n_columns_of(target: Target, one: CostClass) -> int:
-    """Rows of B, so that it lies where the class has it: a multiple of every block's width."""
+    """Return the rows of B that put it where the class has it (in or beyond L2), a multiple of every block's width."""
     n_bytes = far_bytes(target.l2_bytes) if one.is_far else NEAR_SHARE * target.l2_bytes
     return max(64, int(n_bytes) // (4 * one.n_dense_cols) // 64 * 64)
 
 
 def probes(target: Target, one: CostClass) -> Iterator[Probe]:
-    """The probes of a class."""
+    """Yield the probes of a class."""
     rng, n_cols = np.random.default_rng(0), n_columns_of(target, one)
     nnz = ENTRIES[one.n_dense_cols]
     yield from (_rows(rng, nnz // length, length, n_cols) for length in ROW_LENGTHS if length < n_cols)
@@ -133,7 +139,7 @@ def _block_counts(shape: tuple[int, int], n_tiles: int) -> dict[str, float]:
 def _planted(
     rng: np.random.Generator, shape: tuple[int, int], n_down: int, per_row: int, n_cols: int
 ) -> tuple[Coordinates, int]:
-    """Full aligned blocks, `per_row` drawn in each row of blocks: (their entries, how many there are)."""
+    """Return the entries of full aligned blocks, `per_row` drawn in each row of blocks, and the number of blocks."""
     r, c = shape
     drawn = np.repeat(np.arange(n_down), per_row) * (n_cols // c) + rng.integers(0, n_cols // c, n_down * per_row)
     down, across = np.divmod(np.unique(drawn), n_cols // c)
@@ -155,7 +161,7 @@ def _panels(rng: np.random.Generator, density: float, nnz: int, n_cols: int, wid
 
 
 def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: int) -> Probe:
-    """Blocks, and scattered entries of the same rows that a second part adds."""
+    """Return a probe of blocks with scattered entries in the same rows, which a second part adds."""
     shape, per_row = (4, 4), 4
     n_down = max(1, nnz // (4 * (4 * per_row + length)))
     planted, _ = _planted(rng, shape, n_down, per_row, n_cols)
@@ -171,7 +177,7 @@ def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: 
 
 
 def _product_s(pattern: Coordinates, n_dense_cols: int, schedule: Schedule) -> float:
-    """Seconds of a product by the kernels of `schedule`. BuildError where there are none."""
+    """Measure the seconds of a product by the kernels of `schedule`. Raises BuildError where there are none."""
     product = next(op for op in OPS.values() if op.operation == MATMUL.name)
     with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         trial = bench(schedule)

@@ -1,4 +1,4 @@
-"""Rates of this machine, measured in a few seconds: bandwidth of each cache level, gathers, multiply-adds."""
+"""Measurement of this machine's rates in a few seconds: bandwidth of each cache level, gathers, multiply-adds."""
 
 from __future__ import annotations
 
@@ -23,19 +23,25 @@ from autosparse.tuner.features.setting import MachineRates
 from autosparse.tuner.generators.coordinates import Coordinates
 
 SAMPLE_S: Final = 0.02
+"""Minimum seconds of one timing sample."""
 N_SAMPLES: Final = 7
+"""Samples of each rate; the fastest counts."""
 MOST_BYTES: Final = 1 << 28
-"""Of the operands of a copy that goes to memory."""
+"""Bytes of source and target together in a copy that measures memory."""
 ROWS: Final = 8192
+"""Rows and columns of the matrix that measures gathers."""
 PER_ROW: Final = 32
+"""Entries per row of the matrix that measures gathers."""
 BAND: Final = 64
+"""Entries per row of the band matrix that measures multiply-adds."""
 WIDE: Final = 256
+"""Columns of B in the product that measures multiply-adds."""
 
 
 def measured_rates(target: Target, threads: int) -> MachineRates:
-    """Measure with `threads` threads, about three seconds; the fastest of N_SAMPLES samples each.
+    """Measure with `threads` threads, about three seconds; each rate is that of the fastest of N_SAMPLES samples.
 
-    The first two caches are each core's own: one thread is measured, and counts as often as there are threads.
+    L1 and L2 belong to each core: one thread is measured, and its rate is multiplied by `threads`.
     """
     l3_bytes = min(MOST_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
     with options(effort="off", threads=threads):
@@ -50,7 +56,7 @@ def measured_rates(target: Target, threads: int) -> MachineRates:
 
 
 def _copied(n_bytes: int, threads: int) -> float:
-    """Bytes read and written per second by threads that copy `n_bytes` each to as many others of their own."""
+    """Return the bytes read and written per second by threads that each copy `n_bytes` between private arrays."""
     pairs = [(np.ones(n_bytes, np.uint8), np.ones(n_bytes, np.uint8)) for _ in range(threads)]
     if threads == 1:
         (source, target), (nothing, other) = pairs[0], (pairs[0][0][:0], pairs[0][1][:0])
@@ -72,7 +78,7 @@ def _copy(source: NDArray[np.uint8], target: NDArray[np.uint8], rounds: int) -> 
 
 
 def _gathered() -> float:
-    """Entries per second of the default product with a vector: random columns, everything in second caches."""
+    """Return the entries per second of the default SpMV with random columns, everything in the L2 caches."""
     rng = np.random.default_rng(0)
     rows = np.repeat(np.arange(ROWS), PER_ROW)
     pattern = Coordinates.of((ROWS, ROWS), (rows, rng.integers(0, ROWS, rows.size)))
@@ -80,14 +86,14 @@ def _gathered() -> float:
 
 
 def _multiplied() -> float:
-    """Operations per second of the default product with WIDE columns of a band: rows of B stay in a first cache."""
+    """Return the operations per second of the default product of a band matrix with WIDE columns, B's rows in L1."""
     rows = np.repeat(np.arange(ROWS // 8), BAND)
     pattern = Coordinates.of((ROWS // 8, ROWS), (rows, rows + np.tile(np.arange(BAND), ROWS // 8)))
     return 2.0 * pattern.nnz * WIDE / _product_s(pattern, WIDE)
 
 
 def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
-    """Seconds of a product by the default kernel."""
+    """Measure the seconds of a product by the default kernel."""
     product = next(op for op in OPS.values() if op.n_dims == len(pattern.shape))  # of a matrix and a dense operand
     with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         run = bench.runner(bench(None))
@@ -102,7 +108,7 @@ def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
 
 
 def seconds_each(call: Callable[[int], None]) -> float:
-    """Seconds of one round, in the fastest sample."""
+    """Return the seconds of one round in the fastest sample."""
     rounds = 1
     while (took_s := _timed_s(call, rounds)) < SAMPLE_S:
         rounds = max(2 * rounds, int(rounds * SAMPLE_S / max(1e-9, took_s)) + 1)
@@ -116,7 +122,7 @@ def _timed_s(call: Callable[[int], None], rounds: int) -> float:
 
 
 def keep_rates(rates: MachineRates, path: Path) -> None:
-    """Write `rates`; the file appears whole."""
+    """Write `rates` to `path` atomically."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_text(json.dumps(rates.to_data()), encoding="utf-8")

@@ -1,1 +1,1 @@
-"""Products of sparse tensors on a GPU: by Triton kernels of ours, or by torch's own path where that is faster."""
+"""Products of sparse tensors on a GPU: by autosparse's Triton kernels, or by torch's own path where that is faster."""

@@ -1,9 +1,9 @@
-"""PyTorch's own sparse products on a GPU, served by what was chosen: the kernels that the override registers.
+"""Kernels for PyTorch's sparse operators on a GPU, which the override registers with PyTorch's dispatcher.
 
-As on the CPU (`autosparse.torch.dispatcher.operators`): a kernel answers what PyTorch would, autograd lies above it,
-and whatever is not plainly ours, or where torch's path was chosen, goes to PyTorch's own kernel and raises PyTorch's
-errors. Those of
-`mm`, `addmm` and `mv` reach what computes through the dispatcher, where they would meet ours again: it is called here.
+As on the CPU (`autosparse.torch.dispatcher.operators`), a kernel returns what PyTorch would, and autograd lies above
+it. Operands that autosparse does not support, and products for which torch's path was chosen, go to PyTorch's own
+kernel, which raises PyTorch's errors. PyTorch's kernels of `mm`, `addmm` and `mv` call their ``.out`` variant through
+the dispatcher, where autosparse's kernels would run again. The functions here call that variant directly.
 """
 
 # mypy: allow-untyped-calls
@@ -23,12 +23,13 @@ Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
 FEW: Final = 1 << 22
+"""Multiplications below which PyTorch computes a matrix or sampled product: an H200 needs less time than Python."""
 FEW_OF_A_VECTOR: Final = 1 << 24
-"""Multiplications below which a product is PyTorch's at once: on an H200 it is done before Python has found ours."""
+"""Multiplications below which PyTorch computes a product with a vector: an H200 needs less time than Python."""
 
 
 class Entries(NamedTuple):
-    """A compressed sparse matrix: its structure by rows, or that of its transpose, and its values."""
+    """Compressed sparse matrix: its structure by rows, or that of its transpose, and its values."""
 
     structure: Structure
     values: torch.Tensor
@@ -36,7 +37,7 @@ class Entries(NamedTuple):
 
 
 def entries_of(A: torch.Tensor) -> Entries | None:
-    """The entries of a plain CSR or CSC matrix on a device that is served; None for any other tensor."""
+    """Return the entries of a CSR or CSC matrix of numbers on a supported device; None for other tensors."""
     if A.layout is torch.sparse_csr:
         crow, col, transposed = A.crow_indices(), A.col_indices(), False
     elif A.layout is torch.sparse_csc:
@@ -51,27 +52,27 @@ def entries_of(A: torch.Tensor) -> Entries | None:
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
-    """Whether X is a dense tensor of this rank, of the dtype and on the device of `like`, without lazy bits."""
+    """Return whether X is dense, of rank `n_dims`, with `like`'s dtype and device, not lazily conjugated or negated."""
     plain = X.layout is torch.strided and X.dim() == n_dims and not (X.is_conj() or X.is_neg())
     return plain and X.dtype is like.dtype and X.device == like.device
 
 
 def _fits(base: torch.Tensor, shape: tuple[int, ...], like: torch.Tensor) -> bool:
-    """Whether `base` is plain and can be broadcast to `shape`."""
+    """Return whether `base` is dense and can be broadcast to `shape`."""
     if not is_plain(base, like, base.dim()) or base.dim() > len(shape):
         return False
     return all(b in (1, s) for b, s in zip(reversed(base.shape), reversed(shape), strict=False))
 
 
 def _takes(out: torch.Tensor, shape: tuple[int, ...], operands: tuple[torch.Tensor, ...]) -> bool:
-    """Whether a kernel may write the result to `out`: rows without gaps, and memory that holds no operand."""
+    """Return whether a kernel may write the result to `out`: rows without gaps, and memory that holds no operand."""
     if not is_plain(out, operands[0], len(shape)) or out.shape != shape or out.stride(-1) != 1:
         return False
     return all(out.untyped_storage().data_ptr() != one.untyped_storage().data_ptr() for one in operands)
 
 
 def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
-    """``a @ B`` by a kernel of ours for a compressed `a`, into `out` where it takes it; None: PyTorch's."""
+    """Compute ``a @ B`` by an autosparse kernel for a compressed `a`, into `out` if possible; None: left to PyTorch."""
     rank = B.dim()
     if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
         return None
@@ -85,7 +86,7 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
-    """``a @ b`` where one of them is compressed and a kernel of ours was chosen; None: PyTorch's."""
+    """Compute ``a @ b`` where one is compressed and an autosparse kernel was chosen; None: PyTorch computes it."""
     if a.layout is not torch.strided:
         return _served(a, b, out) if b.dim() == 2 else None
     if not is_plain(a, b, 2) or b.dim() != 2:
@@ -102,11 +103,11 @@ def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """aten::mm."""
+    """Compute aten::mm: a b, with one or both of them sparse."""
     if (found := _product(a, b)) is not None:
         return found
     if a.layout in COMPRESSED and is_plain(b, a, 2):
-        # of no shape as PyTorch's own, where it does not fit, which PyTorch then says
+        # a shape that does not fit makes PyTorch raise its own error
         out = b.new_empty((a.shape[0], b.shape[1]) if a.dim() == 2 and a.shape[1] == b.shape[0] else (0, 0))
         _theirs("addmm.out", zero(b), a, b, beta=0, alpha=1, out=out)
         return out
@@ -115,10 +116,11 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
+"""Layouts of compressed matrices."""
 
 
-def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
-    """PyTorch's own kernel; NotImplementedError where it has none."""
+def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
+    """Call PyTorch's own kernel; raises NotImplementedError where there is none."""
     kernel = original(operator)
     if kernel is None:
         raise NotImplementedError(
@@ -129,7 +131,7 @@ def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any
 
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-    """aten::mm.out."""
+    """Compute aten::mm.out: a b, written to `out`."""
     found = _product(a, b, out) if out.layout is torch.strided and not out.is_conj() else None
     if found is None or found.shape != out.shape or found.dtype is not out.dtype or found.device != out.device:
         by_torch("mm.out", keys, a, b, out=out)
@@ -140,7 +142,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 def _addmm(
     base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> torch.Tensor | None:  # fmt: skip
-    """Sum beta · base + alpha · a b by a kernel of ours; None: PyTorch's."""
+    """Compute beta · base + alpha · a b by an autosparse kernel; None: PyTorch computes it."""
     if b.dim() not in (1, 2) or a.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
     if not _fits(base, (a.shape[0], *b.shape[1:]), b if b.layout is torch.strided else a):
@@ -148,7 +150,7 @@ def _addmm(
     product = _served(a, b) if b.dim() == 1 else _product(a, b)
     if product is None:
         return None
-    if beta == 1:  # one pass, as many bytes as cuSPARSE moves: it copies base before it adds to it
+    if beta == 1:  # one pass, as many bytes as cuSPARSE, which copies base before it adds to it
         return torch.add(base, product, alpha=alpha, out=product)
     if alpha != 1:
         product.mul_(alpha)
@@ -158,7 +160,7 @@ def _addmm(
 def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """aten::addmm: beta · base + alpha · a b."""
+    """Compute aten::addmm: beta · base + alpha · a b."""
     if (found := _addmm(base, a, b, beta, alpha)) is not None:
         return found
     if a.layout in COMPRESSED and is_plain(b, a, 2) and is_plain(base, a, base.dim()):
@@ -179,7 +181,7 @@ def addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::addmm.out."""
+    """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
     found = _addmm(base, a, b, beta, alpha) if out.layout is torch.strided else None
     return _written("addmm.out", keys, (base, a, b), found, beta=beta, alpha=alpha, out=out)
 
@@ -194,7 +196,7 @@ def _written(
     alpha: Scalar,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """`found` in `out` where it fits; else PyTorch's kernel writes it, or says what does not fit."""
+    """Copy `found` to `out` where it fits; otherwise PyTorch's kernel computes `out` or raises."""
     if found is None or not is_plain(out, found, found.dim()) or out.shape != found.shape:
         by_torch(operator, keys, *given, beta=beta, alpha=alpha, out=out)
         return out
@@ -202,7 +204,7 @@ def _written(
 
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """aten::mv."""
+    """Compute aten::mv: a x."""
     found = _served(a, x) if x.dim() == 1 else None
     if found is not None:
         return found
@@ -224,7 +226,7 @@ def addmv_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::addmv.out: beta · base + alpha · a x."""
+    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
     found = _addmm(base, a, x, beta, alpha) if x.dim() == 1 and out.layout is torch.strided else None
     return _written("addmv.out", keys, (base, a, x), found, beta=beta, alpha=alpha, out=out)
 
@@ -232,7 +234,7 @@ def addmv_out(
 def _sampled(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> tuple[Entries, torch.Tensor] | None:
-    """Entries of S, and alpha · (x @ y there) + beta · its values; None: PyTorch's."""
+    """Return the entries of S and the values alpha · (x @ y there) + beta · S; None: PyTorch computes it."""
     if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
     if not (is_plain(x, S, 2) and is_plain(y, S, 2)) or x.shape[1] != y.shape[0]:
@@ -249,7 +251,7 @@ def _sampled(
 def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
+    """Compute aten::sparse_sampled_addmm: alpha · (x y at S's entries) + beta · S, with new index arrays."""
     found = _sampled(S, x, y, beta, alpha)
     if found is None:
         result: torch.Tensor = by_torch("sparse_sampled_addmm", keys, S, x, y, beta=beta, alpha=alpha)
@@ -270,7 +272,7 @@ def sampled_addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
+    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
     found = _sampled(S, x, y, beta, alpha) if out is S else None
     if found is None:
         by_torch("sparse_sampled_addmm.out", keys, S, x, y, beta=beta, alpha=alpha, out=out)
@@ -280,7 +282,7 @@ def sampled_addmm_out(
 
 
 def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
+    """Compute aten::mm with autograd: the gradient of a CSR `a` is a CSR tensor with the same entries."""
     wanted = a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled()
     if wanted and a.dim() == 2 and a.dense_dim() == 0 and is_plain(b, a, 2) and a.shape[1] == b.shape[0]:
         product: torch.Tensor = matrix.csr(a) @ b
@@ -301,5 +303,6 @@ PRODUCTS: Final[dict[str, Callable[..., Any]]] = {
     "sparse_sampled_addmm": sampled_addmm,
     "sparse_sampled_addmm.out": sampled_addmm_out,
 }
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""
 GRADIENTS: Final[dict[str, Callable[..., Any]]] = {"mm": gradient_mm}
-"""Operators of the dispatch key AutogradCUDA, where sparse gradients are asked for."""
+"""Kernels by operator, for the dispatch key AutogradCUDA, registered for sparse gradients."""

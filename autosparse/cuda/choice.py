@@ -1,7 +1,7 @@
-"""Choice: what computes one kind of product of one structure, and the decision when another kernel may be looked for.
+"""Choice of the kernel for one kind of product of one structure on a GPU, and of the time of the search for it.
 
-torch's own path (cuSPARSE) serves from the first call on, and is a candidate itself: a kernel of ours takes its place
-when it was measured to be faster, never otherwise.
+torch's own path (cuSPARSE) computes from the first call on. An autosparse kernel replaces it only where it was measured
+to be faster.
 """
 
 # mypy: allow-untyped-calls
@@ -32,30 +32,37 @@ from autosparse.tuner.gpu import model, space
 from autosparse.tuning import amortization
 
 PREPARE_S: Final = 1.5
-"""Of one candidate: compiling and packing, on an H100's host."""
+"""Estimated seconds to prepare one candidate: compilation and packing, on an H100's host."""
 EXPECTED_GAIN: Final = 0.2
+"""Fraction of torch's time that a search is expected to save; decides when a search pays."""
 MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+"""Maximum number of single layouts that are measured, by effort."""
 ACCEPTED: Final = 0.97
-"""Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements.
+"""Maximum fraction of torch's time that a kernel may take to be chosen; smaller gains are within measurement noise.
 
-So it is of a composite and the best single layout.
+The same fraction of the best single layout's time holds for a composite.
 """
 MOST_COMPOSITES: Final = 3
-"""Composites that are tried beside the single layouts that an effort allows, but for a full search, which tries all."""
+"""Number of composites that are measured beside the single layouts, except at effort "full", which measures all."""
 ROUNDS: Final = 20
+"""Products per measurement of a candidate."""
 WARM_ROUNDS: Final = 3
+"""Products before the first measurement of a candidate, which compile and warm up."""
 TURNS: Final = 2
+"""Measurements of a candidate; the fastest counts."""
 HANDLED_S: Final = 2e-6
-"""Of a product of ours beside its launch: finding what was chosen for its operands."""
+"""Seconds of host time that a product by an autosparse kernel adds to its launch: the lookup of the choice."""
 TOLERANCE: Final = {"float16": 2e-2, "bfloat16": 1e-1, "float32": 1e-4, "float64": 1e-9}
+"""Tolerance of a candidate's result against torch's, relative to the largest element, by dtype."""
 WIDE: Final = 2**31
+"""Extents and offsets from which on kernels use 64-bit indices."""
 FREE_BYTES: Final = 1 << 24
-"""Packed arrays and workspace that every product may have; beyond, `extra_memory` times the product's operands."""
+"""Bytes of packed arrays and workspace that every product may use, whatever the option `extra_memory` allows."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kind:
-    """One kind of product: operation, of the transpose or not, columns of the dense operand, dtype, alignment."""
+    """Kind of product: operation, of the transpose or not, columns of the dense operand, dtype, elements per load."""
 
     operation: str
     transposed: bool
@@ -66,7 +73,7 @@ class Kind:
 
 @dataclass(slots=True)
 class Choice:
-    """A launch of ours, or None: torch's path serves. `why` is for explanations."""
+    """Chosen kernel of one kind of product, or None for torch's path; `why` is the reason for explanations."""
 
     kind: Kind
     n_calls: int = 0
@@ -76,10 +83,10 @@ class Choice:
     is_settled: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
-    compiled: set[tuple[bool, ...]] = field(default_factory=set)  # alignments of operands that Triton has compiled for
+    compiled: set[tuple[bool, ...]] = field(default_factory=set)  # operand alignments that Triton has compiled for
 
     def give_up(self, err: BaseException) -> None:
-        """From now on torch's path serves; one warning says why."""
+        """Use torch's path from now on; warn once with the reason."""
         self.launch, self.schedule, self.is_settled = None, None, True
         self.why = f"torch's own path: {type(err).__name__}: {err}"
         warn_once(
@@ -90,13 +97,13 @@ class Choice:
 
 
 Run = Callable[[Launch, int], torch.Tensor]
-"""One product by a launch, on the buffers of this number."""
+"""Type of a function that computes a product by a launch, with the operand copy of this number."""
 Vendor = Callable[[int], torch.Tensor]
-"""The same product by torch."""
+"""Type of a function that computes the same product by torch."""
 
 
 def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | None) -> bool:
-    """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
+    """Return whether the calls so far (or `runs` expected ones) pay for a search; false while a graph is captured."""
     options = config.get_options()
     if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
         return False
@@ -111,9 +118,10 @@ def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | Non
 
 
 def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: Vendor) -> None:
-    """Settle `choice`: a remembered plan, or the fastest of torch's path and the schedules that the model likes best.
+    """Decide `choice`: load a stored plan, or measure torch's path and the schedules that the cost model ranks first.
 
-    `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
+    `run` computes the product by a launch, `vendor` by torch. A failure here does not fail the product: torch computes
+    it.
     """
     choice.is_settled = True
     name = device.name(structure.col)
@@ -168,7 +176,7 @@ def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceT
 
 
 def _seconds(device: Device, run: Callable[[int], object]) -> float:
-    """Of one product in the lowest of TURNS measurements, after one that makes what the first call makes."""
+    """Return the seconds of one product: the lowest of TURNS measurements, after warm-up rounds."""
     device.seconds(run, rounds=WARM_ROUNDS)
     return min(device.seconds(run, rounds=ROUNDS) for _ in range(TURNS))
 
@@ -177,7 +185,7 @@ Candidate = tuple[str, DeviceSchedule]
 
 
 def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]:
-    """Those of `ranked` that are measured: single layouts as many as `effort` allows, and composites after them all."""
+    """Select the candidates to measure: as many single layouts as `effort` allows, then composites."""
     singles = [one for one in ranked if not one[1].is_composite]
     others = [one for one in ranked if one[1].is_composite]
     most = len(others) if effort is config.Effort.FULL else MOST_COMPOSITES
@@ -185,10 +193,9 @@ def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]
 
 
 def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
-    """What is offered for this kind of product, the best by the model first.
+    """Return the candidate schedules for this kind of product, ranked by the cost model.
 
-    Of composites only those that the model expects to be faster than every single layout, unless ``hybrid=True`` asks
-    for them.
+    Composites are included only where the model predicts them faster than every single layout, or with ``hybrid=True``.
     """
     asked, product = (
         setting_of(structure, kind, target),
@@ -197,7 +204,7 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     facts = structure.facts(kind.transposed)
 
     def rank(schedule: DeviceSchedule, given: model.Given | None = None) -> tuple[bool, bool, float]:
-        # atomic ones last: the model cannot tell them from those that sum in two phases; panels gained nothing yet
+        # atomic candidates last: the model cannot tell them from two-phase sums; panels gained nothing so far
         seconds = model.predicted_s(facts, schedule, product, target, given)
         return not schedule.is_deterministic, bool(schedule.panel), seconds
 
@@ -214,7 +221,7 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
 
 
 def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Setting:
-    """What schedules are offered for."""
+    """Return the description of the product for which schedules are offered."""
     facts = structure.facts(kind.transposed)
     return space.Setting(
         operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
@@ -224,7 +231,7 @@ def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Se
 
 
 def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
-    """Packed and loaded; BuildError when it cannot be, PackError when it takes more than `extra_memory` allows."""
+    """Build, load and pack a kernel. Raises BuildError, or PackError where it needs more than `extra_memory` allows."""
     most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
         schedule=schedule,
@@ -248,14 +255,14 @@ def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launc
 
 
 def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
-    """Whether two sums of the same terms differ by rounding only; what is not finite must be the same."""
+    """Return whether two sums of the same terms differ by rounding only; non-finite values must be equal."""
     finite = wanted[wanted.isfinite()]
     scale = finite.abs().amax() if finite.numel() else wanted.new_zeros(())
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
 
 
 def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
-    """Everything that a device plan depends on."""
+    """Return the cache key of a device plan: everything the plan depends on."""
     facts = {
         "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
         "columns": kind.n_dense_cols, "dtype": kind.dtype, "vector": kind.vector, "device": device_name,
@@ -267,7 +274,7 @@ def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
 
 
 def told(structure: Pattern) -> Iterator[str]:
-    """A line for each kind of product of `structure`: what is computed, by whom, why, with which schedule."""
+    """Yield an explanation for each kind of product of `structure`: kernel, reason and schedule."""
     for choice in structure.choices.values():
         by = "torch" if choice.schedule is None else implementations.implementation_of(choice.schedule, None).name
         turned = " of the transpose" * choice.kind.transposed

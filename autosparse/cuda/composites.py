@@ -1,4 +1,4 @@
-"""Composites of a structure on a GPU: what is offered beside single layouts, and what their parts are given."""
+"""Composite schedules of a structure on a GPU: candidates, and the entries that their parts receive."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -24,7 +24,7 @@ Given = Mapping[Selection, DevicePattern]
 
 
 def is_wanted(structure: Pattern, asked: space.Setting) -> bool:
-    """Whether divisions are looked for: with ``hybrid=True`` always, never with False, else by a full search alone."""
+    """Return whether composites are candidates: as `hybrid` says; by default, for large products at effort "full"."""
     options = config.get_options()
     if options.hybrid is not None or asked.kind not in composites.OFFERS:
         return bool(options.hybrid) and asked.kind in composites.OFFERS
@@ -35,7 +35,7 @@ def is_wanted(structure: Pattern, asked: space.Setting) -> bool:
 def offered(
     structure: Pattern, transposed: bool, asked: space.Setting, target: DeviceTarget
 ) -> Iterator[tuple[str, DeviceSchedule, Given]]:
-    """(name, schedule, what its rules give) of all divisions that are expected to gain; the host waits."""
+    """Yield (name, schedule, entry counts by rule) of all partitions with an expected gain; waits for the GPU."""
     pattern = host_pattern(structure.entries(transposed))
     for division in composites.divisions(pattern, asked, target):
         given = given_by(structure, transposed, division.selections)
@@ -44,7 +44,7 @@ def offered(
 
 
 def given_by(structure: Pattern, transposed: bool, selections: Sequence[Selection]) -> Given:
-    """Counts of the entries that each rule gives from what earlier ones left, taken once; the host waits for them."""
+    """Count the entries that each rule takes from those left by earlier rules; cached; synchronises with the GPU."""
     key = (transposed, tuple(selections))
     known = structure.known.given
     if key not in known:
@@ -64,7 +64,7 @@ def _facts(entries: Entries) -> DevicePattern:
 
 
 def host_pattern(entries: Entries) -> HostPattern:
-    """The rows of op(A) in the computer's memory."""
+    """Copy the rows of op(A) to the host."""
     _, at = entries.listed()
     ends = torch.cumsum(entries.lengths, 0).cpu().numpy()
     indptr = np.concatenate([np.zeros(1, dtype=np.int64), ends])
@@ -72,7 +72,7 @@ def host_pattern(entries: Entries) -> HostPattern:
 
 
 def told(structure: Pattern, transposed: bool, schedule: DeviceSchedule) -> Iterator[str]:
-    """A line for each part of a composite: its rule, what that gives, and the layouts that compute it."""
+    """Yield a line for each part of a composite: its rule, its share of the entries, and its layouts."""
     given = given_by(structure, transposed, schedule.selections)
     for rule in schedule.selections:
         own, layouts = given[rule], ", ".join(schedule.layouts_of(rule))

@@ -1,6 +1,6 @@
-"""Devices: the few questions that products ask of a GPU, behind an interface that other processors can answer.
+"""Interface to a GPU for products, which other processors can implement.
 
-Tensors on "cuda" are served by `CudaDevice`. `HostDevice` answers for tensors in the computer's memory where Triton's
+`CudaDevice` implements it for tensors on "cuda". `HostDevice` implements it for CPU tensors where Triton's
 interpreter runs the kernels: the same path, without a GPU.
 """
 
@@ -15,43 +15,43 @@ from typing import Final, Protocol
 import torch
 
 ROTATED_BYTES: Final = 2.0
-"""Times the second cache's bytes that the copies of an operand hold together, over which a measurement rotates."""
+"""Total size of the copies over which a measurement rotates, as a multiple of the L2 cache (above 1: cold reads)."""
 
 
 class Device(Protocol):
-    """What is asked of a processor."""
+    """Operations of a processor that products need."""
 
     def name(self, tensor: torch.Tensor) -> str:
-        """What the driver calls the device of `tensor`."""
+        """Return the driver's name for the device of `tensor`."""
 
     def at(self, tensor: torch.Tensor) -> AbstractContextManager[object]:
-        """Launches inside go to the device of `tensor`, on the stream that is current there."""
+        """Return a context in which launches go to the device of `tensor`, on its current stream."""
 
     def is_capturing(self) -> bool:
-        """Whether launches are being recorded in a graph: nothing may be measured, and nothing waited for."""
+        """Return whether launches are being captured in a graph, so that measuring and synchronising are forbidden."""
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Time of one `run`, over `rounds` of them; `run` is told the number of its round, from 1 on."""
+        """Return the mean seconds of one `run`, over `rounds` calls with numbers from 1 on."""
 
 
 class CudaDevice:
-    """NVIDIA GPUs, by torch."""
+    """NVIDIA GPUs, through torch."""
 
     def name(self, tensor: torch.Tensor) -> str:
-        """See `Device`."""
+        """Return the driver's name for the device of `tensor`."""
         return torch.cuda.get_device_name(tensor.device)
 
     def at(self, tensor: torch.Tensor) -> AbstractContextManager[object]:
-        """See `Device`: Triton launches on the current device, whatever tensors it is given."""
+        """Return a context in which the tensor's device is current: Triton launches there, whatever its arguments."""
         here = tensor.device.index == torch.cuda.current_device()
         return nullcontext() if here else torch.cuda.device(tensor.device)
 
     def is_capturing(self) -> bool:
-        """See `Device`."""
+        """Return whether the current stream is being captured."""
         return torch.cuda.is_current_stream_capturing()
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Between two events on the current stream."""
+        """Return the mean seconds of one `run`, between two events on the current stream."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for number in range(1, rounds + 1):
@@ -62,31 +62,31 @@ class CudaDevice:
 
 
 class HostDevice:
-    """The computer itself, for kernels in Triton's interpreter."""
+    """CPU as a device, for kernels in Triton's interpreter."""
 
     def name(self, tensor: torch.Tensor) -> str:
-        """See `Device`."""
+        """Return a fixed name."""
         return "Triton's interpreter"
 
     def at(self, tensor: torch.Tensor) -> AbstractContextManager[object]:
-        """See `Device`."""
+        """Return a context without effect."""
         return nullcontext()
 
     def is_capturing(self) -> bool:
-        """See `Device`."""
+        """Return whether launches are captured: always false."""
         return False
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """By the clock, and once: an interpreter is slow, and its times decide nothing."""
+        """Return the seconds of a single `run` by the clock; the interpreter is slow and its times have no meaning."""
         start_s = time.perf_counter()
         run(1)
         return time.perf_counter() - start_s
 
 
 DEVICES: Final[dict[str, Device]] = {"cuda": CudaDevice()}
-"""Type of a torch device -> who answers for it; what is not here is not served."""
+"""Implementation by type of torch device; other devices are not supported."""
 
 
 def serving(tensor: torch.Tensor) -> Device | None:
-    """Who answers for the device of `tensor`; None: not served."""
+    """Return the implementation for the device of `tensor`; None where it is not supported."""
     return DEVICES.get(tensor.device.type)

@@ -1,4 +1,4 @@
-"""MTTKRP on a GPU: a sparse tensor's coordinates ordered by the fibers of one mode, and its product with factors."""
+"""MTTKRP on a GPU: a sparse tensor's coordinates sorted into fibers of one mode, and its product with factors."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -23,9 +23,9 @@ from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 from autosparse.tuner.gpu.space import vector_of
 
 ORDER: Final = 3
-"""Of tensors that a kernel of ours takes; others are torch's."""
+"""Order of the tensors that autosparse's kernels accept; torch computes others."""
 TERM_BYTES: Final = 1 << 26
-"""Of products of factor rows that torch's path holds at a time."""
+"""Maximum bytes of products of factor rows that torch's path holds at a time."""
 
 
 class Levels(NamedTuple):
@@ -39,7 +39,7 @@ class Levels(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Fibers:
-    """Coordinates (3, nnz) of a tensor of these extents, with the rows of the result at `mode`."""
+    """Coordinates (3, nnz) of a tensor of these extents, with the rows of the MTTKRP result at `mode`."""
 
     coords: torch.Tensor
     extents: tuple[int, ...]
@@ -49,22 +49,22 @@ class Fibers:
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Kind of product -> `Choice`."""
+        """Choices by kind of product."""
         return self.known.choices
 
     @property
     def nnz(self) -> int:
-        """Entries."""
+        """Number of entries."""
         return self.coords.shape[1]
 
     @property
     def n_bytes(self) -> int:
-        """Of the coordinates."""
+        """Bytes of the coordinates."""
         return self.coords.numel() * self.coords.element_size()
 
     @property
     def others(self) -> tuple[int, int]:
-        """The two modes that are summed over: of fibers, and of the entries in a fiber."""
+        """Pair of summed modes: of the fibers, and of the entries in a fiber."""
         k, leaf = (n for n in range(ORDER) if n != self.mode)
         return k, leaf
 
@@ -74,11 +74,11 @@ class Fibers:
         return self.coords[self.others[1]]
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Rows of the result, and of the longer factor."""
+        """Return the rows of the result and of the longer factor."""
         return self.extents[self.mode], max(self.extents[n] for n in self.others)
 
     def levels(self) -> Levels:
-        """The fibers; the first time entries are sorted for them, and the host waits. StructureError."""
+        """Return the fibers; the first call sorts the entries and synchronises with the GPU. Raises StructureError."""
         if self._levels is not None:
             return self._levels
         extents = torch.tensor(self.extents, device=self.coords.device)[:, None]
@@ -103,7 +103,7 @@ class Fibers:
         return self._levels
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Counts of the entries of each root, taken once; the host waits for them."""
+        """Return counts of the entries of each root; the first call synchronises with the GPU."""
         if transposed not in self.known.facts:
             levels = self.levels()
             ends = levels.fiber_ends[levels.root_ends]
@@ -111,11 +111,11 @@ class Fibers:
         return self.known.facts[transposed]
 
     def entries(self, transposed: bool) -> Entries:
-        """What is packed."""
+        """Return the entries to pack."""
         return entries_of_csf(*self.levels())
 
     def stable_hash(self) -> str:
-        """32 hex digits of extents, mode and coordinates, which are copied to the host for it once."""
+        """Return 32 hex digits of extents, mode and coordinates; the first call copies them to the host."""
         if not self.known.stable_hash:
             digest = hashlib.blake2b(f"{self.extents} {self.mode}".encode(), digest_size=16)
             digest.update(self.coords.cpu().numpy().tobytes())
@@ -124,17 +124,18 @@ class Fibers:
 
 
 def fibers_of(coords: torch.Tensor, extents: tuple[int, ...], mode: int) -> Fibers:
-    """These coordinates with what is known of them: the same for the same memory while nobody writes to it."""
+    """Return the fibers of these coordinates, with cached data while their memory lives and is not written."""
     key = (MTTKRP, coords.data_ptr(), coords.shape, coords.stride(), extents, mode, coords.device, version_of(coords))
     return Fibers(coords, extents, mode, known_of(key, coords))
 
 
 def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | None = None) -> torch.Tensor:
-    """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
+    """Return M with M[i, :] = Σ T[…, i, …] times the product of the rows of `factors` at the entry's other coordinates.
 
-    T: a sparse COO tensor of order 2 or more; `factors`: a matrix (T.shape[n], R) of T's dtype on T's device for each
-    mode, the one at `mode` not looked at. Values and factors may require gradients. Order 3 may be a kernel of ours;
-    the rest, and what requires gradients, is torch's. Raises ShapeError, DtypeError, InputTypeError.
+    The sum is over the stored entries with coordinate i in `mode`. T: a sparse COO tensor of order 2 or more.
+    `factors`: a matrix (T.shape[n], R) of T's dtype on T's device for each mode; the one at `mode` is ignored. Values
+    and factors may require gradients. An autosparse kernel may compute order 3 without gradients; torch computes the
+    rest. Raises ShapeError, DtypeError, InputTypeError.
     """
     if not (isinstance(T, torch.Tensor) and T.layout is torch.sparse_coo and T.dense_dim() == 0):
         raise InputTypeError.refused(
@@ -160,7 +161,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | Non
 def _served(
     coords: torch.Tensor, values: torch.Tensor, extents: tuple[int, ...], mode: int, dense: list[torch.Tensor]
 ) -> torch.Tensor | None:  # fmt: skip
-    """M by the kernel that was chosen; None: torch's."""
+    """Compute M by the chosen kernel; None: torch computes it."""
     if len(extents) != ORDER or values.dtype not in products.DTYPES:
         return None
     if not values.is_contiguous() or values.is_neg() or any(not one.numel() for one in (values, *dense)):
@@ -185,7 +186,7 @@ def _served(
 def torch_mttkrp(
     coords: torch.Tensor, values: torch.Tensor, factors: dict[int, torch.Tensor], mode: int, n_rows: int
 ) -> torch.Tensor:  # fmt: skip
-    """M by torch's operations, entries some at a time; half precision is summed in float32."""
+    """Compute M by torch operations, a block of entries at a time; half precision is summed in float32."""
     sums = torch.float32 if values.dtype in products.HALF else values.dtype
     n_vecs = next(iter(factors.values())).shape[1]
     M = torch.zeros((n_rows, n_vecs), dtype=sums, device=values.device)
@@ -200,7 +201,7 @@ def torch_mttkrp(
 
 
 def _mode(T: torch.Tensor, mode: Any) -> int:
-    """`mode` counted from 0."""
+    """Return `mode` as an integer ≥ 0. Raises ShapeError."""
     shape = tuple(T.shape)
     if T.dim() < 2:
         raise ShapeError.unfit(MTTKRP, wanted="a tensor of order 2 or more", T=shape)
@@ -211,7 +212,7 @@ def _mode(T: torch.Tensor, mode: Any) -> int:
 
 
 def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, torch.Tensor]:
-    """Factors by mode but `mode`'s, after checking that they fit T and each other."""
+    """Return the factors by mode, except `mode`, after checking that they fit T and each other."""
     given, shape = list(factors), tuple(T.shape)
     if len(given) != T.dim():
         wanted = f"one factor for each of the {T.dim()} modes (None at mode {mode}), not {len(given)}"

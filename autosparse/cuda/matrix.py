@@ -1,4 +1,4 @@
-"""CudaCsr: a sparse matrix on a GPU whose products are autosparse's, with gradients."""
+"""Sparse matrix `CudaCsr` on a GPU, whose differentiable products autosparse computes."""
 
 # mypy: allow-untyped-calls, allow-subclassing-any, allow-untyped-decorators
 # ruff: noqa: D102  forward and backward are what torch prescribes
@@ -21,37 +21,40 @@ MaybeTensor = torch.Tensor | None
 
 
 class CudaCsr:
-    """``n × m`` matrix by compressed rows on a GPU. Values are read at every product and may require gradients."""
+    """Sparse ``n × m`` matrix by compressed rows on a GPU; products read the values, which may require gradients."""
 
     __slots__ = ("_stored", "structure", "transposed", "values")
     __array_ufunc__ = None
 
     def __init__(self, structure: Structure, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.structure, self.values, self.transposed = structure, values, transposed
-        self._stored: tuple[int, torch.Tensor] | None = None  # address of the values in a tensor of torch's, and that
+        self._stored: tuple[int, torch.Tensor] | None = None  # address of the values, and a torch tensor over them
 
     @property
     def shape(self) -> tuple[int, int]:
-        """(n, m)."""
+        """Shape (n, m)."""
         return self.structure.shape(self.transposed)
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of the values."""
+        """Dtype of the values."""
         return self.values.dtype
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return self.structure.nnz
 
     @property
     def T(self) -> CudaCsr:
-        """The transpose; nothing is copied."""
+        """Transposed matrix, a view that copies nothing."""
         return CudaCsr(self.structure, self.values, transposed=not self.transposed)
 
     def with_values(self, values: torch.Tensor) -> CudaCsr:
-        """The same structure with other values, (nnz,) on the same device. ShapeError, InputTypeError, DtypeError."""
+        """Return a matrix with this structure and other values, (nnz,), on the same device.
+
+        Raises ShapeError, InputTypeError, DtypeError.
+        """
         if not isinstance(values, torch.Tensor) or values.layout is not torch.strided:
             raise InputTypeError.refused(
                 "the values of a CudaCsr are a dense torch tensor", given=f"an object of type {type(values).__name__}",
@@ -66,9 +69,9 @@ class CudaCsr:
         return CudaCsr(self.structure, values, transposed=self.transposed)
 
     def __matmul__(self, B: Any) -> Any:
-        """A B for B (m,) or (m, N): a tensor, or an array that shares its memory by DLPack, which gives such an array.
+        """Compute A B for B (m,) or (m, N), a tensor or another library's array (by DLPack).
 
-        Raises ShapeError, DtypeError.
+        For an array, the result is an array of the same library, if that accepts DLPack. Raises ShapeError, DtypeError.
         """
         if type(B) is torch.Tensor:
             found = products.again(self.structure, self.values, B, self.transposed, self._as_torchs)
@@ -87,14 +90,14 @@ class CudaCsr:
         return result
 
     def _as_torchs(self) -> torch.Tensor:
-        """The same as torch has it: the tensor that was made last, while the values still lie there."""
+        """Return A as a torch tensor over the same arrays; it is reused while the values keep their address."""
         at = self.values.data_ptr()
         if self._stored is None or self._stored[0] != at or self._stored[1].dtype is not self.values.dtype:
             self._stored = at, products.torch_sparse(self.structure, self.values, transposed=self.transposed)
         return self._stored[1]
 
     def __rmatmul__(self, B: Any) -> Any:
-        """B A for B (n,) or (N, n)."""
+        """Compute B A for B (n,) or (N, n)."""
         if not isinstance(B, torch.Tensor):
             return _as_given(_tensor(B) @ self, B)
         return (self.T @ B.T).T if B.dim() == 2 else self.T @ B
@@ -111,7 +114,7 @@ class CudaCsr:
         return NotImplemented
 
     def explain(self) -> str:
-        """What runs for each kind of product so far, and why."""
+        """Explain which kernel computes each kind of product so far, and why."""
         return "\n".join(told(self.structure)) or "no product was computed yet"
 
     def __repr__(self) -> str:
@@ -121,11 +124,11 @@ class CudaCsr:
 PRODUCTS: Final = (
     torch.matmul, torch.mm, torch.mv, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.sparse.mm
 )  # fmt: skip
-"""torch's functions that take a `CudaCsr` on one side."""
+"""Functions of torch that accept a `CudaCsr` on one side."""
 
 
 class Product(torch.autograd.Function):
-    """C = A B or Aᵀ B: dB = Aᵀ dC, dA = dC Bᵀ sampled at A's entries."""
+    """Product C = A B or Aᵀ B with gradients dB = Aᵀ dC, dA = dC Bᵀ sampled at A's entries."""
 
     @staticmethod
     def forward(
@@ -148,7 +151,7 @@ class Product(torch.autograd.Function):
 
 
 class Sampled(torch.autograd.Function):
-    """v[p] = ⟨X[i], Y[j]⟩: dX = A(dv) Y, dY = A(dv)ᵀ X."""
+    """Sampled product v[p] = ⟨X[i], Y[j]⟩ with gradients dX = A(dv) Y, dY = A(dv)ᵀ X."""
 
     @staticmethod
     def forward(ctx: Ctx, structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
@@ -167,7 +170,7 @@ class Sampled(torch.autograd.Function):
 
 
 def csr(A: torch.Tensor) -> CudaCsr:
-    """A `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
+    """Return a `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
     if serving(A) is None:
         raise InputError.refused(
             "this device is not served", given=f"a tensor on {A.device}", cure="A.cpu() or A.cuda()"
@@ -184,7 +187,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
 
 
 def _tensor(array: Any) -> torch.Tensor:
-    """The memory of an array (CuPy's and others') as a tensor, by DLPack or by `__cuda_array_interface__`."""
+    """Return a tensor over the memory of an array (CuPy's and others'), by DLPack or `__cuda_array_interface__`."""
     if hasattr(array, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(array)
     if not hasattr(array, "__cuda_array_interface__"):
@@ -196,7 +199,7 @@ def _tensor(array: Any) -> torch.Tensor:
 
 
 def _as_given(result: torch.Tensor, like: Any) -> Any:
-    """`result` as an array of the library of `like`, where it takes DLPack; else the tensor."""
+    """Convert `result` to an array of the library of `like`, where it accepts DLPack; otherwise return the tensor."""
     import importlib
 
     library = importlib.import_module(type(like).__module__.partition(".")[0])

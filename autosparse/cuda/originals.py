@@ -1,4 +1,4 @@
-"""Kernels of torch's own for sparse tensors on a GPU, while the override stands in their place."""
+"""Access to torch's own kernels for sparse tensors on a GPU while the override replaces them."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -8,13 +8,14 @@ from typing import Any, Final
 import torch
 
 PREFIX = "cuda::"
+"""Prefix of the GPU kernels' names in `fallback.originals`."""
 _zeros: Final[dict[tuple[torch.dtype, torch.device], torch.Tensor]] = {}
 
 
 def zero(like: torch.Tensor) -> torch.Tensor:
-    """A number of the dtype and on the device of `like` for sums that take none: kept, since making it is a launch.
+    """Return a zero of the dtype and on the device of `like`; it is cached, since making it is a kernel launch.
 
-    Not kept is one that is made while a graph is captured, which is no number yet, and what only stands for a tensor.
+    A zero made during a graph capture is not cached, because it has no value yet; neither is a tensor subclass.
     """
     found = _zeros.get((like.dtype, like.device))
     if found is None:
@@ -25,8 +26,8 @@ def zero(like: torch.Tensor) -> torch.Tensor:
 
 
 def original(operator: str) -> Any | None:  # Any: torch.library's kernel, which has no type
-    """Torch's kernel of ``aten::operator``; None where the dispatcher still leads to it."""
+    """Return torch's kernel of ``aten::operator``, or None where the override has not replaced it."""
     import sys
 
-    theirs = sys.modules.get("autosparse.torch.dispatcher.fallback")  # none without the override
+    theirs = sys.modules.get("autosparse.torch.dispatcher.fallback")  # not imported without the override
     return None if theirs is None else theirs.originals.get(PREFIX + operator)

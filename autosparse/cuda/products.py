@@ -1,4 +1,4 @@
-"""Products of sparse structures on a GPU: A B, A x and their transposes, and sampled products."""
+"""Products of sparse structures on a GPU: A B, A x, their transposes, and sampled products."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -26,12 +26,13 @@ from autosparse.tuner.gpu.space import vector_of
 DTYPES: Final = {
     torch.float16: "float16", torch.bfloat16: "bfloat16", torch.float32: "float32", torch.float64: "float64"
 }  # fmt: skip
-"""Dtypes that kernels of ours compute in; others are torch's."""
+"""Dtypes that autosparse's kernels support; torch computes the others."""
 HALF: Final = (torch.float16, torch.bfloat16)
+"""Half-precision dtypes, which are summed in float32."""
 MOST_COPIES: Final = 1 << 12
-"""Of an operand, in a measurement."""
+"""Maximum number of operand copies in a measurement."""
 ALIGNED: Final = 16
-"""Bytes that Triton compiles kernels apart for: addresses that are multiples of them, and others."""
+"""Address alignment in bytes for which Triton compiles separate kernels."""
 
 Ours = Callable[[Launch, torch.Tensor], torch.Tensor]
 Theirs = Callable[[torch.Tensor], torch.Tensor]
@@ -39,7 +40,7 @@ Theirs = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One product at hand: `ours` and `theirs` compute it with `operand`, or with a copy of it, into a new tensor."""
+    """Request for one product: `ours` and `theirs` compute it with `operand`, or a copy of it, into a new tensor."""
 
     structure: Pattern
     kind: Kind
@@ -50,22 +51,22 @@ class Request:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Under which the structure keeps what was chosen."""
+        """Key of the choice for this kind of product in the structure."""
         kind = self.kind
         return kind.operation, kind.transposed, kind.n_dense_cols, kind.dtype, kind.vector
 
 
 Signature = tuple[object, ...]
-"""Dtypes, shapes, strides and devices of the operands of a product."""
+"""Type of a signature: dtypes, shapes, strides and devices of the operands of a product."""
 
 
 def again(
     structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
 ) -> torch.Tensor | None:
-    """A B or Aᵀ B by what has served just such operands before, a kernel or torch's path; None: look closely.
+    """Compute A B or Aᵀ B as in an earlier call with the same signature, by kernel or torch; None: use `matmul`.
 
-    Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU. `stored` gives A or
-    Aᵀ as torch has it.
+    This path is kept short: products of some 10,000 entries are limited by the Python code, not by the GPU. `stored`
+    returns A or Aᵀ as a torch tensor.
     """
     made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, None))
     if made is None:
@@ -84,7 +85,7 @@ def _by(
     transposed: bool,
     out: torch.Tensor | None,
 ) -> torch.Tensor | None:
-    """The product by what was chosen for its signature, where the operands lie as they did; None: look closely."""
+    """Compute the product by the kernel chosen for its signature, where the operands are aligned, else return None."""
     if (launch := made.launch) is None or is_followed(values, B):
         return None
     if not (_lies_well(values) and _lies_well(B) and values.is_contiguous() and (out is None or _lies_well(out))):
@@ -110,12 +111,12 @@ def _signature(values: torch.Tensor, B: torch.Tensor, transposed: bool, out: tor
 
 
 def _lies_well(one: torch.Tensor) -> bool:
-    """Whether a kernel that was compiled for aligned addresses reads what stands there."""
+    """Return whether a kernel compiled for aligned addresses can read the tensor."""
     return one.data_ptr() % ALIGNED == 0 and not one.is_neg()
 
 
 def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
-    """Whether somebody differentiates or transforms a product of these, so that autograd has to hear of it."""
+    """Return whether a product of these is differentiated or transformed, so that autograd must record it."""
     if torch.is_grad_enabled() and (values.requires_grad or B.requires_grad):
         return True
     return forward_ad._current_level >= 0 or is_functorch_wrapped_tensor(B)
@@ -124,9 +125,10 @@ def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
 def _note(
     request: Request, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
 ) -> None:  # fmt: skip
-    """After a product that was looked at closely, and `found` or left to torch: the next of this signature need not be.
+    """Record the choice for this signature after a complete lookup, so that the next product skips it.
 
-    What was left to torch although a kernel was chosen (in a capture, say) is looked at again.
+    Nothing is recorded where torch computed the product (`found` is None) although a kernel was chosen, for example in
+    a graph capture.
     """
     made = request.structure.choices.get(request.key)
     if made is None or not made.is_settled or (made.launch is None) is not (found is None):
@@ -136,10 +138,10 @@ def _note(
 
 
 def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
-    """The product by the kernel that was chosen, after looking for one where calls have paid for it.
+    """Compute the product by the chosen kernel; None: torch's path must compute it.
 
-    None: torch's path is to serve. The host waits for nothing but in the one call that looks, which is never made while
-    a graph is captured.
+    The call searches for a kernel once earlier calls have paid for that. Only this one call synchronises with the GPU,
+    and never while a graph is captured.
     """
     device = serving(request.operand)
     if device is None:
@@ -177,11 +179,11 @@ def _decided(request: Request, device: Device, runs: int | None) -> Choice:
 
 
 class Rotation:
-    """Copies of an operand, together twice as large as the second cache, and handed out in turn.
+    """Copies of an operand, together twice as large as the L2 cache, which are returned in turn.
 
-    A copy comes again when all others were read since, so that it has left the cache; of operands so small that
-    `MOST_COPIES` of them fit there, when so many measurements were made. The other arrays of a product are the same in
-    every run, and may stay in the cache: that is how products in a row find them.
+    A copy is returned again only after all others were read, so that it has left the cache; small operands are limited
+    to `MOST_COPIES` copies. The other arrays of a product are the same in every run and may stay in the cache, as in a
+    sequence of products.
     """
 
     def __init__(self, operand: torch.Tensor, l2_bytes: int) -> None:
@@ -191,10 +193,10 @@ class Rotation:
         self._last = 0
 
     def next(self, number: int) -> torch.Tensor:
-        """The next copy; for number 0 the operand itself, whose result is compared."""
+        """Return the next copy; for number 0 the operand itself, whose result is compared."""
         if number == 0:
             return self.operand
-        if not self._copies:  # only where something is timed, and before it is
+        if not self._copies:  # made before the timing, and only where something is timed
             self._copies = [self.operand.clone() for _ in range(self.n)]
         self._last = (self._last + 1) % self.n
         return self._copies[self._last]
@@ -208,7 +210,10 @@ def product_request(
     transposed: bool = False,
     out: torch.Tensor | None = None,
 ) -> Request | None:
-    """A B or Aᵀ B as a request; None where it is torch's. `out`, where given, takes it; no operand lies there."""
+    """Return the request for A B or Aᵀ B, None where torch must compute it; the result goes to `out` if given.
+
+    `out` must not overlap an operand.
+    """
     is_vector = B.dim() == 1
     if B.dtype not in DTYPES or not values.is_contiguous() or not B.numel() or (is_vector and B.stride(0) != 1):
         return None
@@ -244,9 +249,9 @@ def matmul(
     runs: int | None = None,
     stored: Callable[[], torch.Tensor] | None = None,
 ) -> torch.Tensor:
-    """A B or Aᵀ B; values (nnz,), B (m,) or (m, N) of one dtype on one device → (n,) or (n, N).
+    """Compute A B or Aᵀ B; values (nnz,), B (m,) or (m, N) of one dtype on one device → (n,) or (n, N).
 
-    `stored` gives A or Aᵀ as torch has it, for who keeps that.
+    `stored` returns A or Aᵀ as a torch tensor, for callers that keep one.
     """
     found = ours_of(structure, values, B, transposed=transposed, runs=runs)
     if found is not None:
@@ -263,7 +268,7 @@ def ours_of(
     out: torch.Tensor | None = None,
     runs: int | None = None,
 ) -> torch.Tensor | None:
-    """The product where a kernel of ours serves it, in `out` where that is given; None: it is torch's."""
+    """Compute the product by an autosparse kernel, into `out` if given; None: torch must compute it."""
     signature = _signature(values, B, transposed, out)
     made = structure.known.ready.get(signature)
     if made is not None and made.launch is None:
@@ -278,7 +283,7 @@ def ours_of(
 
 
 def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
-    """A or Aᵀ as torch has it; nothing is copied."""
+    """Return A or Aᵀ as a torch tensor over the same arrays."""
     layout = torch.sparse_csc if transposed else torch.sparse_csr
     return torch.sparse_compressed_tensor(
         structure.crow, structure.col, values, structure.shape(transposed), layout=layout, check_invariants=False,
@@ -287,15 +292,15 @@ def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool
 
 
 def torch_matmul(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
-    """The product by torch's own path (cuSPARSE on a GPU)."""
+    """Compute the product by torch's own path (cuSPARSE on a GPU)."""
     return torch_times(torch_sparse(structure, values, transposed=transposed), B)
 
 
 def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-    """``A @ B`` by torch, past an override of it; on the host, where it has none of half precision, in float32."""
+    """Compute ``A @ B`` by torch, bypassing the override; half precision on the CPU is computed in float32."""
     if A.dtype in HALF and B.is_cpu:
         return torch_times(A.to(torch.float32), B.float()).to(A.dtype)
-    B = B.resolve_neg()  # a kernel that is called at once does not look at that bit
+    B = B.resolve_neg()  # a kernel called directly does not resolve lazy negation
     name = "addmv.out" if B.dim() == 1 else "addmm.out"
     kernel = original(name)
     if kernel is None:
@@ -310,9 +315,9 @@ def sampled_request(
     structure: Structure, X: torch.Tensor, Y: torch.Tensor,
     *, base: torch.Tensor | None = None, scales: tuple[float, float] = (1.0, 0.0),
 ) -> Request | None:  # fmt: skip
-    """Values alpha ⟨X[i], Y[j]⟩ + beta base[p] for each entry p = (i, j) as a request; scales: (alpha, beta).
+    """Return the request for alpha ⟨X[i], Y[j]⟩ + beta base[p] for each entry p = (i, j); scales: (alpha, beta).
 
-    None where it is torch's.
+    Returns None where torch must compute it.
     """
     if X.dtype not in DTYPES or not X.numel() or not Y.numel() or X.is_neg() or Y.is_neg():
         return None
@@ -337,7 +342,7 @@ def sampled_request(
 
 
 def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
-    """⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
+    """Compute ⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
     signature = (X.dtype, X.shape, X.stride(), X.get_device(), Y.dtype, Y.shape, Y.stride(), Y.get_device())
     made: Choice | None = structure.known.ready.get(signature)
     if made is not None and (launch := made.launch) is None:
@@ -357,7 +362,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
 
 
 def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-    """The sampled product by torch: its own kernel for the dtypes that it takes, else gathered rows."""
+    """Compute the sampled product by torch: by its kernel for float32 and float64, else from gathered rows."""
     if X.dtype in (torch.float32, torch.float64):
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
         shape = structure.shape(False)
@@ -370,7 +375,7 @@ def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> tor
 
 
 def torch_sampled_into(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-    """Values of ``X @ Y`` at the entries of S by torch, past an override of it; what S holds is not used."""
+    """Compute ``X @ Y`` at the entries of S by torch, bypassing the override; overwrites the values of S."""
     kernel = original("sparse_sampled_addmm.out")
     if kernel is None:
         torch.sparse.sampled_addmm(S, X, Y, beta=0.0, out=S)

@@ -1,7 +1,7 @@
 """Reductions over the entries of each row on a GPU, ``torch.sparse.mm(A, B, reduce)``, which torch has for CPUs only.
 
-Sums and means are products. Maxima and minima are gathered terms and torch's reductions by index, a panel of columns at
-a time: correct, and bounded in memory; not tuned.
+Sums and means use products. Maxima and minima gather terms and use torch's reductions by index, a panel of columns at
+a time, which bounds the memory. They are not tuned.
 """
 
 # mypy: allow-untyped-calls
@@ -17,12 +17,13 @@ from autosparse.cuda.aten import Entries, Keys, by_torch, entries_of, is_plain
 from autosparse.cuda.structure import Structure
 
 EXTREMES: Final = {"amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
+"""Names of the reduction in `torch.Tensor.index_reduce`, by names that callers use."""
 PANEL_BYTES: Final = 1 << 26
-"""Of gathered terms at a time."""
+"""Maximum bytes of gathered terms at a time."""
 
 
 def inverse_lengths(structure: Structure, dtype: torch.dtype) -> torch.Tensor:
-    """1 / (entries of row i), 1 for an empty row: (n, 1)."""
+    """Return 1 / (number of entries of row i), 1 for an empty row: (n, 1)."""
     return structure.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
 
 
@@ -34,9 +35,9 @@ def _panels(structure: Structure, B: torch.Tensor) -> Iterator[slice]:
 def extreme(
     structure: Structure, values: torch.Tensor, B: torch.Tensor, reduce: str, *, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Max (or min) over a row's entries of value · B[j], 0 for empty rows: B (m, k) → (n, k), and the entry that won.
+    """Return the max (or min) of value · B[j] over each row's entries, B (m, k) → (n, k), and the entry attaining it.
 
-    The first entry of equal ones wins; nnz stands where there is none. A NaN wins over numbers.
+    Empty rows give 0 and the entry nnz. Of equal entries the first counts. A NaN counts as the extreme.
     """
     rows, col, nnz = structure.rows(), structure.col.long(), structure.nnz
     out = B.new_zeros((structure.n_rows, B.shape[1]))
@@ -57,7 +58,7 @@ def extreme_backward(
     structure: Structure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
     *, wanted: tuple[bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
-    """Gradients of `extreme` for values (nnz,) and B (m, k), each where wanted: they go to the entry that won."""
+    """Compute the gradients of `extreme` for values (nnz,) and B (m, k), each where wanted, at the extreme entries."""
     grad = torch.where(arg < structure.nnz, grad, 0)
     d_values = values.new_zeros(structure.nnz) if wanted[0] else None
     d_B = torch.zeros_like(B) if wanted[1] else None
@@ -73,7 +74,7 @@ def extreme_backward(
 
 
 def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> Entries | None:
-    """The entries of `a` where the reduction is served."""
+    """Return the entries of `a` where autosparse supports the reduction, otherwise None."""
     if reduce not in (*EXTREMES, "sum", "mean") or b.dtype not in products.DTYPES:
         return None
     if a.dim() != 2 or a.layout is not torch.sparse_csr or not is_plain(b, a, 2) or a.shape[1] != b.shape[0]:
@@ -82,7 +83,7 @@ def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> Entries | None:
 
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
+    """Compute aten::_sparse_mm_reduce_impl: the result, and the max or min entries where a gradient needs them."""
     A = _entries(a, b, reduce)
     if A is None:
         result: tuple[torch.Tensor, torch.Tensor] = by_torch("_sparse_mm_reduce_impl", keys, a, b, reduce)
@@ -105,7 +106,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     arg: torch.Tensor,
     wanted: list[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, a's structure) and b."""
+    """Compute aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, with a's structure) and of b."""
     A = _entries(a, b, reduce) if is_plain(grad, b, 2) else None
     if A is None:
         result: tuple[torch.Tensor | None, torch.Tensor | None]
@@ -128,3 +129,4 @@ TABLE: Final[dict[str, Callable[..., Any]]] = {
     "_sparse_mm_reduce_impl": mm_reduce,
     "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
 }
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""

@@ -1,4 +1,4 @@
-"""Structure: the index arrays of a sparse tensor on a GPU, and what is known and chosen for its products."""
+"""Structure of a sparse tensor on a GPU: its index arrays, and data that products have derived from them."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -18,25 +18,25 @@ from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
 MOST_KEPT: Final = 64
-"""Patterns that are remembered for tensors that torch hands over again and again; the oldest go first."""
+"""Maximum number of patterns whose derived data are kept; the least recently used are removed first."""
 MOST_CHOICES: Final = 32
-"""Kinds of product of one pattern whose choice is remembered; the oldest go first."""
+"""Maximum number of product kinds per pattern whose choice is kept; the oldest are removed first."""
 
 
 @dataclass(slots=True, eq=False)
 class Known:
-    """What is known of one pattern: choices by kind of product, counts, hash. It does not keep row starts alive."""
+    """Data derived from one pattern: choices by kind of product, counts, hash. Does not keep the row starts alive."""
 
     choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
     facts: dict[bool, DevicePattern] = field(default_factory=dict)
     given: dict[tuple[bool, tuple[Selection, ...]], dict[Selection, DevicePattern]] = field(default_factory=dict)
     stable_hash: str = ""
-    is_sound: bool = False  # the index arrays were looked through
+    is_sound: bool = False  # the index arrays were checked
     ready: dict[tuple[object, ...], Any] = field(default_factory=dict)  # signature of operands -> Choice for them
-    order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # values as kernels of fibers read them
+    order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # of the values, for fibers
 
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
-        """`made` under `key`, or what stands there already."""
+        """Return the choice kept under `key`; keep `made` where there is none."""
         kept = self.choices.setdefault(key, made)
         while len(self.choices) > MOST_CHOICES:
             self.choices.popitem(last=False)
@@ -44,49 +44,49 @@ class Known:
         return kept
 
     def note(self, signature: tuple[object, ...], made: Any) -> None:
-        """Products with operands of this `signature` need no further look: `made` serves them."""
+        """Record that `made` computes products whose operands have this `signature`."""
         if len(self.ready) >= MOST_CHOICES:
             self.ready.clear()
         self.ready[signature] = made
 
 
 class Pattern(Protocol):
-    """What is asked of index arrays: a `Structure`, or the fibers of a tensor."""
+    """Protocol of index arrays for products: a `Structure`, or the fibers of a tensor."""
 
     known: Known
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Kind of product -> `Choice`."""
+        """Choices by kind of product."""
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
 
     @property
     def n_bytes(self) -> int:
-        """Of the index arrays."""
+        """Bytes of the index arrays."""
 
     @property
     def col(self) -> torch.Tensor:
-        """Columns of the entries: tells the device."""
+        """Columns of the entries; their device is that of the product."""
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Rows of the result and of the dense operand."""
+        """Return the rows of the result and of the dense operand."""
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Counts for the model."""
+        """Return the counts for the cost model."""
 
     def entries(self, transposed: bool) -> Entries:
-        """What is packed."""
+        """Return the entries to pack."""
 
     def stable_hash(self) -> str:
-        """Names the pattern in keys."""
+        """Return a hash of the pattern for cache keys."""
 
 
 @dataclass(slots=True, eq=False)
 class Structure:
-    """Compressed rows: crow (n + 1,), col (nnz,), of `n_cols` columns, and what is known of them."""
+    """Compressed rows: crow (n + 1,), col (nnz,), with `n_cols` columns, and the data derived from them."""
 
     crow: torch.Tensor
     col: torch.Tensor
@@ -95,36 +95,36 @@ class Structure:
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Kind of product -> `Choice`."""
+        """Choices by kind of product."""
         return self.known.choices
 
     @property
     def n_rows(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return self.crow.shape[0] - 1
 
     @property
     def nnz(self) -> int:
-        """Entries."""
+        """Number of entries."""
         return self.col.shape[0]
 
     @property
     def n_bytes(self) -> int:
-        """Of the index arrays."""
+        """Bytes of the index arrays."""
         return (self.crow.shape[0] + self.nnz) * self.col.element_size()
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Rows and columns of the matrix or of its transpose."""
+        """Return the rows and columns of the matrix or of its transpose."""
         return (self.n_cols, self.n_rows) if transposed else (self.n_rows, self.n_cols)
 
     def rows(self) -> torch.Tensor:
-        """Row of each entry, (nnz,) int64."""
+        """Return the row of each entry, (nnz,) int64."""
         counts = self.crow.long().diff()
         ids = torch.arange(self.n_rows, device=self.col.device)
-        return torch.repeat_interleave(ids, counts, output_size=self.nnz)  # known: the host does not wait
+        return torch.repeat_interleave(ids, counts, output_size=self.nnz)  # the known size avoids a synchronisation
 
     def check(self) -> None:
-        """StructureError for what a kernel must not follow; looked through once, and the host waits for it."""
+        """Check the index arrays, once, since it waits for the GPU. Raises StructureError for invalid indices."""
         if self.known.is_sound:
             return
         starts, col = self.crow, self.col
@@ -141,7 +141,7 @@ class Structure:
         self.known.is_sound = True
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Counts of the pattern, taken once; the host waits for them. StructureError."""
+        """Return counts of the pattern; the first call synchronises with the GPU. Raises StructureError."""
         self.check()
         known = self.known.facts
         if transposed not in known:
@@ -149,7 +149,7 @@ class Structure:
         return known[transposed]
 
     def compressed(self, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """(crow, col) of the matrix or of its transpose."""
+        """Return (crow, col) of the matrix or of its transpose."""
         if not transposed:
             return self.crow, self.col
         order = torch.sort(self.col, stable=True).indices
@@ -157,13 +157,13 @@ class Structure:
         return torch.cat([ends.new_zeros(1), ends]), self.rows()[order]
 
     def entries(self, transposed: bool) -> Entries:
-        """What is packed of the matrix or of its transpose. StructureError."""
+        """Return the entries to pack of the matrix or of its transpose. Raises StructureError."""
         self.check()
         make = entries_of_transpose if transposed else entries_of_csr
         return make(self.crow, self.col, self.n_cols)
 
     def stable_hash(self) -> str:
-        """32 hex digits of shape and index arrays, which are copied to the host for it once."""
+        """Return 32 hex digits of shape and index arrays; the first call copies them to the host."""
         if not self.known.stable_hash:
             digest = hashlib.blake2b(f"{self.n_rows} {self.n_cols}".encode(), digest_size=16)
             for array in (self.crow, self.col):
@@ -173,7 +173,7 @@ class Structure:
 
 
 def version_of(array: torch.Tensor) -> int:
-    """Torch's count of writes; tensors made in inference mode are not counted."""
+    """Return torch's version counter (number of writes), or 0 for tensors made in inference mode, which have none."""
     return 0 if array.is_inference() else array._version
 
 
@@ -182,10 +182,10 @@ _mutex: Final = forking.lock()
 
 
 def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structure:
-    """These arrays with what is known of them: the same for the same memory while it lives and nobody writes to it.
+    """Return the structure of these arrays, with cached data while their memory lives and is not written.
 
-    A sparse tensor hands out new objects for its index arrays at every look, so memory is what is recognised. Nothing
-    here keeps it: what is known of a pattern goes when its row starts are given back.
+    A sparse tensor returns new index tensors at every access, so arrays are identified by their memory. The cache does
+    not keep the memory: derived data are dropped after the row starts are freed.
     """
     key = (
         crow.data_ptr(), col.data_ptr(), crow.shape[0], col.shape[0], n_cols, col.dtype, col.device,
@@ -195,7 +195,7 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structur
 
 
 def known_of(key: tuple[object, ...], array: torch.Tensor) -> Known:
-    """What is known under `key` while the memory of `array` lives."""
+    """Return the data kept under `key` while the memory of `array` lives, or a new record."""
     with _mutex:
         found = _seen.get(key)
         if found is not None and not found[0].expired():

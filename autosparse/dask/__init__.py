@@ -1,9 +1,9 @@
-"""autosparse for Dask: arrays whose chunks are autosparse matrices.
+"""Dask arrays whose chunks are autosparse matrices.
 
 >>> import autosparse as asp
 >>> A = asp.dask.from_csr(m, chunks="balanced")  # rows cut so that each block holds as many stored entries
 >>> y = (A @ x).compute()  # x: a NumPy or Dask array; A.T @ x, A @ B, slices, sums and map_blocks work alike
->>> asp.dask.share_plans(client)  # what one worker finds by tuning, the others use
+>>> asp.dask.share_plans(client)  # plans tuned on one worker are used by the others
 
 Importing this module registers the chunks in Dask's dispatch tables.
 """

@@ -1,8 +1,9 @@
-"""The arrays of a .npz file, read a stretch at a time: `csr_head` and `entries`.
+"""Partial reads of the arrays in a .npz file: row starts by `csr_head`, ranges of entries by `entries`.
 
-An array that is stored plain is read where the stretch lies. A compressed one can only be inflated from a place whose
-state is known: while a process inflates it, it keeps such states at equal distances, and a later stretch starts at the
-nearest one. However many stretches a process reads, in any order, it inflates the file about once.
+An uncompressed array is read at the range's position. A compressed array can only be decompressed from a position where
+the decompressor's state is known. While a process decompresses an array, it keeps such states at equal distances, and a
+later range starts at the nearest state before it. A process that reads many ranges, in any order, decompresses the
+file about once.
 """
 
 from __future__ import annotations
@@ -24,17 +25,18 @@ from autosparse.errors import StructureError
 from autosparse.operands.native_rows import check_starts
 
 LOCAL_HEADER_BYTES: Final = 30
-"""Of a zip member, before its name and its extra field."""
+"""Bytes of a zip member's local header before its name and extra field."""
 FED_BYTES: Final = 1 << 14
-"""Of compressed text that is inflated in one step."""
+"""Bytes of compressed text that are decompressed in one step."""
 N_STATES: Final = 256
-"""Of one array, at most, of some 40 kB each."""
+"""Maximum number of states kept for one array; each takes about 40 kB."""
 LEAST_DISTANCE: Final = 1 << 20
+"""Minimum bytes of decompressed data between two kept states."""
 
 
 @dataclass(frozen=True, slots=True)
 class CsrHead:
-    """What is known of a csr matrix in a file before its entries are read."""
+    """Properties of a csr matrix in a file that are read before its entries."""
 
     indptr: Any  # Any: ndarray (m + 1,) of row starts
     n_cols: int
@@ -44,7 +46,7 @@ class CsrHead:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Where one array of a file lies: `start` is the byte of the file at which the member's own bytes begin."""
+    """Location of one array in a file: the member's own bytes begin at byte `start` of the file."""
 
     path: Path
     name: str
@@ -54,24 +56,24 @@ class Member:
     dtype: np.dtype[Any]
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """The bytes of the member that are its entries [first, last); ValueError for more than it has."""
+        """Return the byte range of entries [first, last) in the member. Raises ValueError beyond its end."""
         if last > self.size:
             raise ValueError(f"{self.name} has {self.size:,} entries, indptr says {last:,}")
         return self.n_header + first * self.dtype.itemsize, self.n_header + last * self.dtype.itemsize
 
     def ends_early(self, n_bytes: int) -> ValueError:
-        """The error for a member that has only so many bytes."""
+        """Return the error for a member that ends after `n_bytes` bytes."""
         return ValueError(f"{self.name} ends after {n_bytes:,} bytes, and {self.size:,} entries were promised")
 
 
 @dataclass(frozen=True, slots=True)
 class Plain:
-    """An array that is stored as it is."""
+    """Uncompressed array."""
 
     member: Member
 
     def read(self, first: int, last: int) -> Any:
-        """Entries [first, last)."""
+        """Read the entries [first, last)."""
         start, stop = self.member.span(first, last)
         with self.member.path.open("rb") as file:
             file.seek(self.member.start + start)
@@ -83,7 +85,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """An inflater that has read `n_read` bytes and given `n_given`."""
+    """State of a decompressor that has read `n_read` bytes and returned `n_given`."""
 
     n_given: int
     n_read: int
@@ -92,7 +94,7 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Deflated:
-    """A compressed array, and the states from which it can be inflated further."""
+    """Compressed array, and the states from which it can be decompressed further."""
 
     member: Member
     states: list[State] = field(default_factory=lambda: [State(0, 0, zlib.decompressobj(-zlib.MAX_WBITS))])
@@ -100,11 +102,11 @@ class Deflated:
 
     @property
     def distance(self) -> int:
-        """Bytes from one state to the next."""
+        """Bytes of decompressed data from one state to the next."""
         return max(LEAST_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
 
     def read(self, first: int, last: int) -> Any:
-        """Entries [first, last)."""
+        """Read the entries [first, last)."""
         start, stop = self.member.span(first, last)
         found = np.empty(last - first, self.member.dtype)
         into = found.view(np.uint8)
@@ -126,16 +128,16 @@ class Deflated:
         return found
 
     def _keep(self, state: State) -> None:
-        """Keep a copy of `state` when the last one lies far enough before."""
+        """Append a copy of `state` if the last one is at least `distance` bytes before it."""
         with self.lock:
             if state.n_given - self.states[-1].n_given >= self.distance and not state.inflater.eof:
                 self.states.append(State(state.n_given, state.n_read, state.inflater.copy()))
 
 
 def entries(path: Path, name: str, first: int, last: int) -> Any:
-    """The entries [first, last) of the array `name` of a .npz file, in memory of their own.
+    """Read the entries [first, last) of the array `name` of a .npz file into new memory.
 
-    ValueError where the array has fewer, zipfile.BadZipFile or zlib.error for a broken file.
+    Raises ValueError where the array has fewer, zipfile.BadZipFile or zlib.error for a broken file.
     """
     state = path.stat()
     return _opened(path, name, (state.st_mtime_ns, state.st_size)).read(first, last)
@@ -158,10 +160,11 @@ def _opened(path: Path, name: str, state_of_file: tuple[int, int]) -> Plain | De
 
 
 _KINDS: Final[dict[int, type[Plain] | type[Deflated]]] = {zipfile.ZIP_STORED: Plain, zipfile.ZIP_DEFLATED: Deflated}
+"""Readers by zip's code of the compression method."""
 
 
 def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
-    """(entries, dtype) of an array of one dimension."""
+    """Return (entries, dtype) of a one-dimensional array."""
     version = np.lib.format.read_magic(member)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(member)
@@ -171,10 +174,10 @@ def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
 
 
 def csr_head(path: Path) -> CsrHead:
-    """Row starts, checked, and the dtypes of a csr matrix that ``save_npz`` wrote.
+    """Read the row starts, checked, and the dtypes of a csr matrix that ``save_npz`` wrote.
 
-    ValueError (KeyError for an array that is not there) for a file that is none, whose row starts do not rise from 0,
-    or whose arrays are shorter than these say.
+    Raises ValueError for a file of another kind, for row starts that do not rise from 0, and for arrays shorter than
+    the row starts say; KeyError for a missing array.
     """
     refuse_inflated_members(path)
     with np.load(path, allow_pickle=False) as file:

@@ -1,7 +1,7 @@
 """Benchmarks on a cluster: `python -m autosparse bench PATH --scheduler ADDRESS`, a file of times per matrix and kind.
 
-A matrix travels as the bytes of its file. The worker runs the same command in a process of its own, so that a worker's
-settings of threads, and what it has measured before, play no part.
+A matrix is sent as the bytes of its file. The worker runs the same command in a separate process, so that the worker's
+thread settings and its earlier measurements have no effect.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from autosparse.dask.handing_out import Done, Failed, HandOut, alone_on_this_mac
 if TYPE_CHECKING:
     from distributed import Client
 
-Rows = list[dict[str, Any]]  # Any: as the command's --json has them
+Rows = list[dict[str, Any]]  # Any: the rows of the command's --json
 
 
 def measure(name: str, contents: bytes, words: Sequence[str], threads: int | None) -> Rows:
-    """What ``bench`` with these words finds for the matrix file `name`, here and now: no rows where it is too small.
+    """Run ``bench`` with the options `words` on the matrix file `name`; return its rows, none for too small a matrix.
 
-    RuntimeError where it fails.
+    Raises RuntimeError where it fails.
     """
     with alone_on_this_machine(), tempfile.TemporaryDirectory(prefix="autosparse-bench-") as folder:
         path, found = Path(folder, name), Path(folder, "times.json")
@@ -41,16 +41,16 @@ def measure(name: str, contents: bytes, words: Sequence[str], threads: int | Non
             check=False,
         )  # fmt: skip
         rows: Rows = json.loads(found.read_text(encoding="utf-8")) if found.exists() else []
-        if done.returncode and (rows or not found.exists()):  # with an empty file: smaller than --min-nnz
+        if done.returncode and (rows or not found.exists()):  # an empty file: the matrix is smaller than --min-nnz
             raise RuntimeError(done.stderr.strip() or f"bench ended with status {done.returncode}")
         return rows
 
 
 @dataclass(slots=True)
 class ClusterBench:
-    """Times of every file of `paths()` on each kind of machine: ``out/kind/name-digest.json``; none is taken twice.
+    """Benchmark of every file of `paths()` on each kind of machine, into ``out/kind/name-digest.json``.
 
-    `words`: options of ``bench`` for each of them; the digest is theirs, so that other options are other files.
+    Existing files are not measured again. `words`: options of ``bench``; their digest is part of the file's name.
     """
 
     client: Client
@@ -58,17 +58,17 @@ class ClusterBench:
     out: Path
     words: Sequence[str] = ()
     threads: int | None = None
-    failed: list[Failed[Path]] = field(default_factory=list)  # what `run` left out
+    failed: list[Failed[Path]] = field(default_factory=list)  # jobs that `run` left out
 
     def run(self) -> Iterator[Done[Path]]:
-        """One Done per matrix and kind, `result` the rows. ConnectionError when there is no worker."""
+        """Yield one Done per matrix and kind, `result` the rows. Raises ConnectionError when there is no worker."""
         hand_out = HandOut(self.client, measure, self.paths, self._missing, self.threads, failed=self.failed)
         for done in hand_out.run():
             written(self.path_of(done.kind, done.job), json.dumps(done.result, indent=1).encode() + b"\n")
             yield done
 
     def path_of(self, kind: str, matrix: Path) -> Path:
-        """Where the times of one matrix are kept."""
+        """Return the file for the times of one matrix on one kind of machine."""
         digest = hashlib.blake2b(json.dumps(list(self.words)).encode(), digest_size=4).hexdigest()
         return self.out / kind / f"{matrix.name}-{digest}.json"
 

@@ -1,8 +1,8 @@
-"""Blocks: autosparse matrices that answer to NumPy's protocols, as Dask asks its chunks to.
+"""Chunks of Dask arrays: autosparse matrices that implement NumPy's protocols, as Dask requires.
 
-SciPy's sparse classes know neither ``__array_ufunc__`` nor ``__array_function__``, so that ``np.matmul(A, B)``, which
-Dask calls for ``A @ B``, fails on them. A block is a `csr_array` or `csc_array` of ours, with its tuning and its plans,
-that does know them. A pickled block carries the hash of its pattern and the plans of that pattern.
+SciPy's sparse classes lack ``__array_ufunc__`` and ``__array_function__``, so that ``np.matmul(A, B)``, which
+Dask calls for ``A @ B``, fails on them. A block is a `csr_array` or `csc_array` of autosparse, with its tuning and
+plans, that has both methods. A pickled block contains the hash of its pattern and the plans of that pattern.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, c
 from autosparse.dask import travelling
 from autosparse.dask.lifted import Lifted
 
-Operands = tuple[Any, ...]  # Any: whatever NumPy hands to a protocol
+Operands = tuple[Any, ...]  # Any: arguments of NumPy's protocols
 
 
 def _sum(A: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, **_: Any) -> Any:
@@ -35,7 +35,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
-    """SciPy's method along `axis` as a dense array, with the reduced axes kept where `keepdims` is true."""
+    """Call SciPy's method `name` along `axis`; return a dense array, with all axes if `keepdims` is true."""
     axes = tuple(range(2)) if axis is None else tuple(int(n) % 2 for n in np.atleast_1d(axis))
     if 0 in A.shape:
         return getattr(np, name)(A.toarray(), axis=axes, keepdims=bool(keepdims is True), **how)
@@ -46,13 +46,13 @@ def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
 
 
 def _dense(A: Any, *arguments: Any, **how: Any) -> Any:
-    """``np.array(A, like=block)``: what is asked for is a dense array beside blocks, of something that is none."""
+    """Return a dense array: ``np.array(A, like=block)`` must not be a block."""
     return np.array(A.toarray() if sps.issparse(A) else A, *arguments, **how)
 
 
 def _place(name: str) -> Callable[..., Any]:
     def find(A: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
-        """SciPy's argmax and argmin, as a dense array."""
+        """Call SciPy's argmax or argmin; return a dense array."""
         found = np.asarray(getattr(A, name)(axis=axis))
         if keepdims is not True:
             return found
@@ -89,7 +89,7 @@ _FUNCTIONS: Final[Mapping[Callable[..., Any], Callable[..., Any]]] = {
     np.zeros_like: _zeros_like,
     np.copy: lambda A, **_: A.copy(),
 }
-"""Functions of NumPy -> what they do for blocks. Of others, NumPy says that they are not there (TypeError)."""
+"""Implementations of NumPy's functions for blocks; NumPy raises TypeError for other functions."""
 
 _OPERATORS: Final[Mapping[np.ufunc, tuple[str, str]]] = {
     np.add: ("__add__", "__radd__"),
@@ -108,11 +108,11 @@ _OPERATORS: Final[Mapping[np.ufunc, tuple[str, str]]] = {
     np.maximum: ("maximum", "maximum"),
     np.minimum: ("minimum", "minimum"),
 }
-"""Ufunc -> methods of SciPy's for a block on the left and for one on the right."""
+"""Names of SciPy's methods for each ufunc, with a block as the left and as the right operand."""
 
 
 class _Block:
-    """What both classes of blocks add; mixed in before ours."""
+    """Mixin of both classes of blocks, placed before autosparse's class."""
 
     __slots__ = ()
 
@@ -137,19 +137,19 @@ class _Block:
         return super().__getitem__(key)  # type: ignore[misc]
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
-        """SciPy's sum; with `keepdims`, which Dask passes, a dense array of two dimensions."""
+        """Sum as SciPy does; with `keepdims`, which Dask passes, return a dense array of two dimensions."""
         if keepdims:
             return _reduced(self, "sum", axis, True, dtype=dtype)
         return super().sum(axis=axis, dtype=dtype, out=out)  # type: ignore[misc]
 
     @property
     def size(self) -> int:
-        """Number of elements, as arrays have it: Dask takes what has none for empty. SciPy's is `nnz`."""
+        """Number of elements, as in arrays, since Dask takes an object of size 0 for empty. SciPy's `size` is nnz."""
         return math.prod(self._shape)  # type: ignore[attr-defined]
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the three arrays: what Dask counts a block as."""
+        """Bytes of the three arrays, for Dask's accounting of memory."""
         return int(sum(self._cell.peek(field).nbytes for field in range(3)))  # type: ignore[attr-defined]
 
     @property
@@ -162,14 +162,14 @@ class _Block:
 
     def __reduce__(self) -> Any:
         cell = self._cell  # type: ignore[attr-defined]
-        luggage = travelling.luggage_of(cell)  # before the arrays have other references, which may be somebody's
+        luggage = travelling.luggage_of(cell)  # first: more references would make the arrays look shared
         return _unpickled, (type(self), self._shape, tuple(map(cell.peek, range(3))), luggage)  # type: ignore[attr-defined]
 
-    __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731  # SciPy's state names no operand
+    __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731  # SciPy's state does not contain the operand
 
 
 class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
-    """A `csr_array` that can be a chunk of a Dask array.
+    """Matrix in CSR format that can be a chunk of a Dask array; a `csr_array`.
 
     >>> np.matmul(asp.dask.csr_block([[0.0, 2.0]]), np.ones(2))
     array([2.])
@@ -180,7 +180,7 @@ class csr_block(_Block, csr_array):  # type: ignore[misc]  # noqa: N801
 
 
 class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
-    """A `csc_array` that can be a chunk of a Dask array.
+    """Matrix in CSC format that can be a chunk of a Dask array; a `csc_array`.
 
     >>> np.transpose(asp.dask.csc_block([[0.0, 2.0]])).format
     'csr'
@@ -193,10 +193,10 @@ class csc_block(_Block, csc_array):  # type: ignore[misc]  # noqa: N801
 csr_block._twin, csc_block._twin = csc_block, csr_block
 
 
-def block(m: Any) -> Any:  # Any: a block of a sparse matrix, and what is none as it is
-    """The sparse matrix `m` as a chunk, over the same arrays where its format is csr or csc; all else is returned.
+def block(m: Any) -> Any:  # Any: a block of a sparse matrix; other objects unchanged
+    """Return the sparse matrix `m` as a chunk, over the same arrays for csr and csc; return other objects unchanged.
 
-    For ``map_blocks``: a function that makes sparse matrices of another class ends with it.
+    In ``map_blocks``, functions that create sparse matrices of another class should return ``block(result)``.
 
     >>> type(asp.dask.block(sps.eye_array(2, format="csr"))).__name__
     'csr_block'
@@ -211,7 +211,7 @@ def block(m: Any) -> Any:  # Any: a block of a sparse matrix, and what is none a
 
 
 def joined(parts: list[Any], *, axis: int) -> Any:
-    """The blocks below each other (axis 0) or beside each other (axis 1) as one."""
+    """Join the blocks vertically (axis 0) or horizontally (axis 1) into one block."""
     if len(parts) == 1:
         return block(parts[0])
     if all(part.ndim == 1 for part in parts):
@@ -223,13 +223,13 @@ def joined(parts: list[Any], *, axis: int) -> Any:
 
 
 def _end_to_end(parts: list[Any]) -> Any:
-    """Sparse vectors one behind the other, as rows and columns of a matrix are."""
+    """Concatenate sparse vectors, such as rows of a matrix."""
     row = sps.hstack([part.reshape(1, -1) for part in parts], format="coo")
     return type(parts[0])(row.reshape((row.shape[1],)))
 
 
 def _product(left: Any, right: Any) -> Any:
-    """Left @ right where one of them is a block; a column (k, 1), Dask makes one of a vector, becomes one again."""
+    """Compute left @ right where one is a block; a column (k, 1), which Dask makes of a vector, gives a column."""
     if isinstance(left, _Block):
         if isinstance(right, np.ndarray) and right.ndim == 2 and right.shape[1] == 1:
             return operator.matmul(left, right.reshape(-1)).reshape(-1, 1)
@@ -240,7 +240,7 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _by_method(names: tuple[str, str], inputs: Operands) -> Any:
-    """The result of SciPy's own method; NotImplemented where it has none."""
+    """Return the result of SciPy's own method, or NotImplemented where there is none."""
     at = 0 if isinstance(inputs[0], _Block) else 1
     method = getattr(inputs[at], names[at] or " ", None)
     if method is None:
@@ -252,7 +252,7 @@ def _by_method(names: tuple[str, str], inputs: Operands) -> Any:
 
 
 def _unpickled(kind: type, shape: tuple[int, int], arrays: Operands, luggage: Any) -> Any:
-    """The block of a pickle, whose plans this process knows from now on."""
+    """Reconstruct a pickled block, and add its plans to this process's cache."""
     indptr, indices, data = arrays = tuple(map(travelling.owned, arrays))
     made = kind._of_rows(shape, arrays) if len(shape) == 2 else kind((data, indices, indptr), shape=shape)  # type: ignore[attr-defined]
     travelling.unpack(made._cell, luggage)

@@ -1,7 +1,7 @@
-"""Collection of training data on a cluster: `handing_out` gives machines patterns, this module measures and files them.
+"""Collection of training data on a cluster: workers measure patterns, which `handing_out` distributes.
 
-A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client puts them into the folder of the
-worker's kind, so that what is done is never done again and a lost worker costs the pattern that it was at.
+A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client stores them in the folder of the
+worker's kind. Finished patterns are not measured again, and a lost worker costs only the pattern that it was measuring.
 """
 
 from __future__ import annotations
@@ -27,34 +27,35 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NOWHERE: Final = Path()
+"""Placeholder of `Order.out`, so that equal orders share a collector."""
 
 Files = Mapping[str, tuple[str, bytes]]
-"""Operation -> (name, contents) of the file of one pattern."""
+"""Files of one pattern: operation -> (name, contents)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One pattern is done."""
+    """Record of a pattern that was measured and stored."""
 
-    kind: str  # the folder's name
-    machine: str  # the host
+    kind: str  # name of the folder
+    machine: str  # host
     recipe: Recipe
     paths: Sequence[Path]
 
 
 @functools.lru_cache(maxsize=2)
 def _collector(order: Order) -> Collector:
-    """Kept, with its pools of kernels, from pattern to pattern."""
+    """Return the collector for `order`, cached with its pools of kernels from pattern to pattern."""
     from autosparse import _native
 
-    def bench(pattern: Any, op: Any) -> Any:  # Any: as Collector's MakeBench
+    def bench(pattern: Any, op: Any) -> Any:  # Any: see Collector's MakeBench
         return lab_for(pattern, op, order.dtype)
 
     return Collector(order, bench, statistics_model, machine_facts(), _native.supports)
 
 
 def measure(order: Order, recipe: Recipe, threads: int | None) -> Files:
-    """Measure one pattern, here and now; `order.out` does not matter. Operations that do not fit give no file."""
+    """Measure one pattern in this process, ignoring `order.out`; unsuitable operations give no file."""
     with (
         alone_on_this_machine(),
         tempfile.TemporaryDirectory(prefix="autosparse-collect-") as folder,
@@ -68,17 +69,17 @@ def measure(order: Order, recipe: Recipe, threads: int | None) -> Files:
 
 @dataclass(slots=True)
 class ClusterCollector:
-    """Runs an Order on the workers of `client`. Each kind of machine measures every pattern of `recipes()`."""
+    """Collector that runs an Order on the workers of `client`; each kind of machine measures all `recipes()`."""
 
     client: Client
     order: Order
     recipes: Callable[[], Iterable[Recipe]]
     threads: int | None = None  # of a kernel; None: all cores of the machine
     clock: Callable[[], float] = time.monotonic
-    failed: list[Failed[Recipe]] = field(default_factory=list)  # what `run` left out
+    failed: list[Failed[Recipe]] = field(default_factory=list)  # patterns that `run` left out
 
     def run(self) -> Iterator[Written]:
-        """One Written per pattern and kind, until patterns or time end. ConnectionError when there is no worker."""
+        """Yield one Written per pattern and kind, until patterns or time end. Raises ConnectionError if no worker."""
         hand_out = HandOut(
             self.client, measure, self._stream, self._missing, self.threads, self.order.seconds, self.clock, self.failed
         )
@@ -89,7 +90,7 @@ class ClusterCollector:
         return itertools.islice(iter(self.recipes()), self.order.n_patterns)
 
     def _missing(self, kind: str, recipe: Recipe) -> tuple[Order, Recipe, int | None] | None:
-        """What `measure` is to do: the operations that `kind` has not measured on this pattern."""
+        """Return arguments of `measure` for the operations that `kind` has not measured on this pattern, or None."""
         if self.order.for_training and recipe.is_held_out:
             return None
         fitting = [op for op in self.order.ops if op.n_dims == recipe.n_dims]

@@ -1,4 +1,4 @@
-"""Dask arrays of blocks, cut from a matrix or made block by block."""
+"""Dask arrays of sparse blocks, cut from a matrix or created block by block."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
-"""Of a block where nobody says how many: a tenth of a second of reading, and small beside a worker's memory."""
+"""Default bytes of a block: a tenth of a second to read, and small beside a worker's memory."""
 MOST_EDGES = 1024
-"""Parts of a dense operand times blocks of a sparse one, above which the parts are joined before they are sent."""
+"""Number of pairs (part of a dense operand, block of rows) above which the parts are joined before they are sent."""
 
 
 def _operator(name: str, by: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Dask's operator and the one for a `SparseArray` on the right, with the dtype that blocks have."""
+    """Return an operator of Dask's and its reflected form, for a `SparseArray`, with the dtype of its blocks."""
 
     def left(self: Any, *others: Any) -> Any:
         return (
@@ -40,13 +40,13 @@ def _operator(name: str, by: Callable[..., Any]) -> tuple[Callable[..., Any], Ca
 
 
 class SparseArray(da.Array):
-    """A Dask array of blocks, whose products cut dense operands as the blocks are cut.
+    """Dask array of sparse blocks, whose products cut dense operands as the blocks are cut.
 
-    Dask cuts both operands of a product at the places at which either is cut: a vector in 16 parts would cut every
-    block of rows into 16 of columns, for each product anew. Here the dense operand follows the sparse one. Values have
-    the dtypes that SciPy gives them: a product of bools is bool, half of a float32 a float64. Slices and sums of such
-    arrays are such arrays again. What other functions of Dask's return (map_blocks, concatenate) are its own arrays,
-    whose products are right but for the dtype where narrow integers are added up block by block.
+    Dask cuts both operands of a product wherever either is cut: a vector in 16 parts would cut every block of rows into
+    16 blocks of columns, again in each product. This class cuts the dense operand like the sparse one instead. Values
+    have the dtypes that SciPy gives them: a product of bools is bool, half of a float32 a float64. Slices and sums are
+    arrays of this class, too. Other functions of Dask (map_blocks, concatenate) return Dask's own arrays. Their
+    products are right, except that sums of narrow integers over several blocks have Dask's dtype.
     """
 
     __slots__ = ()
@@ -72,11 +72,11 @@ class SparseArray(da.Array):
         return super().__array_ufunc__(ufunc, method, *inputs, **how)
 
     def dot(self, other: Any) -> Any:
-        """`self` @ `other`, as `numpy.dot` of matrices is."""
+        """Return `self` @ `other`, as `numpy.dot` does for matrices."""
         return self._as_scipy(super().dot(_cut_along(other, -2, self.chunks[1])), other)
 
     def _as_scipy(self, product: Any, other: Any) -> Any:
-        """The product in SciPy's dtype: Dask adds up parts of bools and narrow integers as int64."""
+        """Convert the product to SciPy's dtype: Dask sums parts of bools and narrow integers as int64."""
         dtype = np.result_type(self.dtype, other.dtype) if hasattr(other, "dtype") else product.dtype
         return _like_blocks(product if product.dtype == dtype else product.astype(dtype))
 
@@ -84,40 +84,40 @@ class SparseArray(da.Array):
         return _like_blocks(super().__getitem__(key))
 
     def astype(self, dtype: Any, **how: Any) -> Any:
-        """With values of `dtype`."""
+        """Return the array with values of `dtype`."""
         return _like_blocks(super().astype(dtype, **how))
 
     def conj(self) -> Any:
-        """Complex conjugate; itself where values are real."""
+        """Return the complex conjugate; the array itself where values are real."""
         return super().conj() if self.dtype.kind == "c" else self
 
     def trace(self, offset: int = 0, *arguments: Any, **how: Any) -> Any:
-        """Sum of the elements on the diagonal `offset`."""
+        """Return the sum of the elements on the diagonal `offset`."""
         diagonal = da.diagonal(self, offset).map_blocks(np.asarray, dtype=self.dtype, meta=np.empty(0, self.dtype))
         return diagonal.sum(*arguments, **how)
 
     def max(self, *arguments: Any, **how: Any) -> Any:
-        """The largest element, zeros that are not stored among them; of all, or along an axis."""
+        """Return the largest element, counting zeros that are not stored; of all, or along an axis."""
         return da.max(_without_empty(self), *arguments, **how)
 
     def min(self, *arguments: Any, **how: Any) -> Any:
-        """The smallest element; see `max`."""
+        """Return the smallest element; see `max`."""
         return da.min(_without_empty(self), *arguments, **how)
 
     def argmax(self, *arguments: Any, **how: Any) -> Any:
-        """Where the largest element is; of all, counted row by row, or along an axis."""
+        """Return the index of the largest element; of all, counted row by row, or along an axis."""
         return da.argmax(_in_order(self), *arguments, **how)
 
     def argmin(self, *arguments: Any, **how: Any) -> Any:
-        """Where the smallest element is; see `argmax`."""
+        """Return the index of the smallest element; see `argmax`."""
         return da.argmin(_in_order(self), *arguments, **how)
 
     def transpose(self, *axes: Any) -> Any:
-        """The transpose; its blocks are those of `self`, transposed."""
+        """Return the transpose, of transposed blocks."""
         return _sparse(super().transpose(*axes))
 
     def copy(self) -> Any:
-        """Itself again: Dask's arrays do not change."""
+        """Return the same array: Dask's arrays are immutable."""
         return _sparse(super().copy())
 
     def _rebuild(self, dsk: Any, *, rename: Any = None) -> Any:
@@ -132,24 +132,24 @@ def _sparse(A: da.Array) -> Any:
 
 
 def _like_blocks(A: Any) -> Any:
-    """`A`, as a `SparseArray` where its chunks are blocks of two dimensions."""
+    """Convert `A` to a `SparseArray` where its chunks are two-dimensional blocks."""
     return _sparse(A) if A.ndim == 2 and sps.issparse(A._meta) and not isinstance(A, SparseArray) else A
 
 
 def _is_known(other: Any) -> bool:
-    """Whether it is an operand whose class does not answer for itself."""
+    """Return whether `other` is a scalar or array whose class does not define the operator for blocks itself."""
     return isinstance(other, (da.Array, np.ndarray, np.generic, int, float, complex))
 
 
 def _elementwise(by: Callable[..., Any], *operands: Any) -> Any:
-    """Dask's `elemwise`, told the dtype: it would try `by` on dense arrays, which differ from sparse ones."""
+    """Apply `by` with Dask's `elemwise` and an explicit dtype, which Dask would take from dense arrays."""
     with np.errstate(all="ignore"):
         dtype = by(*map(_tiny, operands)).dtype
     return _like_blocks(da.core.elemwise(partial(_on_blocks, by), *operands, dtype=dtype))
 
 
 def _tiny(operand: Any) -> Any:
-    """One element in place of a Dask array or a dense one."""
+    """Return an array of one element in place of a Dask or NumPy array, to find the result's dtype."""
     if not isinstance(operand, (da.Array, np.ndarray)):
         return operand
     if isinstance(operand, da.Array) and sps.issparse(operand._meta):
@@ -162,7 +162,7 @@ def _on_blocks(by: Callable[..., Any], *operands: Any) -> Any:
 
 
 def _without_empty(A: SparseArray) -> da.Array:
-    """A without blocks that have no element: a largest one of none there is not."""
+    """Return A without empty blocks, whose maximum does not exist."""
     for axis, extents in enumerate(A.chunks):
         kept = [at for at, extent in enumerate(extents) if extent] or [0]
         if len(kept) < len(extents):
@@ -171,7 +171,7 @@ def _without_empty(A: SparseArray) -> da.Array:
 
 
 def _in_order(A: SparseArray) -> da.Array:
-    """A in blocks of whole rows: of equal elements the first one is found, which is not that of the first block."""
+    """Return A in blocks of whole rows, so that the first of equal elements is found in row order."""
     A = _without_empty(A)
     return A if A.numblocks[1] == 1 else A.rechunk({1: -1})
 
@@ -183,10 +183,10 @@ def _is_dense(other: Any) -> bool:
 
 
 def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
-    """A @ dense where no block of A is cut along columns: one task for each block, and no sum of parts.
+    """Compute A @ dense where no block of A is cut along columns: one task for each block, without a sum of parts.
 
-    Each task joins the parts of `dense`: a worker fetches those that it has not, at once with the others. Joined in a
-    task of its own, `dense` would go to one worker first, and as a whole from there to all.
+    Each task joins the parts of `dense`, so that a worker fetches the missing parts in parallel. If a separate task
+    joined them, all of `dense` would go to one worker first, and from there to all.
     """
     dense = dense if isinstance(dense, da.Array) else da.from_array(dense, chunks=-1)
     if dense.numblocks[0] * A.numblocks[0] > MOST_EDGES:
@@ -194,14 +194,14 @@ def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
     dtype = np.result_type(A.dtype, dense.dtype)
     of_dense, of_result = ("jk", "ik") if dense.ndim == 2 else ("j", "i")
     meta = np.empty((0,) * dense.ndim, dtype)
-    # A's columns have an index of their own: blocks of one index are cut alike, and A's are not cut.
+    # A's columns have a separate index: Dask would cut blocks along a shared index alike, and A's are not cut.
     return da.blockwise(
         _times, of_result, A, "iq", dense, of_dense, concatenate=None, align_arrays=False, dtype=dtype, meta=meta
     )
 
 
 def _times(blocks: list[Any], parts: list[Any]) -> Any:
-    """The one block of a row times the parts of the dense operand, one below the other, joined in recycled memory."""
+    """Multiply the block of a row by the parts of the dense operand, stacked vertically in recycled memory."""
     (A,) = blocks
     if len(parts) == 1:
         return A @ parts[0]
@@ -210,18 +210,18 @@ def _times(blocks: list[Any], parts: list[Any]) -> Any:
 
 
 def _cut_along(dense: Any, axis: int, chunks: tuple[int, ...]) -> Any:
-    """The dense Dask array `dense` cut into `chunks` along `axis` (a vector: along its only one), all else as it is."""
+    """Cut the dense Dask array `dense` into `chunks` along `axis` (for a vector: its only axis)."""
     if not isinstance(dense, da.Array) or not _is_dense(dense):
         return dense
     axis = dense.ndim + max(axis, -dense.ndim)
-    fits = axis < dense.ndim and dense.shape[axis] == sum(chunks)  # otherwise Dask says what does not
+    fits = axis < dense.ndim and dense.shape[axis] == sum(chunks)  # otherwise Dask raises its own error
     return dense.rechunk({axis: chunks}) if fits and dense.chunks[axis] != chunks else dense
 
 
 def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
-    """Rows of each of at most `n_blocks` blocks that hold about as many stored entries each.
+    """Return the rows of each of at most `n_blocks` blocks with about equal numbers of stored entries.
 
-    `indptr` (m + 1,): row starts. A row is never cut, so that a block may hold up to one row more than its share.
+    `indptr` (m + 1,): row starts. Rows are never cut, so that a block may exceed its share by up to one row.
 
     >>> asp.dask.balanced_chunks(np.array([0, 8, 9, 10, 16]), 2)
     (1, 3)
@@ -230,18 +230,18 @@ def balanced_chunks(indptr: NDArray[Any], n_blocks: int) -> tuple[int, ...]:
     if n_rows <= 0:
         return (0,)
     shares = np.linspace(int(indptr[0]), int(indptr[-1]), n_blocks + 1)[1:-1]
-    cuts = np.searchsorted(indptr, shares)  # of two rows between which a share ends, the one that is nearer
+    cuts = np.searchsorted(indptr, shares)  # the nearer of the two row boundaries around each share's end
     cuts -= shares - indptr[np.maximum(cuts - 1, 0)] < indptr[cuts] - shares
     bounds = np.unique(np.concatenate(([0], cuts, [n_rows])))
     return tuple(int(step) for step in np.diff(bounds))
 
 
 def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -> SparseArray:
-    """A Dask array whose chunks are rows of `m`: blocks of `csr_array`.
+    """Return a Dask array whose chunks are blocks of rows of `m`.
 
-    `m`: what `autosparse.csr` takes. `chunks`: "balanced" cuts rows by stored entries into `n_blocks` (default: blocks
-    of about 64 MiB), an integer is the number of rows of each, a sequence the rows of each block; a pair of such also
-    cuts columns. InputError (ValueError) for chunks that do not add up to the shape.
+    `m`: any argument of `autosparse.csr`. `chunks`: "balanced" cuts rows by stored entries into `n_blocks` (default:
+    blocks of about 64 MiB), an integer is the number of rows of each block, a sequence the rows of each block; a pair
+    of these also cuts columns. Raises InputError (ValueError) for chunks that do not add up to the shape.
 
     >>> A = asp.dask.from_csr(sps.eye_array(10, format="csr"), n_blocks=2)
     >>> A.chunks
@@ -267,10 +267,10 @@ def from_csr(m: Any, chunks: Any = "balanced", *, n_blocks: int | None = None) -
 def from_blocks(
     make: Callable[..., Any], chunks: tuple[Sequence[int], Sequence[int]], *, dtype: DTypeLike, name: str = "made"
 ) -> SparseArray:
-    """A Dask array of the sparse matrices ``make(i, j)``, block by block: never all of them in one place.
+    """Return a Dask array of the sparse matrices ``make(i, j)``, created block by block where they are computed.
 
-    `make` runs where the block is computed and returns what `autosparse.csr` takes, of shape
-    ``(chunks[0][i], chunks[1][j])`` and of `dtype`; InputError (ValueError) when it computes for another shape.
+    `make` returns any argument of `autosparse.csr`, of shape ``(chunks[0][i], chunks[1][j])`` and of `dtype`. Computing
+    a block of another shape raises InputError (ValueError).
 
     >>> A = asp.dask.from_blocks(lambda i, j: sps.eye_array(3, format="csr") * (i + 1), ([3, 3], [3]), dtype=float)
     >>> (A @ np.ones(3)).compute()
@@ -298,7 +298,7 @@ def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int],
 
 
 def _cut(A: Any, *, rows: tuple[int, int], columns: tuple[int, int] | None) -> Any:
-    """A block of rows, in arrays of its own: it must not keep the whole matrix, nor others see its writes."""
+    """Copy a block of rows (and columns) into new arrays, independent of the matrix and of writes to it."""
     indptr, indices, data = (A._cell.peek(field) for field in range(3))
     first, last = int(indptr[rows[0]]), int(indptr[rows[1]])
     starts = indptr[rows[0] : rows[1] + 1] - indptr[rows[0]]
@@ -314,7 +314,7 @@ def _empty(dtype: DTypeLike) -> csr_block:
 
 
 def _is_nested(chunks: tuple[Any, ...]) -> bool:
-    """Whether a pair says rows and columns, not two blocks of rows."""
+    """Return whether a pair gives chunks of rows and of columns, rather than the rows of two blocks."""
     return not all(isinstance(one, (int, np.integer)) for one in chunks)
 
 
@@ -330,7 +330,7 @@ def _balanced(word: str, A: Any, n_blocks: int | None) -> tuple[int, ...]:
 
 
 def _normal(chunks: Any, extent: int) -> tuple[int, ...]:
-    """Extents of the blocks along one axis of `extent`."""
+    """Return the extents of the blocks along one axis of length `extent`."""
     if isinstance(chunks, (int, np.integer)):
         step = extent if chunks < 0 else int(chunks)
         if extent == 0 or step == 0:

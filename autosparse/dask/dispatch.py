@@ -1,4 +1,4 @@
-"""Rows of Dask's dispatch tables for blocks: what Dask looks up by the type of a chunk."""
+"""Registration of blocks in Dask's dispatch tables, which are keyed by the type of a chunk."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def _take(A: Any, positions: Any, axis: int = 0) -> Any:
 
 
 def _tensordot(left: Any, right: Any, axes: Any = 2) -> Any:
-    """Of two matrices along one axis of each; SciPy's own row of the table reads ``*``, which is no product here."""
+    """Multiply two matrices along one axis of each; SciPy's entry in the table uses elementwise ``*``."""
     (of_left,), (of_right,) = axes
     return (left if of_left else left.T) @ (right.T if of_right else right)
 
 
 def _token(A: AutoSparseMatrix) -> Any:
-    """What names a matrix in a graph: a hash of its bytes, in the time that reading them takes."""
+    """Return a deterministic token of a matrix for Dask's graphs: a hash of its arrays, as fast as reading them."""
     rows = [A._cell.peek(field) for field in range(3)]
     if not runtime_api.available:
         return [type(A).__name__, A._shape, *map(normalize_token, rows)]

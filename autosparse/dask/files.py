@@ -1,7 +1,7 @@
-"""`read(path)`: Dask arrays from files, piece by piece, so that no process ever holds the whole matrix.
+"""Readers of sparse matrices in files as Dask arrays, piece by piece, so that no process holds the whole matrix.
 
 ========================  =====================================================  =====================================
-file                      what a piece is                                        passes over the file
+file                      piece                                                  passes over the file
 ========================  =====================================================  =====================================
 .npz (csr, ``save_npz``)  the entries of some rows; row starts are read at once  one (compressed: up to the piece)
 .mtx (coordinate)         some bytes of the text, cut at lines                   two: entries per row, entries
@@ -35,23 +35,23 @@ from autosparse.errors import InputError, InputFileError, MissingExtraError
 from autosparse.operands.native_rows import check_structure
 
 PIECE_BYTES: Final = 64 << 20
-"""Of a text file that one task reads."""
+"""Bytes of a text file that one task reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class Triples:
-    """A file of (row, column, value) in any order, and how one piece of it is read."""
+    """File of (row, column, value) triples in any order, with a function that reads one piece of it."""
 
     path: Path
     shape: tuple[int, int]
     dtype: np.dtype[Any]
-    pieces: tuple[Any, ...]  # Any: what `read_piece` takes
+    pieces: tuple[Any, ...]  # Any: arguments of `read_piece`
     read_piece: Callable[..., sps.coo_array]
-    n_entries: int | None = None  # that the file says it has; None: it says nothing
-    is_mirrored: bool = False  # an entry beside the diagonal stands for two
+    n_entries: int | None = None  # number stated in the file; None: not stated
+    is_mirrored: bool = False  # symmetric: an entry off the diagonal stands for two
 
     def piece(self, which: Any) -> sps.coo_array:
-        """The entries of one piece; InputFileError for what cannot be read, or lies outside of the shape."""
+        """Read the entries of one piece. Raises InputFileError for unreadable text or entries outside the shape."""
         try:
             return self.read_piece(self.path, which, self.shape)
         except ValueError as err:
@@ -66,13 +66,13 @@ def read(
     columns: tuple[str, str, str] = ("row", "col", "value"),
     dtype: DTypeLike | None = None,
 ) -> da.Array:
-    """A Dask array of the sparse matrix in `path`, rows cut so that each block holds as many stored entries.
+    """Return a Dask array of the sparse matrix in `path`, rows cut so that blocks hold equally many stored entries.
 
-    .npz: what ``scipy.sparse.save_npz`` wrote of a csr matrix. .mtx: a coordinate file of Matrix Market. .parquet: a
-    file, or a folder of them, with the integer `columns` row and col, counted from 0, and a value; `shape` defaults to
-    the largest of them plus one. `n_blocks`: default: blocks of about 64 MiB. Entries that repeat are summed up.
-    Raises InputFileError (ValueError) for a file that is none of these, FileNotFoundError, and MissingExtraError
-    (ImportError) where parquet needs pyarrow.
+    .npz: a csr matrix written by ``scipy.sparse.save_npz``. .mtx: a Matrix Market coordinate file. .parquet: a file, or
+    a folder of them, with the integer `columns` row and col, counted from 0, and a value; `shape` defaults to the
+    largest row and column plus one. `n_blocks` defaults to blocks of about 64 MiB. Duplicate entries are summed. Raises
+    InputFileError (ValueError) for other files, FileNotFoundError, and MissingExtraError (ImportError) where parquet
+    needs pyarrow.
 
     >>> sps.save_npz("eye.npz", sps.eye_array(4, format="csr"))
     >>> asp.dask.read("eye.npz", n_blocks=2).chunks
@@ -117,7 +117,7 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
         fits = indices.dtype in (np.int32, np.int64) and last - first <= np.iinfo(indices.dtype).max
         starts = (indptr - indptr[0]).astype(indices.dtype if fits else np.int64)
         shape = len(indptr) - 1, n_cols
-        check_structure(starts, indices, shape)  # before anything follows an index
+        check_structure(starts, indices, shape)  # before indices are used
     except UNREADABLE as err:
         raise InputFileError.unreadable(path, reason=f"{err}" or type(err).__name__) from err
     return csr_block((data.astype(dtype, copy=False), indices, starts), shape=shape)
@@ -127,7 +127,7 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
 
 
 def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
-    """Pieces are read, cut at the rows of the blocks, and joined block by block; Dask moves the cuts."""
+    """Build the graph: read pieces, cut them at the rows of the blocks, join the parts of each block."""
     counts = [delayed(_count)(source, piece) for piece in source.pieces] or [np.zeros(source.shape[0] + 1, np.int64)]
     while len(counts) > 1:
         counts = [delayed(sum)(counts[at : at + 8]) for at in range(0, len(counts), 8)]
@@ -154,14 +154,14 @@ def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
 
 
 def _count(source: Triples, piece: Any) -> Any:
-    """Stored entries of each row in this piece, and behind them the entries that the file has of it."""
+    """Count the stored entries of each row in this piece; the last element is their number in the file."""
     found = source.piece(piece)
     n_twins = int(np.count_nonzero(found.row != found.col)) // 2 if source.is_mirrored else 0
     return np.append(np.bincount(found.row, minlength=source.shape[0]), found.nnz - n_twins)
 
 
 def _cut(source: Triples, piece: Any, bounds: list[int]) -> list[Any]:
-    """For each block the (rows, columns, values) of this piece, rows counted from the block's first."""
+    """Cut a piece: return (rows, columns, values) for each block, rows counted from the block's first."""
     found = source.piece(piece)
     owner = np.searchsorted(bounds[1:], found.row, side="right")
     order = np.argsort(owner, kind="stable")
@@ -209,7 +209,7 @@ def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None
 
 
 def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) -> sps.coo_array:
-    """The entries whose lines begin in the bytes [start, stop) of the file."""
+    """Read the entries whose lines begin in the bytes [start, stop) of the file."""
     banner, start, stop = piece
     with path.open("rb") as stream:
         stream.seek(start - 1)
@@ -277,4 +277,4 @@ def _group(path: Path, piece: Any, shape: tuple[int, int]) -> sps.coo_array:
 
 
 _TRIPLES: Final[Mapping[str, Callable[..., Triples]]] = {".mtx": _matrix_market, ".parquet": _parquet}
-"""Suffix -> how the pieces of such a file are found."""
+"""Functions that find the pieces of a file, by suffix."""

@@ -1,7 +1,7 @@
-"""Handing out measurements: one at a time on each machine of a cluster, kinds of machines never mixed.
+"""Distribution of measurements on a cluster: one at a time on each machine, separately for each kind of machine.
 
-The client gives a machine its next job when the last one is done. Each kind of machine does every job. A job whose
-worker is lost goes to another machine of the kind; one that fails where it runs is left out.
+The client sends a machine its next job when the last one is finished. Each kind of machine does every job. If a worker
+is lost, its job goes to another machine of the same kind; a job that raises an error is left out.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ if TYPE_CHECKING:
     from distributed import Client, Future
 
 LOOK_S: Final = 2.0
-"""Workers that joined, or were lost, are noticed within this time."""
+"""Seconds between two checks for workers that have joined or were lost."""
 MOST_LOSSES: Final = 2
-"""A job at which more workers were lost is left out: it may be what they were lost of."""
+"""Maximum number of workers lost during a job before it is left out: the job itself may crash them."""
 
 Job = TypeVar("Job")
-Arguments = tuple[Any, ...]  # Any: of the task, which the caller knows
+Arguments = tuple[Any, ...]  # Any: arguments of the task, which the caller defines
 
 
 @dataclass(frozen=True, slots=True)
 class Done(Generic[Job]):
-    """One job is done on one kind of machine."""
+    """Record of a job finished on one kind of machine."""
 
     kind: str
-    machine: str  # the host
+    machine: str  # host
     job: Job
-    result: Any  # Any: what the task returned
+    result: Any  # Any: the task's result
 
 
 @dataclass(frozen=True, slots=True)
 class Failed(Generic[Job]):
-    """One job is left out on one kind of machine."""
+    """Record of a job left out on one kind of machine."""
 
     kind: str
     job: Job
-    reason: str  # the first line of an error's text
+    reason: str  # first line of the error's text
 
 
 # -- on the workers -------------------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ class Failed(Generic[Job]):
 
 @contextmanager
 def alone_on_this_machine() -> Iterator[None]:
-    """Wait until no other measurement runs here, of whatever process of this user; the system frees it for the dead."""
+    """Hold a lock against other measurements of this user on this machine; it is released if the process dies."""
     path = Path(tempfile.gettempdir(), f"autosparse-measuring-{os.getuid()}")
     descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
@@ -77,7 +77,7 @@ def alone_on_this_machine() -> Iterator[None]:
 
 
 def kind_of_machine(threads: int | None) -> str:
-    """A folder's name: processor, instruction set, cores, and a digest of all that a time depends on here."""
+    """Return a folder name: CPU model, instruction set, cores, and a digest of all facts that affect timings."""
     target = Target.host()
     facts = {**machine_facts(), "threads": threads or target.n_cores}
     digest = hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=4).hexdigest()
@@ -90,16 +90,16 @@ def kind_of_machine(threads: int | None) -> str:
 
 @dataclass(slots=True)
 class HandOut(Generic[Job]):
-    """Runs ``task(*arguments_of(kind, job))`` for each of `jobs()` and each kind of machine among the workers."""
+    """Scheduler of ``task(*arguments_of(kind, job))`` for each of `jobs()` and each kind of worker machine."""
 
     client: Client
     task: Callable[..., Any]
     jobs: Callable[[], Iterable[Job]]
-    arguments_of: Callable[[str, Job], Arguments | None]  # None: done already, or not for this kind
+    arguments_of: Callable[[str, Job], Arguments | None]  # None: already done, or not for this kind
     threads: int | None = None  # of a kernel; None: all cores of the machine
     seconds: float = float("inf")
     clock: Callable[[], float] = time.monotonic
-    failed: list[Failed[Job]] = field(default_factory=list)  # what `run` left out
+    failed: list[Failed[Job]] = field(default_factory=list)  # jobs that `run` left out
     _streams: dict[str, Iterator[Job]] = field(default_factory=dict)
     _again: dict[str, list[Job]] = field(default_factory=dict)
     _kinds: dict[str, str] = field(default_factory=dict)  # worker's address -> kind
@@ -107,7 +107,7 @@ class HandOut(Generic[Job]):
     _running: dict[Future, tuple[str, str, Job]] = field(default_factory=dict)  # -> host, worker, job
 
     def run(self) -> Iterator[Done[Job]]:
-        """One Done per job and kind, until jobs or time end. ConnectionError when there is no worker."""
+        """Yield one Done per job and kind, until jobs or time end. Raises ConnectionError when there is no worker."""
         until_s = self.clock() + self.seconds
         while True:
             if self.clock() < until_s:
@@ -125,11 +125,11 @@ class HandOut(Generic[Job]):
             self._take_back()
 
     def _workers(self) -> Mapping[str, str]:
-        """Address -> host, of the workers that there are now."""
+        """Return the host of each present worker, by address."""
         return {address: address.rpartition("://")[2].rpartition(":")[0] for address in self.client.nthreads()}
 
     def _hand_out(self) -> None:
-        """A job for each machine that has none."""
+        """Submit a job for each machine without one."""
         workers = self._workers()
         if new := [one for one in workers if one not in self._kinds]:
             self._kinds |= self.client.run(kind_of_machine, self.threads, workers=new, on_error="ignore")
@@ -145,7 +145,7 @@ class HandOut(Generic[Job]):
             self._running[future] = host, worker, job
 
     def _next(self, kind: str) -> tuple[Job, Arguments] | None:
-        """The next job that `kind` has not done."""
+        """Return the next job that `kind` has not done, with its arguments, or None."""
         stream = self._streams.setdefault(kind, iter(self.jobs()))
         waiting = self._again.setdefault(kind, [])
         while (job := waiting.pop() if waiting else next(stream, None)) is not None:
@@ -154,7 +154,7 @@ class HandOut(Generic[Job]):
         return None
 
     def _note_failure(self, future: Future, worker: str, job: Job) -> None:
-        """A job whose worker is gone is done by another machine of the kind; one that fails there is left out."""
+        """Retry the job on another machine if its worker is gone; otherwise leave it out."""
         if worker not in self._workers():
             self._retry(worker, job)
         else:
@@ -172,7 +172,7 @@ class HandOut(Generic[Job]):
         event("tune", f"a measurement is left out: {reason}", job=str(job))
 
     def _take_back(self) -> None:
-        """Jobs of workers that are gone wait for another machine."""
+        """Retry the jobs of workers that are gone."""
         workers = self._workers()
         for future, (_, worker, job) in list(self._running.items()):
             if worker not in workers:
@@ -182,7 +182,7 @@ class HandOut(Generic[Job]):
 
 
 def finished(futures: list[Future]) -> list[Future]:
-    """Those that have ended, after at most LOOK_S."""
+    """Return the futures that have ended, after at most LOOK_S seconds."""
     try:
         return list(wait(futures, timeout=LOOK_S, return_when="FIRST_COMPLETED").done)
     except TimeoutError:
@@ -190,7 +190,7 @@ def finished(futures: list[Future]) -> list[Future]:
 
 
 def written(path: Path, contents: bytes) -> Path:
-    """`path` with these contents, whole or not at all: written beside, then renamed."""
+    """Write `contents` to `path` atomically, by a temporary file that is renamed; return `path`."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     staged.write_bytes(contents)

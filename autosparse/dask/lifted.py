@@ -1,7 +1,7 @@
-"""Lifted: a block with a middle axis of extent one, between a blockwise product and its sum.
+"""Three-dimensional view of a block, for the step between a blockwise product and its sum.
 
-Dask multiplies block by block, puts the contracted axis back in its place with extent one (``chunk[..., None, :]``),
-adds up along it and drops it. SciPy's compressed arrays have two dimensions, so this wrapper stands for the third.
+Dask multiplies block by block, reinserts the contracted axis with extent one (``chunk[..., None, :]``), sums along it
+and drops it. SciPy's compressed arrays have two dimensions, so this wrapper represents the three-dimensional array.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 
 class Lifted:
-    """The (m, 1, n) array of an (m, n) block; it can be added, sliced to nothing and squeezed, and nothing else."""
+    """View of an (m, n) block as an (m, 1, n) array; supports addition, slicing and squeezing only."""
 
     __slots__ = ("flat",)
     __array_priority__ = 20.0
@@ -24,26 +24,26 @@ class Lifted:
 
     @property
     def shape(self) -> tuple[int, int, int]:
-        """(m, 1, n)."""
+        """Shape (m, 1, n)."""
         return self.flat.shape[0], 1, self.flat.shape[1]
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """Dtype of the values."""
         dtype: np.dtype[Any] = self.flat.dtype
         return dtype
 
     @property
     def nbytes(self) -> int:
-        """Of the block."""
+        """Bytes of the block."""
         return int(self.flat.nbytes)
 
     def astype(self, dtype: Any, **_: Any) -> Lifted:
-        """The same with values of this dtype."""
+        """Return the view with values of this dtype."""
         return Lifted(self.flat.astype(dtype))
 
     def squeeze(self, axis: Any = 1) -> Any:
-        """The block."""
+        """Return the block."""
         return self.flat
 
     def __getitem__(self, key: Any) -> Any:

@@ -1,4 +1,4 @@
-"""`sddmm` and `einsum` of Dask arrays, block by block, where no block needs another one's result."""
+"""Products `sddmm` and `einsum` of Dask arrays, block by block, where no block needs the result of another one."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
 
 def sddmm(A: da.Array, X: Any, Y: Any) -> da.Array:
-    """S = A ∘ (X @ Y) at A's stored entries, cut as A is: `autosparse.sddmm` of each block with its rows and columns.
+    """Compute A ∘ (X @ Y) at A's stored entries, cut as A is: `autosparse.sddmm` of each block.
 
-    A: Dask array (m, n) of blocks; X (m, k), Y (k, n): NumPy or Dask arrays. They are cut along m and n as A is, and
-    not along k. ShapeError (ValueError) for shapes that do not fit, InputTypeError (TypeError) for another A.
+    A: Dask array (m, n) of blocks; X (m, k), Y (k, n): NumPy or Dask arrays. X and Y are cut along m and n as A is, and
+    not along k. Raises ShapeError (ValueError) for shapes that do not fit, InputTypeError (TypeError) for another A.
 
     >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
     >>> float(asp.dask.sddmm(A, np.ones((4, 3)), np.ones((3, 4))).sum().compute())
@@ -41,11 +41,11 @@ def _sampled(A: Any, X: Any, Y: Any) -> Any:
 
 
 def einsum(*arguments: Any, format: str | None = None) -> da.Array:
-    """`autosparse.einsum` block by block; operands: Dask arrays of blocks or of ndarrays, and NumPy arrays.
+    """Compute `autosparse.einsum` block by block; operands are Dask arrays of blocks or ndarrays, and NumPy arrays.
 
-    Every index that is summed over must lie in one block of each Dask operand, so that each block of the result follows
-    from one block of each operand: EinsumError (ValueError) otherwise, which names the index and ``rechunk``.
-    `format`: of the blocks of the result, as for `autosparse.einsum`.
+    Each Dask operand must have a single block along every summed index, so that a block of the result depends on one
+    block of each operand. Otherwise EinsumError (ValueError) names the index and ``rechunk``. `format` is the format of
+    the result's blocks, as in `autosparse.einsum`.
 
     >>> A = asp.dask.from_csr(sps.eye_array(4, format="csr"), n_blocks=2)
     >>> asp.dask.einsum("ij,jk->ik", A, np.ones((4, 2))).compute().shape
@@ -75,7 +75,7 @@ def _contracted(*blocks: Any, text: str, output_format: str | None) -> Any:
 
 
 def _chunks(inputs: tuple[Any, ...], given: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
-    """Index -> blocks of the first Dask operand that is cut along it; of none: one block."""
+    """Return the chunks of each index: those of the operand with the most blocks along it."""
     found: dict[Any, tuple[int, ...]] = {}
     for one, indices in zip(given, inputs, strict=True):
         for axis, index in enumerate(indices):
@@ -95,7 +95,7 @@ def _dense(one: Any) -> da.Array:
 
 
 def _meta(text: str, operands: list[da.Array], output_format: str | None, dtype: Any) -> Any:
-    """An empty block of the result's kind: what einsum makes of operands of extent one."""
+    """Return an empty block of the result's type, which is found by an einsum of operands of extent one."""
     tiny = [
         csr_block((1, 1), dtype=one.dtype) if isinstance(one._meta, csr_block) else np.zeros((1,) * one.ndim, one.dtype)
         for one in operands

@@ -1,8 +1,8 @@
-"""Sharing: what one worker finds by tuning, the others use; the scheduler keeps it when workers are lost.
+"""Exchange of tuned plans between the workers of a cluster; the scheduler keeps them when workers are lost.
 
-A worker tells the scheduler of each plan that it remembers; the scheduler tells the other workers, and those that join
-later. Messages are the text of wisdom files: data only, checked where they arrive. (As text, because Dask's own format
-makes tuples of lists, and a record with tuples is not the record that was sealed.)
+A worker sends each new plan to the scheduler. The scheduler sends it to the other workers, and to those that join
+later. Messages are the text of wisdom files: data only, checked on arrival. They are text because Dask's own format
+converts lists to tuples, which changes the checksum of a record.
 """
 
 from __future__ import annotations
@@ -26,18 +26,21 @@ if TYPE_CHECKING:
     from distributed import Client
 
 NAME: Final = "autosparse-plans"
+"""Name of the plugins on the scheduler and the workers."""
 PUSH: Final = "autosparse_plans"
+"""Name of the message with new records, in both directions."""
 PULL: Final = "autosparse_known_plans"
+"""Name of the scheduler's handler that returns all records."""
 MOST_KEPT: Final = 100_000
-"""Records that the scheduler keeps; the oldest go first."""
+"""Maximum number of records that the scheduler keeps; the oldest are removed first."""
 SHARED_KINDS: Final = tuple(kind for kind in WISDOM_KINDS if kind != "history")
-"""Histories count the calls of one process, at every flush: they stay where they are."""
+"""Kinds of records that are shared. A history counts the calls of one process and changes often, so it is not sent."""
 
 
 def share_plans(client: Client, *, known: bool = True) -> None:
-    """Let the workers of `client` tell each other what they find by tuning, those that join later too.
+    """Share tuned plans between the workers of `client`, including workers that join later.
 
-    `known`: this process's own plans go to them as well. Twice does no harm.
+    `known`: also send them this process's own plans. Repeated calls have no further effect.
 
     >>> with distributed.Client(processes=False, dashboard_address=None) as client:
     ...     asp.dask.share_plans(client)  # before the work begins
@@ -49,9 +52,9 @@ def share_plans(client: Client, *, known: bool = True) -> None:
 
 
 def fetch_plans(client: Client) -> int:
-    """Merge what the cluster has found so far into this process's cache; how many records were kept.
+    """Merge the cluster's plans into this process's cache; return the number of records kept.
 
-    Then `autosparse.wisdom_export` writes them to a file. CacheError where `share_plans` was not called.
+    `autosparse.wisdom_export` can then write them to a file. Raises CacheError where `share_plans` was not called.
 
     >>> with distributed.Client(processes=False, dashboard_address=None) as client:
     ...     asp.dask.share_plans(client)
@@ -66,7 +69,7 @@ def fetch_plans(client: Client) -> int:
 
 
 def _text_of(entries: list[Any]) -> str:
-    """What a wisdom file with these records says."""
+    """Return the text of a wisdom file with these records."""
     return json.dumps({**wisdom.document_of(()), "entries": entries})
 
 
@@ -80,7 +83,7 @@ def _known(dask_scheduler: Any) -> str | None:
 
 
 class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
-    """Keeps the newest record of each key, and passes on what is new."""
+    """Scheduler plugin that keeps the newest record of each key and sends new records to the workers."""
 
     name = NAME
 
@@ -89,7 +92,7 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
         self.scheduler: Any = None
 
     def start(self, scheduler: Any) -> None:
-        """Listen to workers; what an earlier plugin of this name knew is kept."""
+        """Register the message handlers; take over the records of an earlier plugin of this name."""
         self.scheduler = scheduler
         earlier = scheduler.plugins.get(NAME)
         if isinstance(earlier, SchedulerSide) and earlier is not self:
@@ -98,15 +101,15 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
         scheduler.handlers[PULL] = self.pulled
 
     async def pulled(self) -> str:
-        """Everything, for a worker that joins."""
+        """Return all records, for a worker that joins."""
         return self.text()
 
     def text(self) -> str:
-        """Everything that is known, as wisdom."""
+        """Return all records as the text of a wisdom file."""
         return _text_of(list(self.records.values()))
 
     def take(self, text: str, worker: str | None = None, **_: Any) -> None:
-        """Keep the records that are new and tell all workers but the one that sent them."""
+        """Store the new records and send them to all workers except the sender."""
         new = [entry for entry in json.loads(text)["entries"] if self._is_new(entry)]
         if not new:
             return
@@ -126,7 +129,7 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
 
 
 class WorkerSide(WorkerPlugin):  # type: ignore[misc]
-    """Tells the scheduler what this worker remembers, and remembers what the scheduler tells."""
+    """Worker plugin that sends new records to the scheduler and stores the records it receives."""
 
     name = NAME
 
@@ -135,30 +138,30 @@ class WorkerSide(WorkerPlugin):  # type: ignore[misc]
         self.heard: set[str] = set()
 
     async def setup(self, worker: Any) -> None:
-        """Ask for what is known, then listen to both sides."""
+        """Fetch the scheduler's records, and register the handlers of both directions."""
         self.worker = worker
         worker.stream_handlers[PUSH] = self.adopt
         self.adopt(await getattr(worker.scheduler, PULL)())
         LISTENERS.append(self.tell)
 
     def teardown(self, worker: Any) -> None:
-        """Stop listening."""
+        """Unregister the handler of new records."""
         if self.tell in LISTENERS:
             LISTENERS.remove(self.tell)
 
     def adopt(self, text: str, **_: Any) -> None:
-        """Remember what others found."""
+        """Merge received records into the cache."""
         document = json.loads(text)
         self.heard.update(entry["checksum"] for entry in document["entries"])
         try:
             n_kept = wisdom.merge(cache.open_store(), document, name="the scheduler")
-        except CacheError as err:  # a scheduler of another release
+        except CacheError as err:  # the scheduler has another release
             event("fallback", f"plans from the scheduler are not used: {err}")
             return
         event("cache", "plans came from other workers", kept=n_kept)
 
     def tell(self, envelope: cache.Envelope) -> None:
-        """A record was kept in this process: the scheduler hears of it, unless it came from there."""
+        """Send a new record of this process to the scheduler, unless the record was received from there."""
         if envelope.kind not in SHARED_KINDS:
             return
         self.worker.loop.add_callback(self._send, envelope)

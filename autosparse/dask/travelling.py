@@ -1,7 +1,7 @@
-"""What a pickled block takes along: the hashes of its structure, and the plans that are remembered of its pattern.
+"""Data that a pickled block carries: the hashes of its structure, and the cached plans of its pattern.
 
-Plans travel as wisdom does (`autosparse.cache.wisdom`): data only, checked where they arrive, and useless on another
-kind of machine, which their keys name.
+Plans are sent as wisdom (`autosparse.cache.wisdom`): data only, checked on arrival. Their keys name the machine, so
+another kind of machine does not use them.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from autosparse.errors import CacheError
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 
-Luggage = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a document of wisdom, or None
+Luggage = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a wisdom document, or None
 
 MOST_PLANS: Final = 16
-"""Of one pattern that a pickle takes along, the newest first: widths and operations differ, rarely more."""
+"""Maximum number of plans in a pickle, the newest first; a pattern rarely has more widths and operations."""
 _unpacked: Final[set[str]] = set()
-"""Checksums of the plans that pickles have brought to this process."""
+"""Checksums of the plans that this process has received in pickles."""
 
 
 def luggage_of(operand: Operand) -> Luggage:
-    """Hashes and plans of `operand`; None where nobody has asked for its hash yet, as there can be no plans then."""
+    """Return hashes and plans of `operand`; None where its hash was never computed, so that it has no plans."""
     if operand.known_hashes is None:
         return None
     operand.refresh()
-    known: tuple[int, int] | None = getattr(operand, "known_hashes")  # noqa: B009  # None where it was written since
+    known: tuple[int, int] | None = getattr(operand, "known_hashes")  # noqa: B009  # None if written since
     if known is None:
         return None
     store = cache.open_store()
@@ -40,7 +40,7 @@ def luggage_of(operand: Operand) -> Luggage:
 
 
 def unpack(operand: Operand, luggage: Luggage) -> None:
-    """Let `operand` know its hashes, and this process its plans."""
+    """Set the hashes of `operand`, and merge the plans into this process's cache."""
     if luggage is None:
         return
     known, document = luggage
@@ -53,16 +53,16 @@ def unpack(operand: Operand, luggage: Luggage) -> None:
     _unpacked.update(marks)
     try:
         n_kept = wisdom.merge(cache.open_store(), document, name="a pickled block")
-    except CacheError as err:  # of another release
+    except CacheError as err:  # a record of another release
         event("fallback", f"plans of a pickled block are not used: {err}")
         return
     event("cache", "plans came with a pickled block", kept=n_kept)
 
 
 def owned(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """`array`, or a copy that owns its memory.
+    """Return `array`, or a copy where it does not own its memory.
 
-    What arrives over a network lies in a buffer that others may write, as far as a tuned product can know: it would
-    read all values before each product to see whether they did.
+    An array received over a network lies in a buffer that other code may write. A tuned product would have to compare
+    all its values before each call.
     """
     return array if array.base is None and array.flags.writeable else np.array(array)

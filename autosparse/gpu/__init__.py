@@ -1,1 +1,1 @@
-"""Values for graphics processors: what a kernel is emitted from, and what is known of a device."""
+"""Value types for GPUs: schedules from which kernels are generated, and descriptions of devices."""

@@ -1,9 +1,9 @@
-"""DeviceSchedule: how one operation is computed on a GPU, as a value from which Triton source is emitted.
+"""Schedule of an operation on a GPU, as a value from which Triton source is generated.
 
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
-and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The axes beside
-the layouts are those of DASH, Table 1: warps, stages, vector width, column tile, and how rows that several programs
-share are summed. Parts with a rule (`Part.select`) make it a composite, of the same rules as those of `core.composite`.
+and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The other axes are
+those of DASH, Table 1: warps, stages, vector width, column tile, and the summation of rows that several programs
+share. Parts with a rule (`Part.select`) make it a composite; the rules are those of `core.composite`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from autosparse.ops.base import ProductKind
 
 
 def kinds() -> Mapping[str, ProductKind]:
-    """Operation of a schedule -> what its kernels compute, as the rows of `OPS` say at this moment."""
+    """Return the kind of product by operation, from the present rows of `OPS`."""
     return {one.name: one.kind for row in ops.OPS.values() for one in row.device}
 
 
@@ -30,16 +30,16 @@ SPMV, MATMUL = (one.name for one in ops.MATMUL.device)
 (SDDMM,) = (one.name for one in ops.SDDMM.device)
 (MTTKRP,) = (one.name for one in ops.MTTKRP.device)
 REDUCTIONS: Final = ("two_phase", "atomic")
-"""Sums of rows that several programs share: partial rows and a second kernel (one order, always), or atomic adds."""
+"""Methods to sum rows that several programs share: partial rows and a second kernel (fixed order), or atomic adds."""
 PRECISIONS: Final = ("ieee", "tf32")
-"""Of float32 products in Tensor Cores: none (exact), or TF32 (10 bits of mantissa), which has to be asked for."""
+"""Precisions of float32 products: without Tensor Cores (exact), or in TF32 (10-bit mantissa), which is optional."""
 VERSION: Final = 1
-"""Raise when the meaning of a field changes."""
+"""Version of the JSON format; raise it when the meaning of a field changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """How a part stores entries: which kernels it has code for, and which of a part's axes mean something."""
+    """Storage layout of a part: the kinds of product with code for it, and the axes of a part that it uses."""
 
     kinds: tuple[ProductKind, ...]
     axes: tuple[str, ...]
@@ -82,33 +82,33 @@ LAYOUTS: Final[Mapping[str, Layout]] = {
         kinds=("vector", "columns", "fibers"), axes=("rows",), summary="rows of the result that have no entries",
     ),
 }  # fmt: skip
-"""Layout -> what there is code for. To add one: a row here, a body in `_native/triton` and a packer."""
+"""Layouts by name. To add one: a row here, a body in `_native/triton` and a packer."""
 
 DOT_LAYOUTS: Final = ("windows", "blocks")
-"""Layouts that hold zeros in holes and are multiplied by ``tl.dot``."""
+"""Layouts that store zeros for missing entries and are multiplied by ``tl.dot``."""
 WHOLE_LAYOUTS: Final = ("fibers", "fill")
-"""Layouts of which no rule makes a part."""
+"""Layouts that cannot have a rule."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Entries in one layout. Axes that the layout does not have keep their default."""
+    """Entries in one layout. Axes that the layout does not use keep their default."""
 
     layout: str
     rows: int = 1  # rows (or entries) that one program computes at once: a power of 2
     step: int = 8  # entries of each row, or columns of a window or block, in one iteration: a power of 2
-    at_most: int = 0  # longest row that it takes (0: any)
+    at_most: int = 0  # longest row that the part takes (0: any)
     split: int = 0  # most entries (fibers) of a row, or columns of a window, in one program (0: any)
-    at_least: int = 1  # fewest entries of a column of a window, or of a block, that it takes
-    select: Selection = REST  # rule: which of the entries that earlier parts left it is given
+    at_least: int = 1  # fewest entries of a window's column, or of a block, that the part takes
+    select: Selection = REST  # rule that selects entries among those left by earlier parts
 
     @property
     def takes_rows(self) -> bool:
-        """Whether it takes and leaves whole rows, so that no other part has entries of its rows."""
+        """Return whether the part takes whole rows, so that no other part has entries of its rows."""
         return self.layout not in DOT_LAYOUTS and isinstance(self.select, (Rest, *ROW_SELECTIONS))
 
     def reason_illegal(self, operation: str) -> str | None:
-        """Why there is no such part, or None."""
+        """Return why the part is illegal, or None."""
         row, known = LAYOUTS.get(self.layout), kinds()
         if row is None:
             return f"layout must be one of {', '.join(LAYOUTS)}, not {self.layout!r}"
@@ -127,7 +127,7 @@ class Part:
         return self._reason_unfit()
 
     def _reason_unfit(self) -> str | None:
-        """Axes that must fit together."""
+        """Return why axes do not fit together, or None."""
         if self.layout == "ell" and not (_is_power_of_2(self.at_most, 1024) and self.at_most >= self.step):
             return f"ell pads to at_most={self.at_most}, a power of 2 from step={self.step} to 1024"
         if self.layout in ("segments", "fibers") and self.split == 0:
@@ -139,14 +139,14 @@ class Part:
         return None
 
     def values(self) -> dict[str, Any]:
-        """Fields for JSON; the rule is left out where there is none."""
+        """Return the fields for JSON, without a rule that selects everything."""
         found = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         del found["select"]
         return found if self.select == REST else found | {"select": str(self.select)}
 
     @classmethod
     def of_values(cls, values: Mapping[str, Any]) -> Part:
-        """What `values` wrote."""
+        """Return the part from the fields that `values` wrote."""
         return cls(**{**values, "select": selection_of(values.get("select", str(REST)))})
 
     def __str__(self) -> str:
@@ -156,17 +156,17 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeviceSchedule:
-    """Parts, and what they have in common. `tile` counts columns of the result (k for sddmm; 0 for spmv)."""
+    """Parts and their common parameters; `tile` counts columns of the result (k for sddmm; 0 for spmv)."""
 
     operation: str
     parts: tuple[Part, ...]
     tile: int = 64
     warps: int = 4
     stages: int = 3
-    registers: int = 64  # most registers of a thread: with 64 half of the threads that there may be are resident
-    vector: int = 1  # elements of B loaded by one instruction; promises that B's rows are so aligned
+    registers: int = 64  # maximum registers of a thread; 64 allow half of the maximum resident threads
+    vector: int = 1  # elements of B per load instruction; B's rows must be aligned to them
     reduction: str = "two_phase"
-    panel: int = 0  # column tiles that run together before the next ones (0: all): B's panel fits into L2
+    panel: int = 0  # column tiles computed together before the next ones (0: all), so that B's panel fits into L2
     precision: str = "ieee"
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class DeviceSchedule:
             raise ScheduleError.illegal(self.to_json(), reason)
 
     def reason_illegal(self) -> str | None:
-        """Why this is no schedule, or None."""
+        """Return why the schedule is illegal, or None."""
         if self.operation not in kinds() or self.reduction not in REDUCTIONS or self.precision not in PRECISIONS:
             return f"operation {self.operation}, reduction {self.reduction} or precision {self.precision} is not known"
         if not 1 <= len(self.parts) <= 12:
@@ -194,7 +194,7 @@ class DeviceSchedule:
         return self._reason_incomplete()
 
     def _reason_incomplete(self) -> str | None:
-        """Some part must take whatever the others leave, and rows without entries are written too."""
+        """Return which entries or empty rows no part takes, or None: the last part must take all that is left."""
         layouts = [part.layout for part in self.parts]
         if ("fill" in layouts[:-1]) or (layouts[-1] == "fill") is self.is_sampled:
             return "products end with one part fill, for rows without entries; sddmm has none"
@@ -207,22 +207,22 @@ class DeviceSchedule:
 
     @property
     def kind(self) -> ProductKind:
-        """What the kernel computes."""
+        """Kind of product that the kernel computes."""
         return kinds()[self.operation]
 
     @property
     def is_vector(self) -> bool:
-        """Whether B and the result are vectors, so that there are no column tiles."""
+        """Return whether B and the result are vectors, so that there are no column tiles."""
         return self.kind == "vector"
 
     @property
     def is_sampled(self) -> bool:
-        """Whether results are at the entries of A."""
+        """Return whether results are at the entries of A."""
         return self.kind == "sampled"
 
     @property
     def shares_rows(self) -> bool:
-        """Whether several programs may add to one row of the result."""
+        """Return whether several programs may add to one row of the result."""
         if self.is_sampled:
             return False
         real = [n for n, part in enumerate(self.parts) if part.layout != "fill"]
@@ -230,41 +230,41 @@ class DeviceSchedule:
 
     @property
     def is_deterministic(self) -> bool:
-        """Whether sums have one order, whatever the device does."""
+        """Return whether the order of every sum is fixed."""
         return self.reduction == "two_phase" or not self.shares_rows
 
     @property
     def selections(self) -> tuple[Selection, ...]:
-        """Rules of the parts, each once, in their order; (REST,) where there is no composite."""
+        """Rules of the parts in order, each once; (REST,) for a schedule without rules."""
         return tuple(dict.fromkeys(part.select for part in self.parts if part.layout != "fill"))
 
     def layouts_of(self, rule: Selection) -> tuple[str, ...]:
-        """Layouts that compute what `rule` gives."""
+        """Return the layouts that compute the entries selected by `rule`."""
         return tuple(part.layout for part in self.parts if part.select == rule and part.layout != "fill")
 
     @property
     def is_composite(self) -> bool:
-        """Whether rules say which entries its parts are given."""
+        """Return whether rules select the entries of the parts."""
         return self.selections != (REST,)
 
     def follows_cut(self, n: int) -> bool:
-        """Whether part `n` gets rows that an earlier part may have taken entries from."""
+        """Return whether part `n` may have rows from which an earlier part has taken entries."""
         return any(not part.takes_rows for part in self.parts[:n])
 
     def is_listed(self, n: int) -> bool:
-        """Whether part `n` has a list of its entries: they do not follow each other as in the matrix."""
+        """Return whether part `n` needs a list of its entries, because they are not contiguous in the matrix."""
         part = self.parts[n]
         return self.follows_cut(n) or not part.takes_rows or (part.layout == "entries" and n > 0)
 
     def to_json(self) -> str:
-        """Canonical text; `from_json` inverts it."""
+        """Return canonical JSON, the inverse of `from_json`."""
         own = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         values = {"version": VERSION, **own, "parts": [part.values() for part in self.parts]}
         return json.dumps(values, sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> DeviceSchedule:
-        """Read `to_json` text; ScheduleError when it is no schedule of this version."""
+        """Return the schedule of a `to_json` text. Raises ScheduleError for other texts or versions."""
         try:
             values: dict[str, Any] = json.loads(text)  # Any: JSON
             if values.pop("version") != VERSION:
@@ -277,7 +277,7 @@ class DeviceSchedule:
             raise ScheduleError.unparsable(text, expected=f"a device schedule as JSON ({err})") from err
 
     def stable_hash(self) -> str:
-        """16 hex digits that name this schedule in keys."""
+        """Return 16 hex digits that identify this schedule in keys."""
         return hashlib.blake2b(self.to_json().encode(), digest_size=8).hexdigest()
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""autosparse for PyTorch: ``torch.sparse`` products through our kernels, and products with gradients of their own.
+"""Sparse products for PyTorch: faster kernels behind ``torch.sparse``, and differentiable products of sparse matrices.
 
 >>> import autosparse as asp
 >>> with asp.torch.override():  # or .install() once

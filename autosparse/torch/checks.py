@@ -1,4 +1,4 @@
-"""What is asked of tensors before native code reads them: kinds, dtypes, lengths and ids."""
+"""Checks of arguments before native code reads their memory: kinds of objects, dtypes, shapes and indices."""
 
 from __future__ import annotations
 
@@ -11,13 +11,16 @@ from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError
 from autosparse.torch.structure import VALUE_CODES
 
 HALF: Final = (torch.float16, torch.bfloat16)
+"""Half-precision dtypes, which are computed in float32."""
 REAL: Final = (torch.float32, torch.float64, *HALF)
+"""Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
-MOST_ROWS: Final = 2**62  # of a matrix, and columns: lengths of arrays are counted in 64 bits
+"""Dtypes of products."""
+MOST_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
 
 
 def tensor(what: str, given: Any) -> torch.Tensor:
-    """`given`, which is a dense torch tensor (Any: whatever a user hands over)."""
+    """Return `given` unchanged if it is a torch tensor (Any: a user may pass any object). Raises InputTypeError."""
     if not isinstance(given, torch.Tensor):
         raise InputTypeError.refused(
             f"{what} takes dense torch tensors", given=f"an object of type {type(given).__name__}",
@@ -27,7 +30,7 @@ def tensor(what: str, given: Any) -> torch.Tensor:
 
 
 def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
-    """`given`, whose elements lie in this computer's memory."""
+    """Return `given` unchanged if it is a dense tensor in the memory of the CPU. Raises InputError."""
     if given.layout is not torch.strided or not given.is_cpu:
         raise InputError.refused(
             f"{what} works on dense tensors in this computer's memory",
@@ -38,7 +41,10 @@ def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
 
 
 def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = NUMBERS) -> torch.dtype:
-    """The dtype to compute in: all are dense tensors of one of the dtypes `known`, with memory that can be read."""
+    """Return the dtype to compute in: that of `tensors`, or float32 for half-precision values.
+
+    All must be dense tensors with readable memory and the same dtype, one of `known`. Raises DtypeError, InputError.
+    """
     dtype = tensor(what, tensors[0]).dtype
     for t in tensors:
         if tensor(what, t).dtype is not dtype or dtype not in known:
@@ -54,7 +60,7 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
 
 
 def matrix_shape(shape: Any) -> tuple[int, int]:
-    """Two numbers of rows and columns, as whole numbers from 0 on (Any: whatever a user hands over)."""
+    """Return `shape` as two integers ≥ 0 (Any: a user may pass any object). Raises InputTypeError, InputError."""
     try:
         n, m = (operator.index(extent) for extent in shape)
     except (TypeError, ValueError):
@@ -70,7 +76,7 @@ def matrix_shape(shape: Any) -> tuple[int, int]:
 
 
 def check_ids(indices: torch.Tensor, shape: tuple[int, ...]) -> None:
-    """Make sure that `indices` (2, E), rows and columns of entries, lie within `shape`. Raises StructureError."""
+    """Raise StructureError unless `indices` (2, E), the rows and columns of the entries, lie within `shape`."""
     if not indices.numel():
         return
     least, most = int(indices.min()), indices.amax(1).tolist()
@@ -82,6 +88,6 @@ def check_ids(indices: torch.Tensor, shape: tuple[int, ...]) -> None:
 
 
 def ranks(what: str, *, wanted: str, dims: tuple[int, ...], **tensors: torch.Tensor) -> None:
-    """Make sure that each tensor has one of these numbers of dimensions. Raises ShapeError."""
+    """Raise ShapeError unless each tensor has one of the numbers of dimensions in `dims`."""
     if any(t.dim() not in dims for t in tensors.values()):
         raise ShapeError.unfit(what, wanted=wanted, **{name: t.shape for name, t in tensors.items()})

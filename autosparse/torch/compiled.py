@@ -1,4 +1,4 @@
-"""torch.compile and our functions: they are run as they are, between the compiled parts of a program."""
+"""Marker for functions that torch.compile must not trace: they run in Python between compiled parts of a program."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 
 def run_as_is(function: AnyFunction) -> AnyFunction:
-    """`function`, not traced by torch.compile, nor anything it calls: the graph breaks there.
+    """Exclude `function`, and all that it calls, from tracing by torch.compile: the graph breaks at the call.
 
-    ``torch.compiler.disable`` would do the same, at the price of importing the compiler (1.5 s) and of a wrapper at
-    every call. Where PyTorch keeps the switch elsewhere the function is merely traced, with a warning of PyTorch's.
+    ``torch.compiler.disable`` does the same, but imports the compiler (1.5 s) and wraps every call. On a PyTorch
+    version without this private switch, torch.compile traces the function and gives a warning of its own.
     """
     function._torchdynamo_disable = True  # type: ignore[attr-defined]  # calls from traced code
     function._torchdynamo_disable_msg = None  # type: ignore[attr-defined]
@@ -20,7 +20,7 @@ def run_as_is(function: AnyFunction) -> AnyFunction:
         from torch._C._dynamo import eval_frame
 
         skip = eval_frame._FrameAction.SKIP
-        # Frames that PyTorch's dispatcher starts while compiled code runs: this one, and those below it.
+        # Also excludes frames that PyTorch's dispatcher starts while compiled code runs, and their callees.
         eval_frame.set_code_exec_strategy(function.__code__, eval_frame._FrameExecStrategy(skip, skip))
     except (ImportError, AttributeError, TypeError):
         return function

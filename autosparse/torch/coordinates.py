@@ -1,7 +1,8 @@
-"""Coordinate tensors as compressed rows: what is sorted by rows needs row starts only, by columns it is a transpose.
+"""Conversion of coordinate (COO) tensors to compressed rows (CSR) without moving entries.
 
-The entries stay where they are. Row starts are kept per index array, as long as that lives and is not written; a
-transpose (``A.t()``) of a coalesced tensor is a new array each time, and pays O(nnz) for them again.
+Entries sorted by rows need only row starts. Entries sorted by columns become the CSR arrays of the transpose. The
+starts are kept per index array, until the array is freed or written. A transpose (``A.t()``) of a coalesced tensor has
+a new index array each time, so its starts are computed again, O(nnz).
 """
 
 # mypy: allow-untyped-calls
@@ -18,10 +19,11 @@ from autosparse import forking
 from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
 MOST_KEPT: Final = 16
+"""Maximum number of index arrays whose starts are cached; the oldest are removed first."""
 
 
 class Starts(NamedTuple):
-    """Row starts of one index array, or column starts; None where it is sorted neither way."""
+    """Row or column starts of one index array; `crow` is None where the entries are sorted in neither way."""
 
     watched: StorageWeakRef
     version: int
@@ -34,7 +36,7 @@ _lock = forking.lock()
 
 
 def starts_of(A: torch.Tensor) -> Starts:
-    """Row (or column) starts of a 2-D COO tensor."""
+    """Return the row or column starts of a 2-D COO tensor, from the cache where the index array is unchanged."""
     indices, (n, m) = A._indices(), A.shape
     key = (indices.data_ptr(), indices.shape[1], n, m)
     known = _kept.get(key)
@@ -54,11 +56,11 @@ def starts_of(A: torch.Tensor) -> Starts:
 def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
     row, col = indices.contiguous().unbind(0)
     crow, by_columns = None, False
-    if not _lie_within(row, n) or not _lie_within(col, m):  # what PyTorch's own kernels find at each entry
+    if not _lie_within(row, n) or not _lie_within(col, m):  # PyTorch's own kernels check each entry and raise
         pass
     elif is_sorted or bool((row[1:] >= row[:-1]).all()):
         crow = torch._convert_indices_from_coo_to_csr(row, n)
-        if is_sorted and not _lead(crow, col, m):  # somebody said so, and it is not
+        if is_sorted and not _lead(crow, col, m):  # the tensor is marked as coalesced but is not sorted
             crow = None
     elif bool((col[1:] >= col[:-1]).all()):
         crow, by_columns = torch._convert_indices_from_coo_to_csr(col, m), True
@@ -66,13 +68,13 @@ def _find(indices: torch.Tensor, n: int, m: int, *, is_sorted: bool) -> Starts:
 
 
 def _lie_within(ids: torch.Tensor, extent: int) -> bool:
-    """Whether all ids, a vector without gaps, are from 0 to extent - 1: kernels do not look at each again."""
-    ends = ffi.new("int64_t[2]", [0, ids.shape[0]])  # as the one row of a matrix
+    """Return whether all `ids`, a contiguous vector, are in [0, extent). Kernels do not check each index again."""
+    ends = ffi.new("int64_t[2]", [0, ids.shape[0]])  # the ids as the single row of a matrix
     return not lib.asp_csr_check(1, 1, extent, ends, pointer(ids), ids.shape[0], torch.get_num_threads())
 
 
 def _lead(crow: torch.Tensor, col: torch.Tensor, extent: int) -> bool:
-    """Whether row starts rise from 0 to the number of entries."""
+    """Return whether the row starts `crow` rise from 0 to the number of entries."""
     n, nnz = crow.shape[0] - 1, col.shape[0]
     code = lib.asp_csr_check(1, n, extent, pointer(crow), pointer(col), nnz, torch.get_num_threads())
     return not code and int(crow[n]) == nnz

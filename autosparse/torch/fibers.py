@@ -1,4 +1,4 @@
-"""MTTKRP of torch's sparse COO tensors in this computer's memory: the kernels of `autosparse.mttkrp`, or torch's."""
+"""MTTKRP of torch's sparse COO tensors on the CPU: by kernels of `autosparse.mttkrp`, or by torch with gradients."""
 
 # mypy: allow-untyped-calls
 # (torch's functions are not all typed)
@@ -19,14 +19,14 @@ from autosparse.torch.structure import version
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Kept:
-    """The library's tensor over a torch tensor's values, and what the arrays were when it was made."""
+    """Sparse tensor of the library over a torch tensor's arrays, and the state of these arrays at its creation."""
 
     made: Any
     state: tuple[int, int, int]
 
     @staticmethod
     def state_of(T: torch.Tensor) -> tuple[int, int, int]:
-        """Addresses of the arrays, and the count of writes to the coordinates."""
+        """Return the addresses of the arrays and the version counter of the coordinates."""
         indices = T._indices()
         return indices.data_ptr(), version(indices), T._values().data_ptr()
 
@@ -43,11 +43,12 @@ def mttkrp(
     multiply: Callable[..., Any],
     out: Any = None,
 ) -> torch.Tensor:
-    """M[i, :] = sum over entries (.., i at `mode`, ..) of T's value times the factors' rows at the other coordinates.
+    """Return M with M[i, :] = Σ T[…, i, …] times the product of the rows of `factors` at the entry's other coordinates.
 
-    T: a sparse COO tensor; `factors`: tensors or arrays. `make` and `multiply` are `autosparse.tensor` and
-    `autosparse.mttkrp`. Where values or factors require gradients torch computes, with a term for each entry. Raises
-    ShapeError, DtypeError, InputTypeError.
+    The sum is over the stored entries with coordinate i in `mode`. T is a sparse COO tensor; `factors` are tensors or
+    arrays. `make` and `multiply` are `autosparse.tensor` and `autosparse.mttkrp`. Where T or a factor requires
+    gradients, torch computes the product with one intermediate row per entry. Raises ShapeError, DtypeError,
+    InputTypeError.
     """
     if T.layout is not torch.sparse_coo or T.dense_dim():
         raise InputTypeError.refused(
@@ -68,7 +69,7 @@ def mttkrp(
 
 
 def _tensor_of(T: torch.Tensor, make: Callable[..., Any]) -> Any:
-    """The library's tensor of these coordinates, whose plans are kept as long as T lives; it reads T's values."""
+    """Return the library's tensor over T's arrays, kept with its plans while T lives and has the same arrays."""
     state = _Kept.state_of(T)
     kept = _kept.get(T)
     if kept is None or kept.state != state:
@@ -78,7 +79,7 @@ def _tensor_of(T: torch.Tensor, make: Callable[..., Any]) -> Any:
 
 
 def _recorded(T: torch.Tensor, factors: Sequence[Any], mode: int) -> torch.Tensor:
-    """M by functions that PyTorch's autograd follows."""
+    """Compute M with torch functions that autograd records."""
     others = {n: torch.as_tensor(one) for n, one in enumerate(factors) if n != mode and one is not None}
     widths = {one.shape[1:] for one in others.values()}
     fits = all(one.dim() == 2 and one.shape[0] == T.shape[n] for n, one in others.items() if n < T.dim())

@@ -1,8 +1,8 @@
-"""Products on sparse structures with gradients: spmm, sddmm, edge_softmax, attention, gat.
+"""Differentiable products on sparse structures: spmm, sddmm, edge_softmax, attention, gat.
 
-A is a `Csr` or a torch tensor of layout sparse_csr, sparse_csc or sparse_coo. Values and dense operands have one real
-or complex floating dtype; bfloat16 and float16 are computed in float32 and rounded once. All gradients are available,
-of any order, those of A as many numbers as A stores.
+A is a `Csr` or a torch tensor of layout sparse_csr, sparse_csc or sparse_coo. Values and dense operands share one real
+or complex floating dtype. bfloat16 and float16 are computed in float32 and rounded once. Gradients of any order are
+available; the gradient of A has one number per stored entry.
 """
 
 # mypy: allow-untyped-calls
@@ -19,14 +19,14 @@ from autosparse.torch.autograd.attention import Additive, Dot
 from autosparse.torch.checks import REAL, common, ranks
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.matrix import Csr, Sparse, csr, upright
-from autosparse.torch.matrix import spmm as spmm  # noqa: PLC0414  one of the family: found here too
+from autosparse.torch.matrix import spmm as spmm  # noqa: PLC0414  re-exported: users look for it here
 
 
 @run_as_is
 def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
-    """A ∘ (X @ Y): the entries (i, j) of A times ⟨X[i, :], Y[:, j]⟩; X (n, K), Y (K, m) → a `Csr` like A.
+    """Return A ∘ (X @ Y): each entry A[i, j] times ⟨X[i, :], Y[:, j]⟩; X (n, K), Y (K, m) → a `Csr` with A's structure.
 
-    The product X @ Y is computed at A's entries only. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
+    The product X @ Y is computed only at the entries of A. Y may be a transposed view: ``sddmm(A, Q, K.T)``.
 
     >>> A = torch.eye(2).to_sparse_csr()
     >>> asp.torch.sddmm(A, torch.ones(2, 3), torch.ones(3, 2)) @ torch.ones(2)
@@ -46,7 +46,9 @@ def sddmm(A: Sparse, X: torch.Tensor, Y: torch.Tensor) -> Csr:
 
 @run_as_is
 def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
-    """exp(s[p]) / Σ exp(s[q]) over the entries q of p's row; scores (nnz,) or (nnz, H), in the order of A's values.
+    """Normalise scores by a softmax over each row of A: exp(s[p]) / Σ exp(s[q]) over the entries q in the row of p.
+
+    `scores` has shape (nnz,) or (nnz, H), in the order of A's values.
 
     >>> A = torch.ones(2, 2).to_sparse_csr()
     >>> asp.torch.edge_softmax(A, torch.zeros(4))
@@ -70,12 +72,13 @@ def edge_softmax(A: Sparse, scores: torch.Tensor) -> torch.Tensor:
 def attention(
     A: Sparse, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, *, scale: float | None = None
 ) -> torch.Tensor:
-    """Row i: softmax over its entries (i, j) of scale ⟨Q[i], K[j]⟩, times V[j]; sddmm, softmax and spmm in one pass.
+    """Compute sparse attention: out[i] = Σ_j p[i, j] V[j], with p[i] the softmax over row i of scale ⟨Q[i], K[j]⟩.
 
-    Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F), or without H. `scale` defaults to 1/√D. A's values are not used.
+    Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F), or all without H. `scale` defaults to 1/√D. The entries of A
+    select the pairs (i, j); its values are not used. The scores, the softmax and the sum are computed in one pass.
 
     >>> A, V = torch.eye(2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])
-    >>> asp.torch.attention(A, torch.ones(2, 4), torch.ones(2, 4), V)  # each row sees itself alone
+    >>> asp.torch.attention(A, torch.ones(2, 4), torch.ones(2, 4), V)  # row i attends only to column i
     tensor([[1.],
             [2.]])
     """
@@ -97,9 +100,10 @@ def attention(
 def gat(
     A: Sparse, target: torch.Tensor, source: torch.Tensor, V: torch.Tensor, *, negative_slope: float = 0.2
 ) -> torch.Tensor:
-    """Row i: softmax over its entries (i, j) of leaky_relu(target[i] + source[j]), times V[j] (Veličković et al. 2018).
+    """Aggregate with graph attention (Veličković et al. 2018): out[i] = Σ_j p[i, j] V[j] over the entries (i, j) of A.
 
-    target (n, H), source (m, H), V (m, H, F) → (n, H, F), or without H. A's values are not used.
+    p[i] is the softmax over row i of leaky_relu(target[i] + source[j]). target (n, H), source (m, H), V (m, H, F) →
+    (n, H, F), or all without H. A's values are not used.
 
     >>> A, V = torch.ones(2, 2).to_sparse_csr(), torch.tensor([[1.0], [2.0]])
     >>> asp.torch.gat(A, torch.zeros(2), torch.zeros(2), V)  # equal scores: the mean

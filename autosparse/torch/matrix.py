@@ -1,4 +1,4 @@
-"""Csr: a sparse matrix for torch code, whose structure, plan and transpose are kept from product to product."""
+"""Sparse matrix `Csr` for torch code; its structure, plan and transpose are kept from product to product."""
 
 # mypy: allow-untyped-calls
 # (torch's functions are not all typed, its autograd classes not at all)
@@ -28,15 +28,16 @@ if TYPE_CHECKING:
 Sparse: TypeAlias = "Csr | torch.Tensor"
 
 ORDERED: Final = ("max", "min")
+"""Reductions that compare values, and so need real dtypes."""
 REDUCTIONS: Final = ("sum", "mean", *ORDERED)
 
 
 class Csr:
-    """``n × m`` matrix by compressed rows: values (nnz,) of a real or complex floating dtype, on the CPU.
+    """Sparse ``n × m`` matrix by compressed rows on the CPU; values (nnz,) have a real or complex floating dtype.
 
-    Values are read at every product and may require gradients; `with_values` puts others into the same structure.
-    The transpose shares everything. Made by `autosparse.torch.csr`; pickles and copies like the tensors in it, and
-    ``torch.load`` accepts it.
+    Each product reads the current values, which may require gradients. `with_values` replaces the values and shares the
+    structure. The transpose shares structure and values. Create it with `autosparse.torch.csr`. A `Csr` can be pickled
+    and copied like the tensors in it, and ``torch.load`` accepts it.
 
     >>> A = asp.torch.csr(torch.eye(2).to_sparse_csr())
     >>> A.with_values(torch.tensor([2.0, 3.0])) @ torch.ones(2)
@@ -44,7 +45,7 @@ class Csr:
     """
 
     __slots__ = ("_transposed", "rows", "values")
-    __array_ufunc__ = None  # NumPy leaves ``array @ A`` to us
+    __array_ufunc__ = None  # NumPy then calls __rmatmul__ for ``array @ A``
 
     def __init__(self, rows: Rows, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.rows, self.values, self._transposed = rows, in_memory("Csr", rows.fit(values)), transposed
@@ -54,7 +55,7 @@ class Csr:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Csr:
         values = self.values
-        if not values.is_leaf:  # as those of a sparse tensor that requires gradients: the copy is a leaf of its own
+        if not values.is_leaf:  # e.g. the values of a sparse tensor that requires gradients: the copy becomes a leaf
             values = memo.setdefault(id(values), values.detach().clone().requires_grad_())
         else:
             values = copy.deepcopy(values, memo)
@@ -62,7 +63,7 @@ class Csr:
 
     @property
     def shape(self) -> torch.Size:
-        """(n, m) of this matrix, or (m, n) of a transpose."""
+        """Shape (n, m), or (m, n) for a transpose."""
         n, m = self.rows.n_rows, self.rows.n_cols
         return torch.Size((m, n) if self._transposed else (n, m))
 
@@ -73,38 +74,38 @@ class Csr:
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return self.rows.col.shape[0]
 
     @property
     def requires_grad(self) -> bool:
-        """Whether products give gradients to the values."""
+        """Return whether the values require gradients."""
         return self.values.requires_grad
 
     @property
     def is_transposed(self) -> bool:
-        """Whether rows of the shared structure are columns of this matrix."""
+        """Return whether the rows of the shared structure are the columns of this matrix."""
         return self._transposed
 
     @property
     def T(self) -> Csr:
-        """The transpose; nothing is copied."""
+        """Transposed matrix, a view that copies nothing."""
         return Csr(self.rows, self.values, transposed=not self._transposed)
 
     def t(self) -> Csr:
-        """The transpose, as a method."""
+        """Return the transpose, a view that copies nothing."""
         return self.T
 
     def with_values(self, values: torch.Tensor) -> Csr:
-        """The same structure with other values, (nnz,)."""
+        """Return a matrix with this structure and other values, (nnz,)."""
         return Csr(self.rows, values, transposed=self._transposed)
 
     def to(self, dtype: torch.dtype) -> Csr:
-        """The same structure with values of another dtype."""
+        """Return a matrix with this structure and the values converted to `dtype`."""
         return self.with_values(self.values.to(dtype))
 
     def to_torch(self) -> torch.Tensor:
-        """A torch tensor of layout sparse_csr (sparse_csc for a transpose) that shares indices and values."""
+        """Return a torch tensor of layout sparse_csr (sparse_csc for a transpose) that shares indices and values."""
         layout = torch.sparse_csc if self._transposed else torch.sparse_csr
         return torch.sparse_compressed_tensor(
             self.rows.crow, self.rows.col, self.rows.fit(self.values), self.shape, layout=layout,
@@ -112,7 +113,7 @@ class Csr:
         )  # fmt: skip
 
     def matmul(self, X: torch.Tensor) -> torch.Tensor:
-        """A X for X (m,) or (m, k)."""
+        """Return A X for X (m,) or (m, k)."""
         return spmm(self, X)
 
     @run_as_is
@@ -125,16 +126,16 @@ class Csr:
         return spmm(self.T, X.T).T if two else spmm(self.T, X)
 
     def tune(self, columns: int = 1, **hints: Any) -> Plan:
-        """Find a faster kernel for ``A @ X`` with X of `columns` columns now; products of this structure then use it.
+        """Search for a faster kernel for ``A @ X``, X of `columns` columns; later products of this structure use it.
 
-        Hints as in ``autosparse.csr(...).tune``: runs, effort, budget_s, progress. ``A.T.tune(columns)`` serves the
-        backward pass.
+        Hints are those of ``autosparse.csr(...).tune``: runs, effort, budget_s, progress. ``A.T.tune(columns)`` tunes
+        the product of the backward pass.
         """
         with self._as_operand() as operand:
             return executor.tune(operand, columns=columns, **hints)
 
     def explain(self, X: torch.Tensor | int = 1) -> Explanation:
-        """What runs for ``A @ X`` and why; X: the dense operand or its number of columns."""
+        """Explain which kernel computes ``A @ X`` and why; X is the dense operand or its number of columns."""
         from autosparse.explain.explanation import explain
 
         if isinstance(X, torch.Tensor):
@@ -159,13 +160,13 @@ class Csr:
     def __torch_function__(
         cls, function: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        # Any: torch's protocol; the functions that we serve are the keys of SERVED.
+        # Any: torch's protocol. SERVED lists the torch functions that accept a Csr.
         served = SERVED.get(function)
         return NotImplemented if served is None else served(*args, **(kwargs or {}))
 
 
 def upright(A: Csr, what: str) -> Rows:
-    """Rows of A; a transposed matrix has none (its structure lists columns)."""
+    """Return the rows of A. Raises InputError for a transposed matrix, whose structure lists columns."""
     if A.is_transposed:
         raise InputError.refused(
             f"{what} works on rows, and a transposed matrix is stored by columns",
@@ -177,9 +178,9 @@ def upright(A: Csr, what: str) -> Rows:
 
 @run_as_is
 def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
-    """C[i] = reduce over the entries (i, j) of row i of A[i, j] · X[j]; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
+    """Reduce A[i, j] · X[j] over the entries (i, j) of each row i; A (n, m), X (m,) or (m, k) → (n,) or (n, k).
 
-    `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min"; rows without entries give 0. Raises
+    `reduce`: "sum" (A @ X), "mean" (over a row's entries), "max", "min". Rows without entries give 0. Raises
     ShapeError, OptionError; DtypeError for "max" and "min" of complex numbers.
 
     >>> A = torch.tensor([[1.0, 1.0], [0.0, 4.0]]).to_sparse_csr()
@@ -207,7 +208,7 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
 
 
 def _torch_matmul(A: Any, X: Any) -> torch.Tensor:
-    """torch.matmul, mm and mv with a Csr on one side (Any: the other is a tensor)."""
+    """Compute torch.matmul, mm and mv with a Csr on one side (Any: the other side is a tensor)."""
     product: torch.Tensor = A.__matmul__(X) if isinstance(A, Csr) else X.__rmatmul__(A)
     return product
 
@@ -226,10 +227,11 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
     torch.Tensor.__rmatmul__: lambda X, A: _torch_matmul(A, X),
     torch.sparse.mm: _torch_sparse_mm,
 }
+"""Implementations of torch functions with a `Csr` among the arguments."""
 
 
 def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
-    """What a pickled or copied `Csr` is made from; a file may hold anything."""
+    """Reconstruct a pickled or copied `Csr`; checks `rows`, since a file may hold any object."""
     if not isinstance(rows, Rows):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
@@ -238,19 +240,19 @@ def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
     return Csr(rows, values, transposed=transposed)
 
 
-if hasattr(torch.serialization, "add_safe_globals"):  # both check what they are given
+if hasattr(torch.serialization, "add_safe_globals"):  # both functions check their arguments
     torch.serialization.add_safe_globals([Rows, _made_again])
 
 
 @run_as_is
 def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | None = None) -> Csr:
-    """A `Csr` of: a torch tensor (CSR, CSC, COO, dense), a SciPy matrix, a `Csr`, or an edge index (2, E).
+    """Return a `Csr` made of a torch tensor (CSR, CSC, COO, dense), a SciPy matrix, a `Csr`, or an edge index (2, E).
 
-    CSR and CSC are taken without copies. An edge index (row i, column j of each entry; for message passing from
-    source j to target i put targets first) is sorted by rows, its `values` (default: ones) with it. Duplicate entries
-    are kept. Beside a matrix, `values` (nnz,) take the place of its own, and `shape` must be its own. Raises
-    InputError for what is no matrix, InputTypeError for other objects, StructureError for indices outside the shape,
-    ShapeError for values of another length.
+    CSR and CSC are taken without copies. An edge index lists row i and column j of each entry; for message passing from
+    source j to target i put targets first. It is sorted by rows together with `values` (default: ones). Duplicate
+    entries are kept. For a matrix, `values` (nnz,) replace its own values, and `shape` must equal its own shape. Raises
+    InputError for a tensor that is no matrix, InputTypeError for other objects, StructureError for indices outside the
+    shape, ShapeError for values of another length.
 
     >>> A = asp.torch.csr(torch.tensor([[0, 1, 1], [1, 0, 1]]), shape=(2, 2))  # edges (0, 1), (1, 0), (1, 1)
     >>> A @ torch.ones(2)
@@ -320,7 +322,7 @@ def _from_coo(A: torch.Tensor) -> Csr:
         check_ids(A._indices(), A.shape)
         A = A.coalesce()
     starts = coordinates.starts_of(A.detach())
-    if starts.crow is None or starts.by_columns:  # made with is_coalesced=True, and is not
+    if starts.crow is None or starts.by_columns:  # the tensor is marked as coalesced but is not sorted
         check_ids(A._indices(), A.shape)
         unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
         return _from_coo(unordered)
@@ -359,6 +361,6 @@ def _from_scipy(obj: Any) -> Csr:
             cure="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
         )
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
-    indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # SciPy allows more
+    indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # may be longer
     crow, col = (torch.from_numpy(np.ascontiguousarray(a, dtype=dtype)) for a in (matrix.indptr, indices))
     return Csr(Rows(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))

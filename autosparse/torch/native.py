@@ -1,7 +1,7 @@
-"""Products on structures and dense tensors by the C runtime: addresses in, results in new tensors.
+"""Calls of the C runtime with PyTorch tensors: products on a structure and dense operands, with results in new tensors.
 
-Everything here works on detached memory: no autograd, no checks beyond what memory safety needs. Dense operands are
-brought to rows of adjacent columns first (a copy only where they are not). Values have a dtype of `VALUE_CODES`.
+The functions work on detached memory: without autograd, and with only the checks that memory safety needs. Dense
+operands must have rows of adjacent columns and are copied where they do not. Values have a dtype of `VALUE_CODES`.
 """
 
 from __future__ import annotations
@@ -20,31 +20,34 @@ cast: Any = ffi.cast if runtime_api.available else None  # Any: cffi objects car
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Memory for a result: a fresh page costs as much as the product that fills it."""
+    """Return uninitialised memory for a result; large results reuse pooled memory, whose pages are already mapped."""
     if math.prod(shape) * dtype.itemsize >= thresholds.POOLED_BYTES:
         return results.empty(shape, dtype)
-    # a tuple and a named dtype cost half a microsecond
+    # This form is half a microsecond faster than passing a tuple and a dtype.
     if dtype is torch.get_default_dtype():
         return torch.empty(*shape, device=CPU)
     return torch.empty(shape, dtype=dtype, device=CPU)
 
 
 def threads() -> int:
-    """Most threads for one kernel: torch's own setting, and the option `threads` where it is lower."""
+    """Return the maximal number of threads for a kernel: the lower of torch's setting and the option `threads`."""
     most = get_options().threads
     here = torch.get_num_threads()
     return here if most is None else min(most, here)
 
 
 def flags() -> int:
-    """Kernel flags that the caller's settings ask for."""
+    """Return the kernel flags for the caller's settings: `FLAG_DETERMINISTIC`, or 0."""
     if torch.are_deterministic_algorithms_enabled() or get_options().deterministic:
         return runtime_api.FLAG_DETERMINISTIC
     return 0
 
 
 def rows_of(dense: torch.Tensor) -> torch.Tensor:
-    """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, memory to be taken as it is."""
+    """Return `dense` (1-D or 2-D) with adjacent columns and non-overlapping rows, copied only where needed.
+
+    Lazy conjugation, negation and zeros of torch are resolved.
+    """
     if dense.is_conj() or dense.is_neg() or dense._is_zerotensor():
         dense = settled(dense)
     strides = dense.stride()
@@ -57,14 +60,14 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
 
 
 def whole(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` without gaps between elements, with memory to be taken as it is."""
+    """Return `tensor` contiguous, with torch's lazy conjugation, negation and zeros resolved."""
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
         tensor = settled(tensor)
     return tensor.contiguous()
 
 
 def settled(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` without bits that say what its memory stands for: conjugated, negated, or all zero (and no memory)."""
+    """Return `tensor` with torch's lazy conjugation, negation and zeros (a tensor without memory) resolved."""
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)
     return tensor.resolve_conj().resolve_neg()
@@ -78,7 +81,7 @@ def mm(
     transposed: bool = False,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """A B, or Aᵀ B, by the default kernel; B (k,) or (k, m) → (n,) or (n, m), into `out` (contiguous) if given."""
+    """Compute A B, or Aᵀ B, by the default kernel; B (k,) or (k, m) → (n,) or (n, m), into `out` if given."""
     B = rows_of(B)
     shape = B.shape
     n_vecs = shape[1] if len(shape) == 2 else 1
@@ -104,9 +107,9 @@ def sddmm(
     scale: tuple[complex, complex] = (1.0, 0.0),
     base: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Alpha ⟨X[i], Y[j]⟩ + beta base for each entry (i, j): X (n, K), Y (m, K), base and result (nnz,).
+    """Compute alpha ⟨X[i], Y[j]⟩ + beta base for each entry (i, j): X (n, K), Y (m, K), base and result (nnz,).
 
-    X (n, H, K) and Y (m, H, K), real, give (nnz, H).
+    `scale` is (alpha, beta). X (n, H, K) and Y (m, H, K), real, give (nnz, H).
     """
     heads = X.shape[1] if X.dim() == 3 else 1
     X, Y = (rows_of(X), rows_of(Y)) if X.dim() == 2 else (whole(X), whole(Y))
@@ -123,12 +126,12 @@ def sddmm(
 
 
 def row_softmax(structure: Placed, scores: torch.Tensor) -> torch.Tensor:
-    """Softmax over each row's entries; scores (nnz,) or (nnz, H)."""
+    """Return the softmax of `scores` over each row's entries; scores (nnz,) or (nnz, H)."""
     return _softmax(structure, whole(scores), None)
 
 
 def row_softmax_backward(structure: Placed, softmax: torch.Tensor, grad: torch.Tensor) -> torch.Tensor:
-    """Gradient of the scores: y (dy − Σ y dy), sums over rows."""
+    """Return the gradient of the scores: y (dy − Σ y dy), with y the softmax and sums over rows."""
     return _softmax(structure, whole(grad), softmax)
 
 
@@ -144,16 +147,16 @@ def _softmax(structure: Placed, given: torch.Tensor, softmax: torch.Tensor | Non
 
 
 def heads_mm(structure: Placed, weights: torch.Tensor, V: torch.Tensor, *, scale: float = 1.0) -> torch.Tensor:
-    """out[i, h] = scale Σ w[p, h] V[j, h] over the entries p = (i, j) of row i; w (nnz, H), V (m, H, F) → (n, H, F).
+    """Compute out[i, h] = scale Σ w[p, h] V[j, h] over the entries p = (i, j) of row i; w (nnz, H), V (m, H, F).
 
-    On a transposed structure the weights are those of the original, in its order.
+    The result has shape (n, H, F). For a transposed structure, `weights` are in the order of the original's entries.
     """
     V = whole(V)
     return _heads_mm(structure, weights, V, empty((structure.n_rows, *V.shape[1:]), V.dtype), scale)
 
 
 def sums_of_entries(structure: Placed, weights: torch.Tensor) -> torch.Tensor:
-    """Σ w[p, h] over the entries of each row: (nnz, H) → (n, H)."""
+    """Sum w[p, h] over the entries of each row: (nnz, H) → (n, H)."""
     heads = weights.shape[1]
     ones = weights.new_ones((1, heads, 1))
     return _heads_mm(structure, weights, ones, weights.new_empty((structure.n_rows, heads)), 1.0)
@@ -162,7 +165,7 @@ def sums_of_entries(structure: Placed, weights: torch.Tensor) -> torch.Tensor:
 def _heads_mm(
     structure: Placed, weights: torch.Tensor, V: torch.Tensor, out: torch.Tensor, scale: float
 ) -> torch.Tensor:
-    """See `heads_mm`; V without gaps, of (m, H, F) or of a single row that stands for all."""
+    """Compute `heads_mm` into `out`; V is contiguous (m, H, F), or (1, H, F) for one row used by all entries."""
     n, heads, features = V.shape
     perm = structure.perm if isinstance(structure, Transposed) else ffi.NULL
     status = lib.asp_heads_mm(
@@ -177,7 +180,10 @@ def _heads_mm(
 def extreme(
     structure: Placed, values: torch.Tensor | None, B: torch.Tensor, *, least: bool, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Max (or min) over a row's entries of value · B[j]: B (m, k) → (n, k), and the entries that won."""
+    """Return the max (or min) of value · B[j] over each row's entries, B (m, k) → (n, k), and the entries attaining it.
+
+    `values` None counts as ones. The second result is None unless `with_arg`.
+    """
     B = rows_of(B)
     out = empty((structure.n_rows, B.shape[1]), B.dtype)
     index_dtype = torch.int64 if structure.index_code else torch.int32
@@ -200,7 +206,7 @@ def extreme_backward(
     *,
     wanted: tuple[bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """Gradients of `extreme` for values (nnz,) and B (m, k), each where wanted."""
+    """Compute the gradients of `extreme` with respect to values (nnz,) and B (m, k), each where `wanted`."""
     B, grad = rows_of(B), whole(grad)
     d_values = B.new_empty(structure.nnz) if wanted[0] else None
     d_B = B.new_zeros(B.shape) if wanted[1] else None

@@ -1,8 +1,7 @@
-"""TorchOperand: a structure and live values as the executor's operand, which shares plans, tuning, history and cache.
+"""Operands for the executor over torch tensors, so that torch products use the library's plans, tuning and cache.
 
-The memory is torch's: an operand keeps addresses only, valid while the product that set them runs. While tuning goes on
-in the background it reads memory of its own instead. Values are compared by fingerprint whenever a packed copy is about
-to be used.
+The memory belongs to torch: an operand keeps addresses only, valid during the product that set them. Background tuning
+reads a copy of the values instead. Values are compared by fingerprint before a packed copy of them is used.
 """
 
 from __future__ import annotations
@@ -33,13 +32,15 @@ NUMPY_DTYPES: Final[dict[torch.dtype, np.dtype[Any]]] = {
     torch.complex64: np.dtype(np.complex64),
     torch.complex128: np.dtype(np.complex128),
 }
+"""NumPy's dtypes of values by torch's."""
 _INDEX_DTYPES: Final[tuple[np.dtype[Any], ...]] = (np.dtype(np.int32), np.dtype(np.int64))
+"""NumPy's dtypes of indices by the runtime's code."""
 Arrays: TypeAlias = tuple[torch.Tensor, ...]  # crow and col, or the sparse tensor that holds them
 Source: TypeAlias = tuple[torch.Tensor, Arrays]  # values, index arrays
 
 
 class _Borrowed:
-    """Memory that an array uses without owning it."""
+    """Memory described by the array interface of NumPy, which an array uses without owning it."""
 
     __slots__ = ("__array_interface__",)
 
@@ -53,9 +54,9 @@ def _view(address: Any, n: int, dtype: np.dtype[Any]) -> AnyArray:
 
 
 def array_over(tensor: torch.Tensor) -> AnyArray:
-    """An array over a dense tensor's memory, which the caller keeps alive.
+    """Return an array over a dense tensor's memory, which the caller keeps alive.
 
-    After ``tensor.numpy()`` the tensor's storage could not be resized any more.
+    ``tensor.numpy()`` is avoided because torch cannot resize the tensor's storage afterwards.
     """
     dtype = NUMPY_DTYPES[tensor.dtype]
     if not tensor.numel():
@@ -66,7 +67,7 @@ def array_over(tensor: torch.Tensor) -> AnyArray:
 
 
 class Pinned:
-    """A copy of values, and the index arrays kept alive: what can be read between products."""
+    """Copy of the values and references to the index arrays, for readers between products (background tuning)."""
 
     __slots__ = ("_arrays", "_memory", "_print", "address", "n_bytes")
 
@@ -79,19 +80,19 @@ class Pinned:
         self.take(values)
 
     def take(self, values: torch.Tensor) -> bool:
-        """Copy `values` unless they are what was copied last; whether they were copied."""
+        """Copy `values` unless they equal the values copied last; return whether they were copied."""
         source = pointer(values)
         now = lib.asp_look_low(source, self.n_bytes, native.threads())
         if now == self._print:
             return False
-        self._print = None  # a fork, or an interrupt, may leave half of a copy
+        self._print = None  # a fork or an interrupt may leave an incomplete copy
         ffi.memmove(ffi.from_buffer(self._memory), source, self.n_bytes)
         self._print = now
         return True
 
 
 class TorchOperand(Operand):
-    """Operand of ``A @ B`` over a `Structure` and values of one dtype; one product at a time holds `busy`."""
+    """Operand of ``A @ B`` over a `Structure` and values of one dtype; `busy` is locked during a product."""
 
     def __init__(self, structure: Structure | Transposed, dtype: torch.dtype) -> None:
         super().__init__()
@@ -100,7 +101,7 @@ class TorchOperand(Operand):
         self._structure = structure
         self._value_dtype = NUMPY_DTYPES[dtype]
         self._address = 0
-        self._source: Source | None = None  # of the product that runs now
+        self._source: Source | None = None  # tensors of the running product
         self._pinned: Pinned | None = None
         self._n_pins = 0
         self._pins_lock = forking.lock()
@@ -116,22 +117,22 @@ class TorchOperand(Operand):
         self.rows: NativeRows = rows
 
     def point_at(self, values: torch.Tensor, arrays: Arrays) -> None:
-        """Read these values until `let_go`; the caller keeps them and the index arrays alive so long."""
+        """Read these values until `let_go`; the caller keeps `values` and `arrays` alive until then."""
         self._source = values, arrays
         if self._pinned is not None:
             if self._n_pins:
                 if self._pinned.take(values):
-                    self.values_version += 1  # after the copy: who packed half of it has the older number
+                    self.values_version += 1  # after the copy, so that a copy packed meanwhile has the older number
                 return
             self._pinned = None
         self._read_at(values.data_ptr())
 
     def let_go(self) -> None:
-        """The product is done: the tensors may be freed or written."""
+        """End the product: the tensors may be freed or written again."""
         self._source = None
 
     def pin(self) -> None:
-        """Somebody reads the operand between products too, until `unpin`: from memory that the user cannot free."""
+        """Copy the values, so that they can be read between products until `unpin`, even after the tensor is freed."""
         with self._pins_lock:
             self._n_pins += 1
         if self._pinned is None and self._source is not None:
@@ -139,7 +140,7 @@ class TorchOperand(Operand):
             self._read_at(self._pinned.address)
 
     def unpin(self) -> None:
-        """Undo one `pin`; the next product gives the memory back."""
+        """Undo one `pin`; the next product frees the copy."""
         with self._pins_lock:
             self._n_pins -= 1
 
@@ -148,7 +149,7 @@ class TorchOperand(Operand):
             self._address = address
             self.rows.data = (ffi.cast("void *", address),)
 
-    # -- what the engine asks of an operand
+    # -- interface of `Operand`
 
     @property
     def indptr(self) -> AnyArray:
@@ -162,25 +163,25 @@ class TorchOperand(Operand):
 
     @property
     def data(self) -> AnyArray:
-        """Values, where they are now."""
+        """Values at their present address."""
         return _view(self.rows.data[0], self.nnz, self._value_dtype)
 
     @property
     def nnz(self) -> int:
-        """Stored entries."""
+        """Number of stored entries."""
         return self._structure.nnz
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """Dtype of the values."""
         return self._value_dtype
 
     def validate(self) -> NativeRows:
-        """The kernels' view; its structure was checked when something was derived from it."""
+        """Return the view for kernels; the structure was checked when the first data were derived from it."""
         return self.rows
 
     def refresh(self) -> None:
-        """Raise the versions when values or structure are not what they were at the last look."""
+        """Raise the version numbers where values or structure have changed since the last call."""
         start_ns = perf_counter_ns()
         now = lib.asp_look_low(self.rows.data[0], self.nnz * self._value_dtype.itemsize, native.threads())
         if now != self._fingerprint:
@@ -191,7 +192,7 @@ class TorchOperand(Operand):
 
     @property
     def is_exposed(self) -> bool:
-        """Whether others can write the arrays unseen: who made the tensors can."""
+        """Return whether the arrays can be written unnoticed: always true, since the user owns the tensors."""
         return True
 
     def _refresh_structure(self) -> None:
@@ -201,7 +202,7 @@ class TorchOperand(Operand):
 
     @property
     def pattern(self) -> Pattern:
-        """The structure for planning; checked before."""
+        """Sparsity pattern for planning; changes of the structure are checked first."""
         self.refresh()
         if self._pattern is None or self._pattern[0] != self.structure_version:
             self._pattern = self.structure_version, Pattern(self.n_major, self.n_minor, *self._index_views)
@@ -209,7 +210,7 @@ class TorchOperand(Operand):
 
 
 class Gathered(TorchOperand):
-    """Operand over a `Transposed` structure; its values are the original's, collected into the transpose's order."""
+    """Operand over a `Transposed` structure; values of the original are gathered into the transpose's order."""
 
     def __init__(self, structure: Transposed, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)
@@ -218,12 +219,12 @@ class Gathered(TorchOperand):
         self._source_print: int | None = None
 
     def collect(self, values: torch.Tensor) -> None:
-        """Take the original's values, if they are not those that were taken last."""
+        """Gather the original's values, unless they equal the values gathered last."""
         width = self._value_dtype.itemsize
         now = lib.asp_look_low(pointer(values), self.nnz * width, native.threads())
         if now == self._source_print:
             return
-        self._source_print = None  # as in `Pinned.take`
+        self._source_print = None  # see `Pinned.take`
         turned = self._structure
         assert isinstance(turned, Transposed)
         status = lib.asp_gather(
@@ -231,23 +232,23 @@ class Gathered(TorchOperand):
         )
         runtime_api.raise_for(status)
         self._source_print = now
-        self.values_version += 1  # after the writing, for a background thread that reads meanwhile
+        self.values_version += 1  # after the copy, so that a background thread notices the change
 
 
 class Sampling(TorchOperand):
-    """Operand of products sampled at the entries of `structure`: all of its values are 1."""
+    """Operand of products sampled at the entries of `structure` (SDDMM): all of its values are 1."""
 
     def __init__(self, structure: Structure, dtype: torch.dtype) -> None:
         super().__init__(structure, dtype)
         self.ones = torch.ones(structure.nnz, dtype=dtype, device=CPU)
 
     def refresh(self) -> None:
-        """Raise the version of the structure when it is not what it was at the last look."""
+        """Raise the version number of the structure if it has changed since the last call."""
         self._refresh_structure()
 
 
 def operand_of(structure: Structure | Transposed, dtype: torch.dtype) -> TorchOperand:
-    """The operand of `structure` with values of `dtype`."""
+    """Return the operand of `structure` with values of `dtype`, created at the first call."""
     return (
         _kept(structure, dtype, Gathered)
         if isinstance(structure, Transposed)
@@ -256,21 +257,21 @@ def operand_of(structure: Structure | Transposed, dtype: torch.dtype) -> TorchOp
 
 
 def sampling_of(structure: Structure, dtype: torch.dtype) -> Sampling:
-    """The operand of `structure` for products of `dtype` that are sampled at its entries."""
+    """Return the operand of `structure` for sampled products of `dtype`, created at the first call."""
     return _kept(structure, dtype, Sampling)
 
 
 OperandKind = TypeVar("OperandKind", bound=TorchOperand)
 
 
-def _kept(structure: Any, dtype: torch.dtype, kind: type[OperandKind]) -> OperandKind:  # Any: what `kind` is made of
+def _kept(structure: Any, dtype: torch.dtype, kind: type[OperandKind]) -> OperandKind:  # Any: argument of `kind`
     kept: OperandKind | None = structure.operands.get((dtype, kind))
     return kept if kept is not None else structure.operands.setdefault((dtype, kind), kind(structure, dtype))
 
 
 @contextmanager
 def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[TorchOperand]:
-    """The operand with the rows of A, or of Aᵀ when `transposed` (which is built), pointing at `values`; ours alone."""
+    """Lock and yield the operand of A, or of Aᵀ when `transposed` (then the transpose is built), with these values."""
     structure = rows.structure
     operand = operand_of(structure.transposed() if transposed else structure, values.dtype)
     with operand.busy:
@@ -285,7 +286,7 @@ def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[Torc
 
 
 def run(operand: TorchOperand, B: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-    """The executor's product into `out`; the operand is the caller's alone (`busy`) and points at the values."""
+    """Compute the product by the executor into `out`; the caller holds `busy` and has set the values."""
     try:
         executor.matmul(operand, array_over(B), transposed=False, out=array_over(out))
     finally:

@@ -1,4 +1,4 @@
-"""Which way a product A B or Aᵀ B goes: the executor (plans, tuning), the built transpose, or a kernel directly."""
+"""Choice of the path for a product A B or Aᵀ B: executor (plans, tuning), built transpose, or direct kernel call."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from autosparse.torch.structure import Structure
 
 
 class Home(Protocol):
-    """A structure and the index arrays that it stands for: `Rows`, or entries of a sparse tensor."""
+    """Protocol of an owner of a structure and its index arrays: `Rows`, or entries of a sparse tensor."""
 
     @property
     def structure(self) -> Structure:
-        """What is remembered about the arrays."""
+        """Structure of the index arrays, with everything derived from them."""
 
     @property
     def arrays(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(crow, col)."""
+        """Index arrays (crow, col)."""
 
 
 def mm(home: Home, values: torch.Tensor, B: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
-    """A B or Aᵀ B; values (nnz,) without gaps, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
+    """Compute A B or Aᵀ B; values (nnz,) contiguous, B (k,) or (k, m) of the same dtype → (n,) or (n, m)."""
     structure, B = home.structure, native.rows_of(B)
-    if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
+    if not structure.is_sound:  # first use of a tensor that PyTorch did not check
         structure.check()
     if structure.nnz * (B.shape[1] if B.dim() == 2 else 1) < thresholds.DIRECT_PRODUCT or native.flags():
         return native.mm(structure, values, B, transposed=transposed)
@@ -42,7 +42,7 @@ def of_structure(
     owner: tuple[torch.Tensor, ...],
     transposed: bool = False,
 ) -> torch.Tensor:
-    """A B or Aᵀ B by the executor, B by rows; `owner` keeps the index arrays' memory."""
+    """Compute A B or Aᵀ B by the executor, B by rows; `owner` keeps the memory of the index arrays alive."""
     if transposed:
         return _transposed_mm(structure, values, B)
     operand = operand_of(structure, B.dtype)

@@ -1,8 +1,8 @@
-"""Memory for large results: storages of PyTorch's own that earlier results no longer use.
+"""Pool of memory for large results: reuses torch storages that earlier results no longer use.
 
-A fresh large block costs a page fault for each page, as much time as the product that fills it. The pool holds a
-reference to each storage that it gives out; when no tensor is left it is the only one, and the storage serves again.
-Tensors from here are ordinary: their storage can be resized, and PyTorch's allocator and profiler know their memory.
+A new large block costs a page fault per page, as much time as the product that fills it. The pool holds a reference to
+each storage that it gives out. When the pool's reference is the only one left, the storage is used again. The tensors
+are ordinary: their storage can be resized, and PyTorch's allocator and profiler account for their memory.
 """
 
 from __future__ import annotations
@@ -19,26 +19,27 @@ from autosparse._native import memory
 from autosparse.config import get_options
 
 CPU: Final = torch.device("cpu")
+"""Device of the pool's tensors, named because the user may have set another default device."""
 MOST_STORAGES: Final = 12
-"""Storages that the pool holds at a time, in use or not; more would keep memory that PyTorch could use elsewhere."""
+"""Maximal number of storages in the pool, used or free; a larger pool keeps memory from PyTorch's other uses."""
 
 _uses: Final = torch._C._storage_Use_Count  # type: ignore[attr-defined]
 _is_profiled: Final = torch._C._autograd._profiler_enabled
 _lock = forking.lock()
-_pool: OrderedDict[int, deque[Any]] = OrderedDict()  # bytes → torch.UntypedStorage, used longest ago first
-_samples: dict[torch.dtype, Any] = {}  # dtype → its tensor that makes others
+_pool: OrderedDict[int, deque[Any]] = OrderedDict()  # bytes → torch.UntypedStorage, least recently used first
+_samples: dict[torch.dtype, Any] = {}  # dtype → an empty tensor, which makes tensors of this dtype
 
 
 def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
-    """Return uninitialised memory of this shape, without gaps.
+    """Return uninitialised contiguous memory of this shape.
 
-    At most `output_pool_bytes` (setting) are held; 0 turns the pool off.
+    The pool holds at most `output_pool_bytes` (setting); 0 turns it off.
     """
     limit_bytes = get_options().output_pool_bytes
     if limit_bytes is None:
         limit_bytes = memory.default_pool_bytes()
     n_bytes = math.prod(shape) * dtype.itemsize
-    if n_bytes > limit_bytes or _is_profiled():  # a storage that serves again is no event for the profiler
+    if n_bytes > limit_bytes or _is_profiled():  # the profiler would not see a reused storage
         return torch.empty(shape, dtype=dtype, device=CPU)
     storage = _free_storage(n_bytes) or _new_storage(n_bytes, limit_bytes)
     sample = _samples.get(dtype)
@@ -49,7 +50,7 @@ def empty(shape: tuple[int, ...], dtype: torch.dtype) -> torch.Tensor:
 
 
 def keep_out(*arrays: torch.Tensor) -> None:
-    """Take the storages of these tensors out of the pool: their addresses identify what is in them."""
+    """Remove the storages of these tensors from the pool: `Structure` identifies index arrays by address."""
     if not _pool:
         return
     places = {array.untyped_storage()._cdata for array in arrays}
@@ -60,7 +61,7 @@ def keep_out(*arrays: torch.Tensor) -> None:
 
 
 def forget() -> None:
-    """Give up all storages; those that nobody uses are freed."""
+    """Remove all storages from the pool; unused ones are freed."""
     with _lock:
         _pool.clear()
 
@@ -70,24 +71,25 @@ def _references(storage: Any) -> int:
 
 
 def _references_of_one() -> int:
-    """References to the object of a storage that one name has, counted as `_free_storage` does."""
+    """Return the reference count of a storage object with one name, as `_free_storage` counts it."""
     storages = deque([torch.empty(1, device=CPU).untyped_storage()])
     storage = storages.popleft()
     return _references(storage)
 
 
 _ALONE: Final = _references_of_one()
+"""Reference count of a storage to which only the pool refers."""
 
 
 def _free_storage(n_bytes: int) -> Any | None:
-    """A storage of this size that only the pool refers to."""
+    """Return a storage of this size to which only the pool refers, or None."""
     storages = _pool.get(n_bytes)
     if storages is None:
         return None
     for _ in range(len(storages)):
         try:
-            storage = storages.popleft()  # nobody else has it meanwhile
-        except IndexError:  # another thread was faster
+            storage = storages.popleft()  # no other thread has this storage meanwhile
+        except IndexError:  # another thread took the last one
             return None
         is_free = storage.nbytes() == n_bytes and _uses(storage._cdata) == 1 and _references(storage) <= _ALONE
         storages.append(storage)

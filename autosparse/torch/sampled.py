@@ -1,4 +1,4 @@
-"""Products sampled at the entries of a matrix, alpha ⟨X[i], Y[j]⟩ + beta base: the default kernel, or the executor."""
+"""Products sampled at the entries of a matrix (SDDMM): alpha ⟨X[i], Y[j]⟩ + beta base by default kernel or executor."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class Sample:
-    """out[p] = alpha ⟨X[i], Y[:, j]⟩ + beta base[p] for entry p = (i, j); X (n, K) by rows, Y (K, m), real.
+    """Call of a sampled product: out[p] = alpha ⟨X[i], Y[:, j]⟩ + beta base[p] for entry p = (i, j), real dtypes.
 
-    `given` holds the default kernel's arguments except the threads. `base` and `out` are (nnz,); `new_col`, when given,
-    receives a copy of the columns. This is a call of `dispatch.protocols`.
+    X (n, K) lies by rows, Y is (K, m), `base` and `out` are (nnz,). `given` holds the default kernel's arguments except
+    the number of threads. `new_col`, when given, receives a copy of the columns. Implements `dispatch.protocols.Call`.
     """
 
     given: tuple[Any, ...]  # Any: addresses, codes, and numbers
@@ -39,7 +39,7 @@ class Sample:
     beta: float = 0.0
     base: torch.Tensor | None = None
     new_col: torch.Tensor | None = None
-    rows: NativeRows | None = None  # where the executor reads the matrix; its values are 1
+    rows: NativeRows | None = None  # view of the matrix for the executor, with all values 1
     kept: None = None
     n_vecs: int = field(init=False)  # K
 
@@ -48,16 +48,16 @@ class Sample:
 
     @property
     def suits_generated(self) -> bool:
-        """Whether there are columns; Y is copied where it does not lie by rows."""
+        """Return whether X has columns (K > 0). A Y that does not lie by rows is copied."""
         return self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """See `protocols.Call`; one pass, whatever alpha, beta and `new_col` are."""
+        """Run the default kernel; see `protocols.Call`. One pass covers alpha, beta and `new_col`."""
         status: int = lib.asp_sddmm_at(*self.given, native.threads())
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """See `protocols.Call`."""
+        """Run the kernel of a plan; see `protocols.Call`. Alpha, beta and `new_col` take separate passes."""
         X, Y, rows, threads = self.X, self.Y.t(), self.rows, min(n_threads, native.threads())
         assert rows is not None
         if Y.stride(1) != 1 or Y.stride(0) < Y.shape[1]:
@@ -68,7 +68,7 @@ class Sample:
             return False
         if self.alpha != 1:
             self.out.mul_(self.alpha)
-        if self.base is not None:  # with beta 0 too: 0 · nan is nan, as in PyTorch
+        if self.base is not None:  # also where beta is 0: 0 · nan is nan, as in PyTorch
             self.out.add_(self.base, alpha=self.beta)
         if self.new_col is not None:
             self.new_col.copy_(self.arrays[1])
@@ -76,7 +76,7 @@ class Sample:
 
 
 def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
-    """⟨X[i], Y[j]⟩ for each entry (i, j), as `native.sddmm`: by what was planned where that may be worth it."""
+    """Return ⟨X[i], Y[j]⟩ for each entry (i, j), as `native.sddmm`; large products go through the executor."""
     (crow, col), nnz, dtype = home.arrays, home.arrays[1].shape[0], X.dtype
     if X.dim() != 2 or dtype.is_complex or nnz * X.shape[1] < thresholds.DIRECT_SAMPLE:
         return native.sddmm(home.structure, X, Y)
@@ -91,12 +91,12 @@ def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
 
 
 def compute(sample: Sample) -> int:
-    """Write ``sample.out``; the default kernel's status."""
+    """Compute ``sample.out`` by the executor where possible; return the default kernel's status, or 0."""
     if native.flags() or not get_options().extra_memory:
         return sample.by_default(0, 0)
     (crow, col), X = sample.arrays, sample.X
     structure = structure_of(crow, col, X.shape[0], sample.Y.shape[1])
-    if not structure.is_sound:  # of a tensor that PyTorch did not check, seen for the first time
+    if not structure.is_sound:  # first use of a tensor that PyTorch did not check
         structure.check()
     operand = sampling_of(structure, X.dtype)
     if not operand.busy.acquire(blocking=False):  # another thread samples at these entries

@@ -1,8 +1,8 @@
-"""Structure: compressed rows that live in torch tensors, known by their addresses; what is derived from them is kept.
+"""Structure of compressed rows in torch tensors, identified by addresses; data derived from it are kept.
 
-A sparse tensor hands out new objects for its indices at every look, so a structure is recognised by the addresses of
-its index arrays. An entry is believed while their storages live and their version counters stand still (a storage that
-died may have given its address to another matrix). Values are never kept: they are read at every product.
+A sparse tensor returns new index tensors at every access, so a structure is identified by the addresses of its index
+arrays. A known structure is valid while the storages live and the version counters are unchanged: the address of a
+freed storage may be reused for another matrix. Values are never kept: every product reads them.
 """
 
 # mypy: allow-untyped-calls
@@ -27,28 +27,30 @@ ffi: Any = runtime_api.ffi  # Any: cffi objects carry no types
 lib: Any = runtime_api.lib
 
 INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
+"""Runtime codes of index dtypes."""
 CPU: Final = torch.device("cpu")
-"""Named wherever a tensor is made: somebody may have set another default device."""
+"""Device of all tensors made here; named explicitly because the user may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
-MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
-SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
+"""Runtime codes of value dtypes."""
+MOST_STRUCTURES: Final = 64  # structures kept at a time; each is small until a transpose is built
+SWEEP_FROM: Final = 8  # structures from which on adding one removes those of freed tensors
 
 
 def pointer(tensor: torch.Tensor) -> Any:
-    """``void *`` to the first element; the caller keeps `tensor` alive."""
+    """Return a ``void *`` to the first element; the caller keeps `tensor` alive."""
     return ffi.cast("void *", tensor.data_ptr())
 
 
 def version(tensor: torch.Tensor) -> int:
-    """Torch's count of writes; tensors made in inference mode are not counted."""
+    """Return torch's version counter (number of writes), or 0 for tensors made in inference mode, which have none."""
     try:
         return tensor._version
-    except RuntimeError:  # asking first takes longer than reading
+    except RuntimeError:  # try is faster than asking first
         return 0
 
 
 def is_gone(watched: StorageWeakRef) -> bool:
-    """Whether its memory was given back: `StorageWeakRef.expired`, without the detour that takes ten times as long."""
+    """Return whether the storage was freed: equals `StorageWeakRef.expired`, in a tenth of its time."""
     return bool(_expired(watched.cdata))
 
 
@@ -56,7 +58,7 @@ _expired: Final = torch.UntypedStorage._expired
 
 
 class Placed:
-    """Where compressed rows lie, as kernels are told: addresses, shape, entries, and 0 or 1 for int32 or int64."""
+    """Compressed rows as arguments of kernels: addresses, shape, entries, index code (0: int32, 1: int64)."""
 
     __slots__ = ("col", "crow", "index_code", "n_cols", "n_rows", "nnz")
 
@@ -69,9 +71,9 @@ class Placed:
 
 
 class Structure(Placed):
-    """Rows ``col[crow[i]:crow[i+1]]`` of an ``n_rows`` x ``n_cols`` matrix: crow (n_rows + 1,), col (nnz,).
+    """Compressed rows ``col[crow[i]:crow[i+1]]`` of an ``n_rows`` x ``n_cols`` matrix: crow (n_rows + 1,), col (nnz,).
 
-    Holds addresses, not tensors: whoever calls keeps crow and col alive for the length of the call.
+    Holds addresses, not tensors: the caller keeps crow and col alive during each call.
     """
 
     __slots__ = (
@@ -84,34 +86,34 @@ class Structure(Placed):
         self.index_code = INDEX_CODES[col.dtype]
         self.crow, self.col = pointer(crow), pointer(col)
         self.inverse_lengths: dict[torch.dtype, torch.Tensor] = {}
-        self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which knows this class
-        self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
-        self.n_changes = 0  # of the arrays, found by `changed`
-        self.rent_s = 0.0  # spent in products with the transpose while it is not built
+        self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which imports this module
+        self.is_sound = False  # whether a kernel may follow the indices; set by `check`
+        self.n_changes = 0  # number of changes of the arrays that `changed` found
+        self.rent_s = 0.0  # time of transposed products while the transpose is not built
         results.keep_out(crow, col)
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
         self._turned: Transposed | None = None
         self._print: tuple[int, int] | None = None
         self._content: tuple[int, int] | None = None
-        self.checked_at = 0  # the count of writes to the sparse tensor whose arrays these are
+        self.checked_at = 0  # version counter of the sparse tensor at the last check
         self._lock = forking.lock()
 
     def stands(self, crow: torch.Tensor, col: torch.Tensor) -> bool:
-        """Whether `crow` and `col`, found at the same addresses, are still the arrays that we saw."""
+        """Return whether `crow` and `col`, found at the same addresses, are still the arrays of this structure."""
         return self._versions == (version(crow), version(col)) and not self.dead
 
     @property
     def dead(self) -> bool:
-        """Whether the memory of an index array was given back."""
+        """Return whether the memory of an index array was freed."""
         a, b = self._watched
         return is_gone(a) or is_gone(b)
 
     def changed(self) -> bool:
-        """Whether index arrays were replaced behind torch's back (NumPy, ``.data``) since the last look.
+        """Return whether index arrays were written since the last call, as far as samples of them show.
 
-        Looks at samples. After a change the indices are checked again and what was derived from them is forgotten.
-        Raises StructureError.
+        This detects writes that torch does not count (NumPy, ``.data``). After a change the indices are checked again
+        and derived data are dropped. Raises StructureError.
         """
         width = 8 if self.index_code else 4
         seen = (
@@ -131,7 +133,7 @@ class Structure(Placed):
         return was_known
 
     def has_other_content(self) -> bool:
-        """Return whether any index differs from what the last call of this method has seen, O(nnz)."""
+        """Return whether any index differs from those at the last call of this method, O(nnz)."""
         width = 8 if self.index_code else 4
         n_threads = torch.get_num_threads()
         seen = (
@@ -142,7 +144,7 @@ class Structure(Placed):
         return was is not None and was != seen
 
     def check(self) -> None:
-        """Make sure that a kernel may follow the indices, O(nnz). Raises StructureError when it may not."""
+        """Check that a kernel may follow the indices, O(nnz). Raises StructureError where it may not."""
         self.is_sound = False
         code = lib.asp_csr_check(
             self.index_code, self.n_rows, self.n_cols, self.crow, self.col, self.nnz, torch.get_num_threads()
@@ -155,12 +157,12 @@ class Structure(Placed):
         self.is_sound = True
 
     def _end(self) -> int:
-        """Where the last row ends."""
+        """Return the end of the last row."""
         starts = ffi.cast("int64_t *" if self.index_code else "int32_t *", self.crow)
         return int(starts[self.n_rows])
 
     def transposed(self) -> Transposed:
-        """Rows of the transpose with the place of each value in ours; built once, O(nnz)."""
+        """Return the rows of the transpose with the position of each value in the original; built once, O(nnz)."""
         with self._lock:
             self.changed()
             if self._turned is None:
@@ -168,7 +170,11 @@ class Structure(Placed):
             return self._turned
 
     def turned_when_it_pays(self) -> Transposed | None:
-        """The transpose, once products without it have cost as much more as building it does (ski rental)."""
+        """Return the transpose if it is built or pays off, otherwise None.
+
+        It pays off once the extra time of products without it equals the time to build it (ski rental), and if it fits
+        into the option `extra_memory`.
+        """
         if self._turned is None:
             options = get_options()
             price_s = self.nnz * Transposed.ns_per_entry * 1e-9
@@ -178,11 +184,11 @@ class Structure(Placed):
 
 
 class Transposed(Placed):
-    """CSR structure of the transpose: entry p of it has its value at ``values[perm[p]]`` of the original."""
+    """CSR structure of the transpose: the value of its entry p is ``values[perm[p]]`` of the original."""
 
     __slots__ = ("operands", "perm", "tensors")
 
-    ns_per_entry = thresholds.TRANSPOSE_NS_PER_ENTRY  # as measured last
+    ns_per_entry = thresholds.TRANSPOSE_NS_PER_ENTRY  # ns; updated by each measured construction
 
     def __init__(self, of: Structure) -> None:
         start_s = time.perf_counter()
@@ -202,25 +208,25 @@ class Transposed(Placed):
                 self.crow, self.col, ffi.NULL, self.perm, torch.get_num_threads(),
             )
         )  # fmt: skip
-        if of.nnz > 1 << 14:  # small ones tell about the machine's mood
+        if of.nnz > 1 << 14:  # timings of small structures are noise
             Transposed.ns_per_entry = 1e9 * (time.perf_counter() - start_s) / of.nnz
 
     @staticmethod
     def bytes_ratio(of: Structure) -> float:
-        """Bytes of a transpose of `of` with float32 values in its order, relative to those of the matrix itself."""
+        """Return the size of a transpose of `of` with float32 values, relative to the size of `of` itself."""
         width = 8 if of.index_code else 4
         return 4 * (3 * of.nnz + of.n_cols) / (of.nnz * (width + 4) + of.n_rows * width + 1)
 
 
 def _at(address: Any, n: int, index_code: int) -> torch.Tensor:
-    """Tensor over `n` indices at `address`, which it does not own."""
+    """Return a tensor over `n` indices at `address`, which it does not own."""
     dtype = torch.int64 if index_code else torch.int32
     if n == 0:
         return torch.empty(0, dtype=dtype, device=CPU)
     return torch.frombuffer(ffi.buffer(address, n * (8 if index_code else 4)), dtype=dtype)
 
 
-def _is_index_array(array: Any) -> bool:  # Any: a file may hold anything
+def _is_index_array(array: Any) -> bool:  # Any: a file may hold any object
     if not isinstance(array, torch.Tensor):
         return False
     plain = array.dtype in INDEX_CODES and array.dim() == 1 and array.is_cpu and array.layout is torch.strided
@@ -234,9 +240,9 @@ def _described(array: Any) -> str:
 
 
 class Rows:
-    """Index arrays kept alive together with what is known about them; contiguous int32 or int64, of one dtype.
+    """Owner of index arrays and of their structure; the arrays are contiguous int32 or int64, of one dtype.
 
-    Made only of arrays that a kernel may follow: raises InputError, StructureError.
+    The constructor checks that a kernel may follow the indices. Raises InputError, StructureError.
     """
 
     __slots__ = ("_structure", "col", "crow", "n_cols", "n_rows")
@@ -244,13 +250,13 @@ class Rows:
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
         self.crow, self.col, self.n_rows, self.n_cols = crow, col, n_rows, n_cols
         self._structure = self._look()
-        self._structure.changed()  # where a matrix is made again of arrays that were written in between
+        self._structure.changed()  # detects arrays that were written since an earlier matrix was made of them
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Rows, (self.crow, self.col, self.n_rows, self.n_cols)
 
     def _look(self) -> Structure:
-        """The structure of the arrays as they are now; lengths are looked at anew, indices if nobody has before."""
+        """Return the structure of the present arrays; lengths are always checked, indices only where unchecked."""
         crow, col = self.crow, self.col
         if not (_is_index_array(crow) and _is_index_array(col)) or crow.dtype is not col.dtype:
             raise InputError.refused(
@@ -270,7 +276,7 @@ class Rows:
         return structure
 
     def fit(self, values: torch.Tensor) -> torch.Tensor:
-        """`values`, a tensor of one number for each stored entry. Raises ShapeError, InputTypeError."""
+        """Return `values` unchanged if it has one number per stored entry. Raises ShapeError, InputTypeError."""
         if not isinstance(values, torch.Tensor):
             raise InputTypeError.refused(
                 "the values of a Csr are a dense torch tensor",
@@ -285,18 +291,18 @@ class Rows:
 
     @property
     def arrays(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """(crow, col)."""
+        """Index arrays (crow, col)."""
         return self.crow, self.col
 
     @property
     def structure(self) -> Structure:
-        """The structure of these arrays, a new one after they were written."""
+        """Structure of these arrays; it is replaced by a new one after the arrays were written."""
         if not self._structure.stands(self.crow, self.col):
             self._structure = self._look()
         return self._structure
 
     def inverse_lengths(self, dtype: torch.dtype) -> torch.Tensor:
-        """1 / (entries of row i), 1 for an empty row: (n_rows, 1)."""
+        """Return 1 / (number of entries of row i), 1 for an empty row: (n_rows, 1)."""
         kept = self.structure.inverse_lengths
         if dtype not in kept:
             kept[dtype] = self.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
@@ -308,7 +314,7 @@ _structures: OrderedDict[tuple[int, int, int, int, int, torch.dtype], Structure]
 
 
 def structure_of(crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> Structure:
-    """The structure at these arrays, from the registry when it was seen before. Arrays must be contiguous."""
+    """Return the structure at these contiguous arrays, from the registry where it is known."""
     key = (crow.data_ptr(), col.data_ptr(), col.numel(), n_rows, n_cols, col.dtype)
     known = _structures.get(key)
     if known is not None and known.stands(crow, col):
@@ -330,16 +336,17 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
 
 
 def index_arrays(A: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
+    """Return row starts and columns of a CSR tensor, or column starts and rows of a CSC tensor."""
     if A.layout is torch.sparse_csr:
         return A.crow_indices(), A.col_indices()
     return A.ccol_indices(), A.row_indices()
 
 
 def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int, *, of: torch.Tensor) -> Structure:
-    """The structure of a sparse tensor with these arrays, whose indices a kernel may follow. Raises StructureError.
+    """Return the structure of a sparse tensor `of` with these arrays, with valid indices. Raises StructureError.
 
-    Below autograd the arrays have no count of writes; the sparse tensor has one, to its values too.
+    Below autograd the index arrays have no version counter. The sparse tensor has one, which writes to values raise
+    too.
     """
     structure, n_writes = structure_of(*arrays, n_rows, n_cols), version(of)
     if structure.is_sound and structure.checked_at != n_writes and structure.has_other_content():
@@ -352,20 +359,20 @@ def checked(arrays: tuple[torch.Tensor, torch.Tensor], n_rows: int, n_cols: int,
 
 
 def renewed(structure: Structure, arrays: tuple[torch.Tensor, torch.Tensor]) -> Structure:
-    """A new structure in the place of one whose arrays were written; nothing that was derived is taken over."""
+    """Replace a structure whose arrays were written by a new one, without any derived data."""
     crow, col = arrays
     key = (crow.data_ptr(), col.data_ptr(), col.numel(), structure.n_rows, structure.n_cols, col.dtype)
     return _made(key, crow, col)
 
 
 forgotten_too: Final[list[Callable[[], None]]] = []
-"""What else `forget_structures` calls."""
+"""Functions that `forget_structures` calls as well, to clear other caches."""
 
 
 def forget_structures() -> None:
-    """Forget every structure: after index arrays were written in a way that torch does not count (NumPy, ``.data``).
+    """Forget every structure. Call it after writing index arrays in a way that torch does not count (NumPy, ``.data``).
 
-    A `Csr` made before keeps its own; make it anew.
+    A `Csr` made before keeps its own structure; make it anew.
 
     >>> A = torch.eye(2).to_sparse_csr()
     >>> A.col_indices().numpy()[:] = [1, 0]

@@ -1,6 +1,7 @@
-"""Threads for products on torch tensors: those of PyTorch's OpenMP, which compute the dense operators around them.
+"""Use of PyTorch's OpenMP threads for products on torch tensors.
 
-They stay awake after each operator. A second set of threads would wait for the cores that they keep.
+These threads compute the dense operators around the products and stay awake after each operator. A second set of
+threads would compete with them for the cores.
 """
 
 from __future__ import annotations
@@ -16,24 +17,24 @@ import torch
 from autosparse._native import runtime_api
 
 _FORKED_WITHOUT_EXEC: Final = 0x40
-"""Flag of a process (PF_FORKNOEXEC of Linux) that is a copy of another one: a fork that started no program."""
+"""Process flag PF_FORKNOEXEC of Linux: the process is a fork that has started no other program."""
 
 _FUNCTIONS: Final = ("GOMP_parallel", "omp_get_thread_num")
-"""Functions of the OpenMP library, in the order of `asp_pool_team`."""
+"""Functions of the OpenMP library that kernels need, in the order of the arguments of `asp_pool_team`."""
 
 
 def share() -> None:
-    """Let kernels run on PyTorch's threads from now on, where its OpenMP library has the functions for it.
+    """Run kernels on PyTorch's threads from now on, if its OpenMP library has the necessary functions.
 
-    In the child of a fork they run on threads of autosparse. The OpenMP library may have been used before the fork; its
-    threads did not survive, and the library would wait for them without end.
+    In the child of a fork, kernels run on autosparse's own threads. If OpenMP was used before the fork, its threads are
+    missing in the child, and the library would block forever.
     """
     if runtime_api.available and not _has_lost_threads():
         runtime_api.lib.asp_pool_team(*_addresses())
 
 
 def separate() -> None:
-    """Let kernels run on threads of autosparse's own again."""
+    """Run kernels on autosparse's own threads again."""
     if runtime_api.available:
         runtime_api.lib.asp_pool_team(0, 0)
 
@@ -41,8 +42,7 @@ def separate() -> None:
 def _has_lost_threads() -> bool:
     """Return whether threads of the OpenMP library may have been lost in a fork.
 
-    A process that started a program of its own has lost none. The child of a fork has lost none where its parent has a
-    single thread.
+    No threads are lost in a process that was started by exec, nor in the fork of a parent with a single thread.
     """
     if not Path("/proc/self/stat").exists():
         return multiprocessing.parent_process() is not None
@@ -59,7 +59,7 @@ def _has_lost_threads() -> bool:
 
 
 def _process(name: str) -> tuple[bool, int]:
-    """Return whether a process is a fork that started no program, and its number of threads (0: not known)."""
+    """Return whether a process is a fork that started no program, and its number of threads (0: unknown)."""
     try:
         fields = Path(f"/proc/{name}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         return bool(int(fields[6]) & _FORKED_WITHOUT_EXEC), int(fields[17])
@@ -68,9 +68,9 @@ def _process(name: str) -> tuple[bool, int]:
 
 
 def _addresses() -> tuple[int, int]:
-    """Addresses in the library that PyTorch has loaded; zeros where it was built without OpenMP, or is elsewhere."""
+    """Return the addresses of `_FUNCTIONS` in the library that PyTorch has loaded, or zeros if they are not found."""
     try:
-        core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # with what it depends on
+        core = ctypes.CDLL(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))  # and dependencies
         parallel, number = (ctypes.cast(getattr(core, name), ctypes.c_void_p).value or 0 for name in _FUNCTIONS)
     except (OSError, AttributeError):
         return 0, 0

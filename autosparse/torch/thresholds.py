@@ -1,14 +1,14 @@
-"""Who computes a product of PyTorch tensors that is too small to be planned: the table of all limits.
+"""Size limits that decide which code computes a product of PyTorch tensors that is too small to be planned.
 
 Above these limits `autosparse.tuning.planner` chooses; no other module of this folder decides by size.
 
-| multiplications | who computes |
+| multiplications | computed by |
 |---|---|
-| below `BUILTIN_PRODUCT` | one builtin that reads the tensors (`small_operands`), where it knows this PyTorch |
+| below `BUILTIN_PRODUCT` | a C builtin that reads the tensors (`small_operands`), where it supports this PyTorch |
 | below `PYTORCH_PRODUCT` | otherwise PyTorch's own kernel, of CSR and COO matrices (`fallback`) |
 | below `DIRECT_PRODUCT` | the default kernel, called directly (`direct`, `native`) |
 | below `DIRECT_SAMPLE` | the same for products that are sampled at a matrix's entries |
-| from there on | the executor, so that the planner may choose another kernel (`products`) |
+| above | the executor, so that the planner may choose another kernel (`products`) |
 """
 
 from __future__ import annotations
@@ -18,30 +18,34 @@ from typing import Final
 import torch
 
 BUILTIN_PRODUCT: Final = 1 << 13
-"""Multiplications, and entries of a result, below which the builtin computes: asking from Python takes longer."""
+"""Multiplications, and result entries, below which the C builtin computes; reading tensors in Python takes longer."""
 PYTORCH_PRODUCT = 1 << 13 if torch._C.has_mkl else 0  # without MKL PyTorch refuses some of these products
-"""Multiplications below which nothing is gained over PyTorch's own kernel, and what our Python costs is lost."""
+"""Multiplications below which the overhead of Python code exceeds the gain over PyTorch's own kernel."""
 DIRECT_PRODUCT = 1 << 18
-"""Multiplications below which nothing could be gained by a plan, and the executor costs 10 µs."""
+"""Multiplications below which a plan gains nothing, and the executor adds 10 µs."""
 DIRECT_SAMPLE = 1 << 24
-"""The same for sampled products: the executor costs 20 µs where a large kernel has emptied the caches, 1.1 to 1.7 % of
-this size and 4 % of half of it (two threads, float32, 32 columns).
+"""Multiplications below which a sampled product (SDDMM) calls the default kernel directly.
+
+The executor costs 20 µs when a large kernel has evicted it from the caches: 1.1 to 1.7 % of a product of this size and
+4 % of one of half the size (two threads, float32, 32 columns).
 """
 ROW_BY_ROW_PRODUCT: Final = 1 << 13
-"""Multiplications below which a dense operand is not copied into a better order."""
+"""Multiplications below which a dense operand is not copied into a better memory order."""
 COPIED_ENTRIES: Final = 1 << 12
-"""Entries below which one thread copies or scales a result sooner than several would."""
+"""Entries below which a single thread copies or scales a result faster than several threads."""
 UNPREPARED_PRODUCTS: Final = 2
-"""Products of one structure, from `DIRECT_PRODUCT` multiplications on, that the default kernel computes before the
-executor prepares anything: a matrix that is made anew for each product never pays for preparations.
+"""Products of one structure that the default kernel computes before the executor prepares anything.
+
+Counts products of `DIRECT_PRODUCT` multiplications or more. A matrix that is made anew for each product never repays
+the preparation.
 """
 ENTRIES_CHECKED: Final = 1 << 11
 """Entries below which the builtin checks the indices at each product, in less than a microsecond."""
 REMEMBERED_PRODUCTS: Final = 4
-"""Products after which the builtin remembers that a larger structure was checked, which takes 3 µs."""
+"""Products of a larger structure after which the builtin records that its indices were checked, which takes 3 µs."""
 POOLED_BYTES: Final = 1 << 17
-"""Results from here on take memory that earlier results gave back; below, malloc does that itself."""
+"""Bytes from which on a result takes pooled memory of earlier results; below, malloc reuses memory itself."""
 TRANSPOSE_NS_PER_ENTRY: Final = 12.0
-"""Time of building a transpose, before one was measured."""
+"""Default time to build a transpose in ns per entry, until one was measured."""
 TRANSPOSE_GAIN: Final = 0.4
-"""Share of a product with the transpose that a built transpose saves, at least."""
+"""Minimum fraction of the time of a transposed product that a built transpose saves."""

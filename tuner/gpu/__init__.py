@@ -1,1 +1,1 @@
-"""What may run on a GPU, and what each of it is expected to take."""
+"""Candidate schedules for a GPU, and the cost model that ranks them."""

@@ -1,8 +1,8 @@
-"""Composites on a GPU: divisions of a matrix, and device schedules whose parts are given what their rules say.
+"""Composite schedules on a GPU: partitions of a matrix by rules, and layouts for the entries of each rule.
 
-Divisions are those of `tuner.hybrid`, at a GPU's costs and block shapes. A table says which layouts each kind of rule
-is computed in: blocks by Tensor Cores, rows by length in buckets of ELL or cut, the rest by rows, buckets or equal runs
-(STile, Table 3: block, ELL and 1D tiles). All parts of a schedule are one launch.
+Partitions are those of `tuner.hybrid`, with a GPU's costs and block shapes. A table lists the layouts for each kind of
+rule: blocks in Tensor Cores; rows by length in ELL buckets or cut; the rest by rows, buckets or equal runs (STile,
+Table 3: block, ELL and 1D tiles). All parts of a schedule are one launch.
 """
 
 from __future__ import annotations
@@ -27,42 +27,57 @@ from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
-"""Blocks that are looked for; the small ones are gathered into windows."""
+"""Block shapes that are searched for; small blocks are gathered into windows."""
 MOST_DIVISIONS: Final = 4
+"""Maximum number of partitions that are offered."""
 NARROW: Final = 8
-"""Height of blocks up to which windows of 8 rows waste less than those of 16."""
+"""Maximum height of blocks for which windows of 8 rows waste less than windows of 16."""
 CUT_TO: Final = 16
-"""Sides of blocks in TF32 and of sampled products: larger ones spill. So do, in TF32, windows behind blocks."""
+"""Maximum side of blocks in TF32 and of sampled products; larger ones spill registers.
+
+In TF32, windows beside blocks spill as well.
+"""
 ELL_WIDTHS: Final = (4, 16, 64)
+"""Widths of the ELL buckets."""
 
 Layouts = tuple[Part, ...]
 Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
-"""(rule, what is asked for) -> layouts of its part; each computes all that the rule gives."""
+"""Type of an offer: (rule, product) -> alternatives of layouts, each of which computes all entries of the rule."""
 
 _CUT: Final = Part(layout="unrolled", rows=2, step=4, split=512)
+"""Layout of rows of which long ones are cut, with one lane for each column."""
 _CUT_BESIDE_DOTS: Final = replace(_CUT, rows=1, step=2)
-"""Sums of Tensor Cores take registers too."""
+"""Rows beside layouts of Tensor Cores, whose sums take registers too."""
 _RUNS: Final = Part(layout="segments", step=8, split=256)
+"""Layout of equal runs of entries."""
 _ELL: Final = {
     4: Part(layout="ell", rows=4, step=4, at_most=4),
     16: Part(layout="ell", rows=2, step=8, at_most=16),
     64: Part(layout="ell", rows=1, step=8, at_most=64),
 }
+"""Layouts of ELL buckets by width, for A B."""
 _VECTOR_ELL: Final = {
     4: Part(layout="ell", rows=128, step=4, at_most=4),
     16: Part(layout="ell", rows=64, step=8, at_most=16),
     64: Part(layout="ell", rows=16, step=32, at_most=64),
 }
+"""Layouts of ELL buckets by width, for A x."""
 _VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
+"""Layout of rows, for A x."""
 _VECTOR_LONG: Final = Part(layout="rows", rows=1, step=256, split=4096)
+"""Layout of long rows, for A x."""
 _WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+"""Layout of windows of 16 rows in Tensor Cores."""
 _DENSER: Final = replace(_WINDOWS, at_least=2)
+"""Layout of windows that leaves columns with a single entry to a later part."""
 _SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
+"""Layout of pieces of rows, for sampled products."""
 _ENTRIES: Final = Part(layout="entries", rows=16)
+"""Layout of single entries, for sampled products."""
 
 
 def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
-    """Blocks as they are, where Tensor Cores take these, or cut where registers do not; and gathered in windows."""
+    """Return blocks, in their own size or cut to fit registers, where Tensor Cores support them; and windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
     most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
     own = Part(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
@@ -70,7 +85,7 @@ def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
 
 
 def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
-    """Buckets of ELL for rows that are never longer than the widest."""
+    """Return ELL buckets for rows no longer than the widest bucket."""
     if rule.most is None or rule.most > ELL_WIDTHS[-1]:
         return ()
     widest = next(width for width in ELL_WIDTHS if width >= rule.most)
@@ -78,12 +93,12 @@ def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
 
 
 def _cut(asked: Setting) -> Part:
-    """Rows, long ones cut, one lane for each column."""
+    """Return the layout of rows, long ones cut, with one lane for each column."""
     return _CUT_BESIDE_DOTS if asked.has_dots else _CUT
 
 
 def _lines(asked: Setting) -> tuple[Layouts, ...]:
-    """Rows, or columns, that are long."""
+    """Return layouts for long rows or columns."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
 
@@ -100,7 +115,7 @@ COLUMNS: Final[Mapping[type, Offer]] = {
         *(((_DENSER, _RUNS),) if asked.has_dots and asked.dtype != "float32" else ()),
     ),
 }
-"""Rule -> layouts of its part in A B."""
+"""Layouts by rule for A B."""
 VECTOR: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: ((_VECTOR_ROWS,),),
     Rows: lambda rule, asked: (*_buckets(rule, _VECTOR_ELL), (_VECTOR_ROWS,), (_VECTOR_LONG,)),
@@ -109,7 +124,7 @@ VECTOR: Final[Mapping[type, Offer]] = {
     Diagonals: lambda rule, asked: ((replace(_VECTOR_ROWS, rows=64, step=4),),),
     Rest: lambda rule, asked: ((_VECTOR_ROWS,), (*_VECTOR_ELL.values(), _VECTOR_ROWS)),
 }
-"""... in A x."""
+"""Layouts by rule for A x."""
 SAMPLED: Final[Mapping[type, Offer]] = {
     Blocks: lambda rule, asked: _dots(rule, asked) if asked.has_dots else ((_SAMPLED_ROWS,),),
     Rows: lambda rule, asked: (*(((_WINDOWS,),) if asked.has_dots else ()), (_SAMPLED_ROWS,)),
@@ -118,13 +133,13 @@ SAMPLED: Final[Mapping[type, Offer]] = {
     Diagonals: lambda rule, asked: ((_SAMPLED_ROWS,),),
     Rest: lambda rule, asked: ((_ENTRIES,),),
 }
-"""... at the entries of A."""
+"""Layouts by rule for sampled products at the entries of A."""
 OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS, "vector": VECTOR, "sampled": SAMPLED}
-"""What kernels compute -> layouts by rule; what is not here is never divided."""
+"""Layouts by rule for each kind of product; other kinds are never partitioned."""
 
 
 def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
-    """(name, schedule) of everything that is offered for the parts that `selections` make, the last one the rest."""
+    """Yield (name, schedule) of all candidates for the parts that `selections` define, the last one the rest."""
     offers = OFFERS.get(asked.kind, {})
     ways = [offers[type(rule)](rule, asked) for rule in selections] if offers else []
     for chosen in itertools.product(*ways) if ways else ():
@@ -136,12 +151,12 @@ def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple
 
 
 def name_of(schedule: DeviceSchedule) -> str:
-    """Rules of a composite, each with the layouts of its part: ``blocks(16x16,0.5) by blocks + rest by segments``."""
+    """Return the rules of a composite with their layouts: ``blocks(16x16,0.5) by blocks + rest by segments``."""
     return " + ".join(f"{rule} by {', '.join(schedule.layouts_of(rule))}" for rule in schedule.selections)
 
 
 def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:
-    """Divisions of op(A) that a GPU is expected to gain by, best first; O(rows) and a sample of the entries."""
+    """Return partitions of op(A) with an expected gain on a GPU, best first; O(rows) and a sample of the entries."""
     if asked.kind not in OFFERS:
         return []
     fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
@@ -150,13 +165,13 @@ def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hy
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
-    """Entries in the aligned r x c block of each entry."""
+    """Return the number of entries in the aligned r x c block of each entry."""
     tiles = blocks(pattern, Operator("block", r, c))
     return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
 
 
 def costs_on(target: DeviceTarget, asked: Setting) -> PrimitiveCosts:
-    """Seconds of a busy device for each row of B that is read, stored slot, and row of C; as the roofs of the model."""
+    """Return seconds of a busy device per row of B read, slot stored and row of C, by the rates of the model."""
     item, columns = ITEM_BYTES[asked.dtype], asked.n_dense_cols
     read_s = max(columns * item, SECTOR_BYTES) / target.l2_bytes_s
     load_s = columns / asked.vector * ISSUE_PER_LOAD / WARP / (target.n_sms * ISSUERS * target.clock_hz)

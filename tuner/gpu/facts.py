@@ -1,4 +1,4 @@
-"""DevicePattern: numbers of a pattern that decide how fast its products are on a GPU; no entry is looked at again."""
+"""Counts of a pattern that determine the speed of its products on a GPU; the cost model needs nothing else."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -9,17 +9,18 @@ from typing import Final
 import torch
 
 WINDOW_HEIGHTS: Final = (8, 16)
-"""Rows of a window whose empty columns are left out."""
+"""Heights of windows for which non-empty columns are counted."""
 BLOCK_SIZES: Final = (16, 32)
-"""Side of aligned blocks."""
+"""Sides of the aligned blocks that are counted."""
 LEAST: Final = (1, 2, 4)
-"""Fewest entries of a column of a window that are asked about."""
+"""Minimum numbers of entries of a window's column for which columns are counted."""
 BUCKETS: Final = 32
+"""Number of row-length classes, one for each power of 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tiles:
-    """Tiles of one shape that hold entries: how many columns (or blocks), and how many entries they hold."""
+    """Non-empty tiles of one shape: number of columns (or blocks), and number of entries in them."""
 
     columns: int
     entries: int
@@ -27,41 +28,41 @@ class Tiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DevicePattern:
-    """Counts of a CSR pattern. `rows_by_length[k]`, `entries_by_length[k]`: of rows with 2^(k-1) < length <= 2^k."""
+    """Counts of a CSR pattern; index k of `rows_by_length` and `entries_by_length` is 2^(k-1) < length <= 2^k."""
 
     n_rows: int
     n_cols: int
     nnz: int
     longest: int
-    used_cols: int  # columns that hold entries
+    used_cols: int  # columns with entries
     rows_by_length: tuple[int, ...]
     entries_by_length: tuple[int, ...]
-    windows: tuple[tuple[tuple[int, int], Tiles], ...]  # (rows, least entries of a column) -> columns with so many
-    blocks: tuple[tuple[int, Tiles], ...]  # side -> blocks with entries
+    windows: tuple[tuple[tuple[int, int], Tiles], ...]  # (rows, least entries) -> columns with so many
+    blocks: tuple[tuple[int, Tiles], ...]  # side -> non-empty blocks
 
     def short(self, at_most: int) -> tuple[int, int]:
-        """(rows, entries) of rows that have entries, `at_most` of them, a power of 2."""
+        """Return (rows, entries) of the non-empty rows with at most `at_most` entries, a power of 2."""
         last = at_most.bit_length()
         return sum(self.rows_by_length[:last]), sum(self.entries_by_length[:last])
 
     @property
     def used_rows(self) -> int:
-        """Rows with entries."""
+        """Number of rows with entries."""
         return sum(self.rows_by_length)
 
     def window(self, rows: int, at_least: int) -> Tiles:
-        """Columns of windows of `rows` rows with `at_least` entries (as far as was asked)."""
+        """Return the columns of windows of about `rows` rows with `at_least` entries, at the nearest counted values."""
         known = dict(self.windows)
         least = max(one for one in LEAST if one <= at_least)
         return known[min(WINDOW_HEIGHTS, key=lambda height: abs(height - rows)), least]
 
     def block(self, side: int) -> Tiles:
-        """Blocks of about this side that hold entries."""
+        """Return the non-empty blocks of about this side."""
         return dict(self.blocks)[min(BLOCK_SIZES, key=lambda size: abs(size - side))]
 
 
 def facts_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DevicePattern:
-    """Count. The device is waited for once per number: call this when planning, never in a product."""
+    """Count a pattern. Synchronises with the device for each number: for planning only, never in a product."""
     n_rows, nnz = crow.shape[0] - 1, col.shape[0]
     lengths = crow.long().diff()
     bucket = torch.ceil(torch.log2(lengths.clamp(min=1).double())).long()

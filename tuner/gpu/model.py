@@ -1,7 +1,7 @@
-"""Analytic model: seconds of one product on a GPU, from counts of the pattern and the target's rates.
+"""Analytic cost model: seconds of one product on a GPU, from counts of the pattern and the target's rates.
 
-A product takes as long as the roof that binds it: memory, second cache, multiply-adds, or instructions issued; and
-no less than its longest chain of dependent loads. STile §3.2 counts the same bytes and operations, Table 3.
+A product takes as long as the resource that limits it: memory, L2 cache, multiply-adds, or instruction issue; and at
+least as long as its longest chain of dependent loads. STile §3.2 counts the same bytes and operations, Table 3.
 """
 
 from __future__ import annotations
@@ -19,33 +19,36 @@ from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
 from autosparse.gpu.target import DeviceTarget
 
 ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
+"""Bytes of a value, by dtype."""
 INDEX_BYTES: Final = 4
+"""Bytes of an index."""
 SUM_BYTES: Final = 4
-"""Of an element of a partial row, of dtypes that are summed in float32."""
+"""Bytes of an element of a partial row, for dtypes that are summed in float32."""
 SECTOR_BYTES: Final = 32
-"""What the second cache moves at least."""
+"""Minimum bytes of a transfer from the L2 cache."""
 ISSUE_PER_LOAD: Final = 6.0
-"""Warp instructions beside the multiply-adds for each load of B: addresses, predicates, conversions."""
+"""Warp instructions per load of B beside the multiply-adds: addresses, predicates, conversions."""
 WARP: Final = 32
+"""Threads of a warp."""
 ISSUERS: Final = 4
-"""Warp instructions that one multiprocessor issues in one clock."""
+"""Warp instructions that one multiprocessor issues per clock."""
 WARPS_TO_BE_BUSY: Final = 8.0
-"""Warps of one multiprocessor that hide most of the time that loads take."""
+"""Warps of one multiprocessor that hide most of the latency of loads."""
 LOADS_AT_FIRST: Final = 2.0
-"""Loads of a program that wait for each other before its first entry: its task, and where its rows are."""
+"""Dependent loads of a program before its first entry: its task, and the location of its rows."""
 LOADS_IN_TURN: Final = 2.0
-"""... of one iteration: columns, and the rows of B that they name."""
+"""Dependent loads of one iteration: columns, then the rows of B that they name."""
 HIT: Final = 0.5
-"""Of a load that misses every cache, the time that one takes on average."""
+"""Mean latency of a load, as a fraction of the latency of one that misses every cache."""
 TILED_RATE: Final = 0.5
-"""Of each roof, what kernels with Tensor Cores reach: on an H200 they took 1.5 to 2.6 times what was counted."""
+"""Fraction of each rate that kernels with Tensor Cores reach: on an H200 they took 1.5 to 2.6 times the count."""
 OVERLAP: Final = 0.25
-"""Of the roofs that do not bind, what is not hidden behind the one that does."""
+"""Fraction of the time under the non-limiting rates that is not hidden behind the limiting one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a part asks of the device: bytes of memory and of the second cache, operations, issued instructions."""
+    """Resources that a part uses: bytes of memory and of the L2 cache, operations, issued instructions."""
 
     memory_bytes: float = 0.0
     l2_bytes: float = 0.0
@@ -54,10 +57,10 @@ class Work:
     issued: float = 0.0
     longest: float = 0.0  # dependent iterations of the longest program
     tasks: float = 0.0
-    waits: float = 0.0  # loads that programs wait for, one after another, in all programs together
+    waits: float = 0.0  # dependent loads of all programs together
 
     def plus(self, other: Work) -> Work:
-        """Both, in one launch."""
+        """Return the sum of both, in one launch."""
         return Work(
             memory_bytes=self.memory_bytes + other.memory_bytes,
             l2_bytes=self.l2_bytes + other.l2_bytes,
@@ -79,27 +82,27 @@ class Product:
 
     @property
     def row_bytes(self) -> int:
-        """Of a row of B."""
+        """Bytes of a row of B."""
         return self.n_dense_cols * ITEM_BYTES[self.dtype]
 
 
 Given = Mapping[Selection, DevicePattern]
-"""Rule -> counts of the entries that it gives; REST: of those that all other rules leave."""
+"""Counts of the entries that each rule selects; REST: those that all other rules leave."""
 
 
 def predicted_s(
     pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
 ) -> float:
-    """Seconds of one product by `schedule`; `given` where it is a composite."""
+    """Predict the seconds of one product by `schedule`; `given` is needed for a composite."""
     work = work_of(pattern, schedule, product, target, given)
-    launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros that are added to
+    launches = 2 if schedule.shares_rows else 1  # a sum of partial rows, or zeros for atomic adds
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
 
 def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget) -> float:
-    """The binding roof, a share of the others, and no less than the longest chain of loads.
+    """Return the limiting time plus a fraction of the others, at least the longest chain of loads.
 
-    All but memory are out of reach while there are too few warps to keep every multiprocessor busy.
+    With too few warps to keep every multiprocessor busy, only the memory rate is reached.
     """
     busy = min(1.0, max(work.tasks, 1.0) * schedule.warps / (target.n_sms * WARPS_TO_BE_BUSY))
     memory_s, *others = roofs(work, product, schedule, target)
@@ -113,7 +116,7 @@ def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: Devi
 def roofs(
     work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget
 ) -> tuple[float, float, float, float]:
-    """Seconds under each roof of a device that is busy: memory, second cache, operations, instructions issued."""
+    """Return the seconds at each rate of a busy device: memory, L2 cache, operations, instruction issue."""
     return (
         work.memory_bytes / target.memory_bytes_s,
         work.l2_bytes / target.l2_bytes_s,
@@ -126,7 +129,7 @@ def roofs(
 def work_of(
     pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
 ) -> Work:
-    """Sum over the parts, and what the operands take whatever the parts are."""
+    """Sum the work of the parts and of the operands."""
     total = _operands(pattern, schedule, product, target)
     given = {REST: pattern} if given is None else given
     n_sums = sum(one.used_rows for one in given.values()) - pattern.used_rows
@@ -144,14 +147,14 @@ def work_of(
 
 
 def _sums(n_rows: int, product: Product) -> Work:
-    """Rows of the result to which two parts add: each of the two sums is written, and read once."""
+    """Return the work for rows of the result to which two parts add: two sums, each written and read once."""
     n_bytes = 4.0 * max(0, n_rows) * product.n_dense_cols * max(SUM_BYTES, ITEM_BYTES[product.dtype])
     return Work(l2_bytes=n_bytes, memory_bytes=n_bytes / 2)
 
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Rows and entries, and the length up to which earlier parts have taken rows."""
+    """Rows and entries left, and the length up to which earlier parts have taken rows."""
 
     rows: int
     entries: int
@@ -160,7 +163,7 @@ class _Left:
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """What a part computes: rows, entries, entries with padding, and tiles of a Tensor Core product."""
+    """Work of a part: rows, entries, entries with padding, and tiles of a Tensor Core product."""
 
     rows: int
     entries: int
@@ -193,12 +196,12 @@ def _taken(pattern: DevicePattern, part: Part, left: _Left) -> _Taken:
 
 
 def _stepped(rows: int, entries: int, step: int) -> float:
-    """Entries when each row is rounded up to whole steps: half a step each, on average."""
+    """Return the entries when each row is rounded up to whole steps: on average half a step per row."""
     return entries + rows * (step - 1) / 2
 
 
 def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> Work:
-    """Memory traffic: the matrix, the rows of B that are used, the result."""
+    """Return the memory traffic of the matrix, the used rows of B, and the result."""
     n_tiles = -(-product.n_dense_cols // schedule.tile) if schedule.tile else 1
     matrix = pattern.nnz * (ITEM_BYTES[product.dtype] + INDEX_BYTES) + pattern.n_rows * 3 * INDEX_BYTES
     used = pattern.used_cols * product.row_bytes
@@ -206,7 +209,7 @@ def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product
     passes = -(-n_tiles // schedule.panel) if schedule.panel else 1
     missed = max(0.0, 1.0 - target.l2_bytes / panel) if panel else 0.0
     gathered = pattern.nnz * product.row_bytes
-    again = missed * max(0, gathered - used)  # of B's rows, what the second cache has lost since
+    again = missed * max(0, gathered - used)  # B's rows that L2 has evicted since their last use
     result = pattern.n_rows * product.row_bytes if not schedule.is_sampled else pattern.nnz * 4
     if schedule.is_sampled:
         used += pattern.used_rows * product.row_bytes
@@ -214,10 +217,10 @@ def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product
 
 
 def _missed(pattern: DevicePattern, schedule: DeviceSchedule, part: Part) -> float:
-    """Of the rows of B that entries name, the share that the first cache does not have.
+    """Return the fraction of entries whose row of B misses the L1 cache.
 
-    Rows of one program read their common columns at about the same time. What sampled products keep between two of
-    their rows is about the geometric mean of that and of nothing, whatever their layout: so it was on an H200.
+    Rows of one program read their common columns at about the same time. For sampled products the fraction is about the
+    geometric mean of that of the layout and 1, as measured on an H200 for all layouts.
     """
     together = schedule.is_sampled or (part.layout == "unrolled" and part.rows >= WINDOW_HEIGHTS[0] // 2)
     if not pattern.nnz or not together:
@@ -230,7 +233,7 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
     item, columns = ITEM_BYTES[product.dtype], product.n_dense_cols
     n_tiles = -(-columns // schedule.tile) if schedule.tile and not schedule.is_sampled else 1
     per_entry = max(columns * item, SECTOR_BYTES)
-    sides = 2 if part.layout == "entries" else 1  # X is read for every entry too
+    sides = 2 if part.layout == "entries" else 1  # X is read for every entry, too
     own_bytes = (item + INDEX_BYTES) * n_tiles
     vector = schedule.vector or 1
     if part.layout in DOT_LAYOUTS:
@@ -262,7 +265,7 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
 
 
 def _programs(part: Part, taken: _Taken, schedule: DeviceSchedule, columns: int) -> tuple[float, float]:
-    """Programs of a part for one column tile, and the loads that these wait for, all together."""
+    """Return the programs of a part for one column tile, and the total of their dependent loads."""
     in_turn = 1 + -(-columns // schedule.tile) if schedule.is_sampled else LOADS_IN_TURN  # for each tile of K
     if part.layout == "entries":
         tasks = iterations = taken.entries / part.rows

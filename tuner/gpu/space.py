@@ -1,4 +1,4 @@
-"""Schedules that are offered for a product on a GPU, from a table of families; the model ranks them."""
+"""Candidate schedules for a product on a GPU, from a table of families; the cost model ranks them."""
 
 from __future__ import annotations
 
@@ -14,42 +14,48 @@ from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
 VECTOR_BYTES: Final = 16
-"""Of the widest load."""
+"""Bytes of the widest load."""
 WARP: Final = 32
+"""Threads of a warp."""
 WIDEST: Final = 128
 """Columns of the widest column tile."""
 MOST_WIDE_PARTS: Final = 2
+"""Number of parts above which float64 column tiles are halved again, since each part takes registers."""
 LARGE_BLOCK: Final = 1024
+"""Elements of a program's block from which on float64 SpMV needs more registers."""
 FEWEST_ROWS: Final = 2
+"""Minimum rows of an unrolled part in one program."""
 MOST_ROWS: Final = 64
-"""Rows of an unrolled part in one program."""
+"""Maximum rows of an unrolled part in one program."""
 ATOMIC: Final = ("float32", "float64")
-"""Dtypes whose shared rows may be added up atomically: of half precision each part would be rounded."""
+"""Dtypes whose shared rows may be summed atomically; half precision would be rounded at each add."""
 
 FILL: Final = Part(layout="fill", rows=64)
+"""Part that writes zeros to empty rows of the result."""
 SPLIT: Final = 512
-"""Entries of a long row in one program."""
+"""Maximum entries of a long row in one program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """Parts, without the one for empty rows, and the block shapes that they are offered with.
+    """Parts, without the one for empty rows, and the block shapes with which they are offered.
 
-    `rows` of an unrolled part are those of a group of lanes that holds one column tile: a program has as many groups as
-    its warps have room for. The choices below are what a survey on an H200 left over (ADR 81).
+    `rows` of an unrolled part counts rows per group of lanes that holds one column tile. A program has as many groups
+    as its warps have room for. The values below remained after a survey on an H200 (ADR 81).
     """
 
     parts: tuple[Part, ...]
-    tiles: tuple[int, ...] = ()  # columns that are tried at most; (): as many as there are, and half of them
+    tiles: tuple[int, ...] = ()  # maximum tile widths; (): all columns, and half of them
     warps: tuple[int, ...] = ()  # (): as many as the block keeps busy
     registers: int = 64
     stages: int = 3
-    tiles_by: str = ""  # who must multiply dense tiles of the dtype, for layouts that hold zeros: TENSOR_CORES or CORES
+    tiles_by: str = ""  # TENSOR_CORES or CORES must multiply dense tiles of the dtype, for layouts with zeros
 
 
 TENSOR_CORES: Final = "Tensor Cores"
+"""Value of `Family.tiles_by` for products in Tensor Cores."""
 CORES: Final = "cores"
-"""By multiply-adds: zeros cost as much as entries, so that only matrices of full blocks gain."""
+"""Multiply-adds outside Tensor Cores, where zeros cost as much as entries: only matrices of full blocks gain."""
 
 
 def _dots(*parts: Part) -> Family:
@@ -57,9 +63,11 @@ def _dots(*parts: Part) -> Family:
 
 
 _TAIL: Final = Part(layout="unrolled", rows=2, step=4, split=SPLIT)
+"""Rows of which long ones are cut."""
 _BESIDE_DOTS: Final = Part(layout="unrolled", rows=1, step=2, split=SPLIT)
-"""What Tensor Cores leave: sums of theirs take registers too."""
+"""Part for the entries that Tensor Cores leave; their sums take registers too."""
 _SEGMENTS: Final = Part(layout="segments", step=8, split=256)
+"""Equal runs of entries."""
 
 MATMUL: Final[Mapping[str, Family]] = {
     "unrolled": Family(parts=(_TAIL,), tiles=(128, 64), warps=(4,)),
@@ -87,7 +95,7 @@ MATMUL: Final[Mapping[str, Family]] = {
         tiles=(128,), warps=(4,), registers=96, stages=1, tiles_by=CORES,
     ),
 }  # fmt: skip
-"""Name -> parts for A @ B."""
+"""Families of schedules for A @ B, by name."""
 
 SPMV: Final[Mapping[str, Family]] = {
     "binned": Family(
@@ -111,7 +119,9 @@ SPMV: Final[Mapping[str, Family]] = {
         warps=(4, 2),
     ),
 }
+"""Families of schedules for A @ x, by name."""
 _ENTRIES: Final = Part(layout="entries", rows=16)
+"""Single entries of a sampled product."""
 
 SDDMM: Final[Mapping[str, Family]] = {
     "unrolled": Family(
@@ -131,30 +141,32 @@ SDDMM: Final[Mapping[str, Family]] = {
         Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=32)
     ),
 }
+"""Families of schedules for sampled products, by name."""
 MTTKRP: Final[Mapping[str, Family]] = {
     "fibers 16": Family(parts=(Part(layout="fibers", step=8, split=16),)),
     "fibers 128": Family(parts=(Part(layout="fibers", step=8, split=128),)),
 }
+"""Families of schedules for MTTKRP, by name."""
 FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip
-"""What kernels compute -> families of schedules."""
+"""Families of schedules by kind of product."""
 
 
 def vector_of(dtype: str, *leading: int) -> int:
-    """Elements that one load takes, where all of `leading` (columns, elements from row to row) are multiples of it."""
+    """Return the elements per load: the largest size that divides all of `leading` (columns, row strides)."""
     most = VECTOR_BYTES // ITEM_BYTES[dtype]
     return next(size for size in (8, 4, 2, 1) if size <= most and all(one % size == 0 for one in leading))
 
 
 def uses_dots(dtype: str, precision: str) -> bool:
-    """Whether Tensor Cores multiply this dtype."""
+    """Return whether Tensor Cores multiply this dtype."""
     return dtype in ("float16", "bfloat16") or (dtype == "float32" and precision == "tf32")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What schedules are offered for. `used_bytes`: of the rows of B that are read; `target`: where that matters."""
+    """Product for which schedules are offered; `used_bytes` are those of the rows of B that are read."""
 
     operation: str
     n_dense_cols: int
@@ -166,18 +178,18 @@ class Setting:
 
     @property
     def kind(self) -> ProductKind:
-        """What is computed."""
+        """Kind of product."""
         return kinds()[self.operation]
 
     @property
     def has_dots(self) -> bool:
-        """Whether layouts of Tensor Cores are offered."""
+        """Return whether layouts of Tensor Cores are offered."""
         return self.tiles_by == TENSOR_CORES
 
     @property
     def tiles_by(self) -> str:
-        """Who multiplies dense tiles: TENSOR_CORES, CORES, or nobody in time."""
-        if self.dtype == "float32" and self.kind == "sampled":  # TF32 spills, and multiply-adds are no faster
+        """Unit that multiplies dense tiles: TENSOR_CORES, CORES, or "" where neither is fast enough."""
+        if self.dtype == "float32" and self.kind == "sampled":  # TF32 spills registers, and multiply-adds are no faster
             return ""
         if uses_dots(self.dtype, self.precision):
             return TENSOR_CORES
@@ -187,7 +199,7 @@ class Setting:
 def schedules(
     operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
 ) -> Iterator[tuple[str, DeviceSchedule]]:
-    """(family, schedule) of everything without rules that is offered on any device."""
+    """Yield (family, schedule) of all candidates without rules on an unspecified device."""
     asked = Setting(
         operation=operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision
     )  # fmt: skip
@@ -195,7 +207,7 @@ def schedules(
 
 
 def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
-    """(family, schedule) of everything without rules that is offered."""
+    """Yield (family, schedule) of all candidates without rules."""
     for name, family in FAMILIES[asked.kind].items():
         if family.tiles_by in ("", asked.tiles_by):
             for made in sized(asked, family):
@@ -203,7 +215,7 @@ def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
 
 
 def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
-    """Schedules of `family` with the tiles, panels and reductions that are offered."""
+    """Yield schedules of `family` in all offered tiles, panels and reductions."""
     kind, n_cols = asked.kind, asked.n_dense_cols
     for tile, warps in _tiles(asked, family):
         parts = tuple(_fitted(part, tile, warps, asked.vector) for part in family.parts)
@@ -225,7 +237,7 @@ def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
 
 
 def _fitted(part: Part, tile: int, warps: int, vector: int) -> Part:
-    """An unrolled part with a row, or several, for each group of lanes that holds a column tile."""
+    """Return an unrolled part with `rows` scaled to the groups of lanes that each hold a column tile."""
     if part.layout != "unrolled":
         return part
     groups = warps * WARP * min(vector, tile) // tile
@@ -233,7 +245,7 @@ def _fitted(part: Part, tile: int, warps: int, vector: int) -> Part:
 
 
 def _registers(asked: Setting, family: Family) -> int:
-    """Most registers of a thread; more where else they spill: bfloat16 takes some to be widened, float64 two each."""
+    """Return the maximum registers of a thread, raised for bfloat16 (widening) and float64 (pairs) against spills."""
     is_unrolled = any(part.layout == "unrolled" for part in family.parts)
     is_large = asked.kind == "vector" and any(part.rows * part.step >= LARGE_BLOCK for part in family.parts)
     is_short = (is_unrolled and asked.dtype == "bfloat16") or (is_large and asked.dtype == "float64")
@@ -241,7 +253,7 @@ def _registers(asked: Setting, family: Family) -> int:
 
 
 def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
-    """(tile, warps): every thread has a load of `vector` elements to do, and no column tile is mostly empty."""
+    """Yield (tile, warps) such that every thread loads `vector` elements and no column tile is mostly empty."""
     kind, parts = asked.kind, family.parts
     if kind == "vector":
         yield from ((0, warps) for warps in family.warps or (4, 2))
@@ -257,7 +269,7 @@ def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
             yield from ((tile, warps) for warps in family.warps)
             continue
         if tall := [part.rows for part in parts if part.layout in DOT_LAYOUTS]:
-            least = 2 if len(tall) == len(parts) else 4  # with 2 the loops beside Tensor Cores spill
+            least = 2 if len(tall) == len(parts) else 4  # with 2, the loops beside Tensor Cores spill
             yield tile, min(8, max(least, max(tall) * tile // 256))
             continue
         if any(part.layout == "unrolled" for part in parts):
@@ -268,14 +280,14 @@ def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
 
 
 def _widest(parts: tuple[Part, ...], dtype: str) -> int:
-    """Columns of the widest tile whose sums fit the registers: float64 takes two, and many parts take some too."""
+    """Return the widest tile whose sums fit the registers; float64 takes two each, and many parts take more."""
     if dtype != "float64":
         return WIDEST
     return WIDEST // 4 if len(parts) > MOST_WIDE_PARTS else WIDEST // 2
 
 
 def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:
-    """All columns at once; or where B's rows exceed the second cache, so many column tiles as fit into half of it."""
+    """Return panel widths: 0 for all column tiles, and for B's rows beyond half of L2 the tiles that fit into half."""
     if target is None or not tile or used_bytes <= target.l2_bytes // 2:
         return (0,)
     n_tiles = -(-n_dense_cols // tile)

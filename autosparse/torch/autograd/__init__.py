@@ -1,1 +1,1 @@
-"""Products that autograd differentiates: each class is a `torch.autograd.Function`."""
+"""Differentiable products: each class is a `torch.autograd.Function`."""

@@ -1,7 +1,7 @@
 """Graph attention in one pass: scores, softmax over each row, weighted sum, without arrays of (edges × features).
 
-``alpha[p, h] = softmax over row i of score(i, j, h)`` and ``out[i, h] = Σ alpha[p, h] V[j, h]``; kept for the backward
-pass is alpha alone, (nnz, H). Scores are ``scale ⟨Q[i, h], K[j, h]⟩`` (`Dot`) or
+``alpha[p, h] = softmax over row i of score(i, j, h)`` and ``out[i, h] = Σ alpha[p, h] V[j, h]``. Beside the operands,
+only alpha, (nnz, H), is kept for the backward pass. Scores are ``scale ⟨Q[i, h], K[j, h]⟩`` (`Dot`) or
 ``leaky_relu(q[i, h] + k[j, h])`` (`Additive`, GAT).
 """
 
@@ -23,7 +23,7 @@ from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed,
 
 
 def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool, **fields: object) -> None:
-    """Run the kernel; `fields` are tensors and numbers of the C struct asp_attention."""
+    """Run the forward or backward kernel; `fields` are tensors and numbers of the C struct asp_attention."""
     given = {name: pointer(value) if isinstance(value, torch.Tensor) else value for name, value in fields.items()}
     arguments = ffi.new(
         "asp_attention *",
@@ -40,7 +40,7 @@ def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool
 def _forward(
     ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
 ) -> torch.Tensor:  # fmt: skip
-    """The result; kept for `_backward` are the operands, alpha, and `fields`, numbers that say how to score."""
+    """Compute the result; save the operands, alpha and `fields` (numbers of the scoring function) for `_backward`."""
     structure = rows.structure
     alpha = V.new_empty((structure.nnz, V.shape[1]))
     out = native.empty((structure.n_rows, *V.shape[1:]), V.dtype)
@@ -53,7 +53,7 @@ def _forward(
 def _by_steps(
     ctx: Ctx, operands: Sequence[torch.Tensor], grad: torch.Tensor, score: Callable[..., torch.Tensor]
 ) -> tuple[MaybeTensor, ...]:
-    """Gradients of q, k and V that can be followed: ``score(q, k)`` of each entry, softmax, weighted sum."""
+    """Compute differentiable gradients of q, k and V from separate steps: ``score(q, k)``, softmax, weighted sum."""
 
     def steps(q: torch.Tensor, k: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
         alpha: torch.Tensor = EdgeSoftmax.apply(ctx.rows, score(q, k))
@@ -65,7 +65,7 @@ def _by_steps(
 def _backward(
     ctx: Ctx, operands: Sequence[torch.Tensor], alpha: torch.Tensor, grad: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, MaybeTensor, Transposed]:
-    """Gradients of the scores, of q and of V; and the transposed structure."""
+    """Compute the gradients of the scores, of q and of V; also return the transposed structure."""
     q, k, V = map(native.whole, operands)
     grad = native.whole(grad)
     structure = ctx.rows.structure
@@ -76,7 +76,7 @@ def _backward(
 
 
 class Dot(torch.autograd.Function):
-    """Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F)."""
+    """Dot-product attention: Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F)."""
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scale: float) -> torch.Tensor:
@@ -84,7 +84,7 @@ class Dot(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[MaybeTensor, ...]:
-        *operands, alpha = ctx.saved_tensors  # once: a checkpoint makes them anew
+        *operands, alpha = ctx.saved_tensors  # read once: a checkpoint recomputes them at each access
         scale = ctx.fields["scale"]
         if is_followed(grad):
             return None, *_by_steps(ctx, operands, grad, lambda q, k: scale * sampled(ctx.rows, q, k)), None
@@ -96,7 +96,7 @@ class Dot(torch.autograd.Function):
 
 
 class Additive(torch.autograd.Function):
-    """q (n, H), k (m, H), V (m, H, F) → (n, H, F)."""
+    """Additive (GAT) attention: q (n, H), k (m, H), V (m, H, F) → (n, H, F)."""
 
     @staticmethod
     def forward(ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, slope: float) -> torch.Tensor:

@@ -1,6 +1,6 @@
-"""Derivatives of gradients: of kernels that compute several steps at once, by the steps themselves.
+"""Higher derivatives for kernels that compute several steps at once, from the separate steps.
 
-A kernel's own backward pass is a kernel too, whose result autograd takes for a constant. Where gradients are followed
+A backward pass by a kernel gives constants for autograd. Where the gradients are differentiated themselves
 (`is_followed`), they are computed by functions that have gradients of any order, and tangents.
 """
 
@@ -19,23 +19,23 @@ MaybeTensor = torch.Tensor | None
 
 
 def has_tangent(*tensors: MaybeTensor) -> bool:
-    """Whether forward mode follows one of `tensors` in some direction."""
+    """Return whether any of `tensors` has a tangent of forward-mode differentiation."""
     if forward_ad._current_level < 0:
         return False
     return any(one is not None and forward_ad.unpack_dual(one).tangent is not None for one in tensors)
 
 
 def is_followed(grad: torch.Tensor) -> bool:
-    """Whether somebody differentiates the gradients that a backward pass computes of `grad`, in either mode."""
+    """Return whether the gradients computed from `grad` are differentiated themselves, in either mode."""
     return torch.is_grad_enabled() or has_tangent(grad)
 
 
 def by_steps(
     steps: Callable[..., torch.Tensor], operands: Sequence[torch.Tensor], wanted: Sequence[bool], grad: torch.Tensor
 ) -> tuple[MaybeTensor, ...]:  # fmt: skip
-    """Gradients of ``steps(*operands)`` for `grad`, those that are `wanted`, which can be followed.
+    """Compute the `wanted` gradients of ``steps(*operands)`` for `grad`, differentiably.
 
-    Operands are followed as views of their own: one that is made of another is no path between them.
+    Each operand is replaced by a view, so that an operand computed from another one adds no path between them.
     """
     has_graph = torch.is_grad_enabled()
     with torch.enable_grad():
@@ -46,14 +46,14 @@ def by_steps(
 
 
 def row_of_entries(crow: torch.Tensor) -> torch.Tensor:
-    """The row of each entry: (nnz,)."""
+    """Return the row of each entry, (nnz,)."""
     return torch.repeat_interleave(torch.arange(crow.shape[0] - 1, device=crow.device), crow.diff())
 
 
 class Last(torch.autograd.Function):
-    """Gradients without a derivative: whoever asks for one is told, and does not find zeros.
+    """Gradients that have no derivative themselves: differentiating them raises an error instead of giving zeros.
 
-    ``Last.apply(what, n, *tensors)``: of the tensors the first n are the gradients, the others what they depend on.
+    ``Last.apply(what, n, *tensors)``: the first n tensors are the gradients, the others the tensors they depend on.
     """
 
     @staticmethod

@@ -1,7 +1,7 @@
-"""`asp.einsum` of torch tensors: dense ones and the values of sparse ones are differentiable.
+"""Differentiable `asp.einsum` of torch tensors: gradients for dense tensors and for the values of sparse ones.
 
-Of ``R = Σ Π X_n`` the gradient of X_n is the einsum in which the gradient of R stands in the place of X_n; of a sparse
-one only where it has entries, which is that einsum with one more factor, the pattern itself. These gradients have none.
+For ``R = Σ Π X_n`` the gradient of X_n is an einsum in which the gradient of R replaces X_n. For a sparse X_n, the
+sparsity pattern is one more factor, so that only its entries are computed. These gradients have no derivatives.
 """
 
 # mypy: allow-untyped-calls, allow-subclassing-any
@@ -32,26 +32,26 @@ OF_NUMPY: Final = (
     *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
     *(torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64),
 )
-"""Types that NumPy has, too."""
+"""Torch dtypes that NumPy supports."""
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Places:
-    """Where the values of a sparse operand stand: coordinates (modes, entries), distinct, and the shape."""
+    """Coordinates of a sparse operand's values: (modes, entries), without duplicates, and the operand's shape."""
 
     coords: AnyArray
     shape: tuple[int, ...]
 
     def filled(self, values: AnyArray) -> Any:
-        """A tensor of the library with these values."""
+        """Return a tensor of the library with these values at the coordinates."""
         return tensor(self.coords, values, self.shape, copy=False)
 
 
 def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
-    """The dense result for torch tensors (dense, COO, CSR; on the CPU) and arrays, which are constants.
+    """Compute the dense result for torch tensors (dense, COO, CSR; on the CPU) and arrays, which are constants.
 
-    An index that an operand repeats takes its diagonal first, by functions that torch differentiates.
+    The diagonal of an operand with a repeated index is taken first, by differentiable functions of torch.
     """
     found = [_diagonal(letters, *_split(one)) for letters, one in zip(subscripts.inputs, operands, strict=True)]
     subscripts = subscripts._replace(inputs=tuple(letters for letters, _, _ in found))
@@ -61,7 +61,7 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
 
 
 def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
-    """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
+    """Return the `Places` of a sparse operand (None for a dense one) and the tensor of its values for autograd."""
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
             coo = sound(operand).tocoo()
@@ -85,7 +85,7 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
 
 
 def _check(operand: torch.Tensor) -> None:
-    """StructureError unless every stored coordinate lies within the shape: torch's conversions follow them unread."""
+    """Raise StructureError unless every stored coordinate is within the shape; torch's conversions do not check."""
     shape = tuple(operand.shape)
     if operand.layout == torch.sparse_coo:
         indices, values = operand._indices(), operand._values()
@@ -113,7 +113,7 @@ def _check(operand: torch.Tensor) -> None:
 def _diagonal(
     letters: str, places: Places | None, held: torch.Tensor
 ) -> tuple[str, Places | None, torch.Tensor]:  # fmt: skip
-    """The operand with each of its letters once: the entries whose repeated indices agree (an extent of 1 is any)."""
+    """Return the operand with each letter once: the entries whose repeated indices agree (extent 1 is broadcast)."""
     once = "".join(dict.fromkeys(letters))
     if once == letters:
         return letters, places, held
@@ -132,7 +132,7 @@ def _diagonal(
 
 
 class Einsum(torch.autograd.Function):
-    """The einsum of dense tensors and of the values of sparse ones."""
+    """Differentiable einsum of dense tensors and of the values of sparse ones."""
 
     @staticmethod
     def forward(
@@ -144,7 +144,7 @@ class Einsum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[Any, ...]:
-        held = ctx.saved_tensors  # once: a checkpoint makes them anew
+        held = ctx.saved_tensors  # read once: a checkpoint recomputes them at each access
         arrays = _arrays(ctx.places, [one.detach().conj().resolve_conj() for one in held])
         wanted = ctx.needs_input_grad[2:]
         found = [
@@ -163,7 +163,7 @@ class Einsum(torch.autograd.Function):
 
 
 def _arrays(places: Sequence[Places | None], held: Sequence[torch.Tensor]) -> list[Any]:
-    arrays = [np.asarray(one.detach().numpy(), order="C") for one in held]  # a number stays one
+    arrays = [np.asarray(one.detach().numpy(), order="C") for one in held]  # order="C" keeps zero-dimensional arrays
     return [array if at is None else at.filled(array) for at, array in zip(places, arrays, strict=True)]
 
 
@@ -176,7 +176,7 @@ def _result(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
 
 
 def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torch.Tensor:
-    """That of operand n: dense, or of the values at its places."""
+    """Return the gradient of operand n: dense, or of the values at its coordinates."""
     subscripts: Subscripts = ctx.subscripts
     letters, places = subscripts.inputs[n], ctx.places[n]
     others = [one for m, one in enumerate(operands) if m != n]
@@ -198,7 +198,7 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
 
 
 def _at(places: Places, result: Any) -> AnyArray:
-    """Values of `result` at the places."""
+    """Return the values of `result` at the coordinates; zero where it stores none."""
     if not isinstance(result, Sparse):
         return np.ascontiguousarray(np.asarray(result)[tuple(places.coords)])
     entries = distinct(result.indices, result.coords, result.values, places.shape)

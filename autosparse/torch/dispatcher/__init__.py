@@ -1,1 +1,1 @@
-"""The override: the kernels that PyTorch's dispatcher calls for its sparse operators, and what registers them."""
+"""Override of PyTorch's sparse operators: kernels for PyTorch's dispatcher, and their registration."""

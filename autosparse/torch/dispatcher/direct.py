@@ -1,7 +1,8 @@
-"""The common case in one function each: from PyTorch's tensors straight to the default kernels.
+"""Fast path of the common products: one function each, from PyTorch's tensors to the default kernel.
 
-For a few thousand multiplications what Python does costs more than the kernel. Real values and the layouts CSR and CSC;
-products that are large enough to tune, and whatever is not plain, answer None and go the long way (`operators`).
+For a few thousand multiplications the Python code takes longer than the kernel. The functions accept real values and
+layouts CSR and CSC. They return None for other tensors, and for products large enough to tune; `operators` computes
+these.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ Rows: TypeAlias = tuple[torch.Tensor, torch.Tensor, torch.Tensor, bool]  # crow,
 
 _CSR, _CSC, _STRIDED = torch.sparse_csr, torch.sparse_csc, torch.strided
 _CODES: Final = {dtype: code for dtype, code in VALUE_CODES.items() if not dtype.is_complex}
+"""Runtime codes of real value dtypes."""
 
 
 def _rows_of(A: torch.Tensor) -> Rows | None:
-    """The arrays of a plain real CSR or CSC matrix."""
+    """Return the arrays of a contiguous real CSR or CSC matrix, None for other tensors."""
     layout = A.layout
     if layout is _CSR:
         crow, col, by_columns = A.crow_indices(), A.col_indices(), False
@@ -31,7 +33,7 @@ def _rows_of(A: torch.Tensor) -> Rows | None:
         return None
     values = A.values()
     if (
-        values.shape != col.shape  # PyTorch builds such tensors too where it was not asked to check
+        values.shape != col.shape  # PyTorch creates such tensors where check_invariants is off
         or col.dim() != 1
         or crow.shape[0] != A.shape[by_columns] + 1
         or crow.dtype is not col.dtype
@@ -43,12 +45,15 @@ def _rows_of(A: torch.Tensor) -> Rows | None:
 
 
 def _is_plain(X: torch.Tensor, dtype: torch.dtype) -> bool:
-    """Whether X is dense memory of this real dtype."""
+    """Return whether X is a dense tensor on the CPU of this real dtype, not lazily negated."""
     return X.dtype is dtype and X.layout is _STRIDED and X.is_cpu and not X.is_neg()
 
 
 def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tensor | None:
-    """A B for B (k, m), or (k,) with `n_dims` 1, or A dense and B by columns; None: not small, or not plain."""
+    """Compute A B for B (k, m), or (k,) with `n_dims` 1, or for A dense and B by columns.
+
+    Returns None for large products and other tensors.
+    """
     dtype, layout = B.dtype, A.layout
     if layout is not _CSR and layout is not _CSC:
         return _multiply_rows(A, B) if layout is _STRIDED and B.layout is _CSC else None
@@ -79,7 +84,7 @@ def multiply(A: torch.Tensor, B: torch.Tensor, *, n_dims: int = 2) -> torch.Tens
 
 
 def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
-    """A B for A (n, k) dense and B stored by columns, as in ``linear(x, weight)`` with a CSR weight."""
+    """Compute A B for A (n, k) dense and B stored by columns, as in ``linear(x, weight)`` with a CSR weight."""
     dtype, steps = A.dtype, A.stride()
     if B.dtype is not dtype or (code := _CODES.get(dtype)) is None or len(steps) != 2 or steps[1] != 1:
         return None
@@ -101,9 +106,9 @@ def _multiply_rows(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor | None:
 
 
 def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: Any) -> bool:
-    """Alpha · product + beta · base, of one shape, written over `product`, which has no gaps; False: not small.
+    """Overwrite the contiguous `product` by alpha · product + beta · base; return False, unchanged, if not applicable.
 
-    Two operators of PyTorch's take 3 µs, one of them to make a tensor of a number.
+    Two operators of PyTorch take 3 µs, part of it to make a tensor of a number.
     """
     code = _CODES.get(product.dtype)
     if alpha == 1 or code is None or type(alpha) is complex or type(beta) is complex:
@@ -121,7 +126,7 @@ def scale_and_add(product: torch.Tensor, base: torch.Tensor, beta: Any, alpha: A
 
 
 def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: Any) -> torch.Tensor | None:
-    """Alpha · (X Y at S's entries) + beta · S with index arrays of its own, of any size; None: not plain."""
+    """Compute alpha · (X Y at S's entries) + beta · S, of any size, with new index arrays; None for other tensors."""
     dtype = S.dtype
     code, is_real = _CODES.get(dtype), type(alpha) is not complex and type(beta) is not complex
     if S.layout is not _CSR or X.dim() != 2 or Y.dim() != 2 or code is None or not is_real:

@@ -1,7 +1,8 @@
-"""PyTorch's own kernels, and the products that are theirs: so small that they are done before Python could look.
+"""PyTorch's own kernels, and the selection of small products that they compute.
 
-Below some thousand multiplications nothing is gained over them, and what our Python costs is lost. PyTorch's kernels of
-`mm` and `addmm` reach what computes through the dispatcher, where they would meet ours again: they are passed over.
+Below some thousand multiplications autosparse's kernels gain nothing, and their Python code takes longer than the
+product. PyTorch's kernels of `mm` and `addmm` call `addmm.out` through the dispatcher, where autosparse's kernels would
+run again. The functions here call the computing kernel directly.
 """
 
 from __future__ import annotations
@@ -15,17 +16,18 @@ from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
 from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
-originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
+originals: Final[dict[str, Any]] = {}  # operator → PyTorch's kernel (torch.library.get_kernel), set by `registration`
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl
 _ZEROS: Final = {dtype: torch.zeros((), dtype=dtype, device=CPU) for dtype in VALUE_CODES}
+"""Zero of each dtype, as the unused base of `addmm` with beta 0."""
 
 
 def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether a b is PyTorch's: few multiplications, in a dtype and layouts that it multiplies without a detour.
+    """Return whether PyTorch computes a b: few multiplications, in a dtype and layouts that it supports directly.
 
-    b is a matrix or a vector. What does not fit together is not tiny.
+    b must be a matrix or a vector. Operands whose shapes do not fit are not tiny.
     """
     layout, shape, dtype = a.layout, b.shape, a.dtype
     if b.layout is not _STRIDED or (layout is not _CSR and layout is not _COO) or not 1 <= len(shape) <= 2:
@@ -40,19 +42,20 @@ def is_tiny(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 def has_few(a: torch.Tensor) -> bool:
-    """Whether a times any vector is PyTorch's; what does not fit it refuses in its own words."""
+    """Return whether PyTorch computes the product of `a` with a vector; it then reports vectors that do not fit."""
     return a.layout is _CSR and a._nnz() < thresholds.PYTORCH_PRODUCT and a.dtype in VALUE_CODES
 
 
 def mm(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """``a @ b`` of two matrices by PyTorch; `keys` is the dispatcher's."""
+    """Compute ``a @ b`` of two matrices by PyTorch; `keys` are the dispatcher's."""
     return addmm(keys, _ZEROS[a.dtype], a, b, beta=0, alpha=1)
 
 
 def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """aten::mm by PyTorch outside every block of the override.
+    """Compute aten::mm by PyTorch outside every block of the override.
 
-    PyTorch's kernel of `mm` reaches `addmm` and `addmm.out` through the dispatcher, and so our kernels two times more.
+    PyTorch's kernel of `mm` calls `addmm` and `addmm.out` through the dispatcher, and so autosparse's kernels twice
+    more.
     """
     if _is_ordinary(a, b) and b.dim() == 2 and not (b.is_conj() or b.is_neg()):
         zero = _ZEROS[a.dtype]
@@ -64,7 +67,7 @@ def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """aten::mv by PyTorch outside every block of the override; its kernel of `mv` is an `addmv.out`."""
+    """Compute aten::mv by PyTorch outside every block of the override, directly by `addmv.out`."""
     if _is_ordinary(a, x) and x.dim() == 1 and not (x.is_conj() or x.is_neg()):
         result = _ZEROS[a.dtype].new_empty(a.shape[0])
         originals["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
@@ -76,7 +79,7 @@ def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
 def addmm_outside(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex = 1, alpha: complex = 1
 ) -> torch.Tensor:
-    """aten::addmm by PyTorch outside every block of the override; its kernel of `addmm` is an `addmm.out`."""
+    """Compute aten::addmm by PyTorch outside every block of the override, directly by `addmm.out`."""
     dense = base.layout is _STRIDED and base.dtype is a.dtype and base.is_cpu
     if dense and _is_ordinary(a, b) and b.dim() == 2 and base.shape == (a.shape[0], b.shape[1]) and not (
         base.is_conj() or base.is_neg() or b.is_conj() or b.is_neg()
@@ -89,7 +92,7 @@ def addmm_outside(
 
 
 def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Return whether a is a CSR matrix and b dense, both fit and have one dtype, and PyTorch has MKL for them."""
+    """Return whether PyTorch's MKL kernels compute a b: CSR matrix a, dense b, fitting shapes, one dtype."""
     dtype = a.dtype
     if a.layout is not _CSR or b.layout is not _STRIDED or b.dtype is not dtype or dtype not in _ZEROS:
         return False
@@ -98,13 +101,13 @@ def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outside, "addmm": addmm_outside}
-"""Name in `originals` → a shorter way to the same kernel."""
+"""Functions by name in `originals` that compute the same as the kernel, with fewer calls of the dispatcher."""
 
 
 def settled(tensor: torch.Tensor) -> torch.Tensor:
-    """`tensor` as PyTorch's kernels below the dispatcher may read it: no conj or neg bit, no index out of the matrix.
+    """Return `tensor` in a form that PyTorch's kernels below the dispatcher read correctly.
 
-    Raises StructureError.
+    Lazy conjugation and negation are resolved, and indices of CSR and CSC tensors are checked. Raises StructureError.
     """
     if tensor.layout is not _STRIDED:
         if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
@@ -114,7 +117,7 @@ def settled(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _check(A: torch.Tensor) -> None:
-    """Make sure that a matrix by compressed rows or columns has no index out of itself; others are PyTorch's."""
+    """Check that a matrix by compressed rows or columns has indices inside its shape; skip tensors of other forms."""
     arrays = crow, col = index_arrays(A)
     n, m = A.shape if A.layout is _CSR else A.shape[::-1] if A.dim() == 2 else (0, 0)
     if A.dim() != 2 or crow.dim() != 1 or col.dim() != 1 or crow.dtype is not col.dtype or col.dtype not in INDEX_CODES:
@@ -126,21 +129,21 @@ def _check(A: torch.Tensor) -> None:
         )
     if not (crow.is_contiguous() and col.is_contiguous()):
         arrays = crow.contiguous(), col.contiguous()
-    if col.shape[0] < thresholds.ENTRIES_CHECKED:  # remembering it takes longer
+    if col.shape[0] < thresholds.ENTRIES_CHECKED:  # checking takes less time than a lookup of the kept structure
         Structure(*arrays, n, m).check()
     else:
         checked(arrays, n, m, of=A)
 
 
 def has_bits(out: torch.Tensor) -> bool:
-    """Whether what is written to the memory of `out` would read as something else."""
+    """Return whether `out` is a lazily conjugated or negated view, so that its memory differs from its values."""
     return out.is_conj() or out.is_neg()
 
 
 def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
-    """`write` to memory of its own, and from there to `out`, which has bits."""
+    """Call `write` with a plain copy of `out`, a lazily conjugated or negated view; copy the result to `out`."""
     plain = write(native.settled(out))
-    if plain.shape != out.shape:  # as PyTorch, which has warned of it
+    if plain.shape != out.shape:  # as PyTorch does, which has given a warning
         out.resize_(plain.shape)
     return out.copy_(plain)
 
@@ -148,7 +151,7 @@ def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tenso
 def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
-    """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
+    """Compute ``beta · base + alpha · a @ b`` by PyTorch; `base` is broadcast."""
     base, a, b = settled(base), settled(a), settled(b)
     if a.layout is _COO:
         result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
@@ -161,7 +164,7 @@ def addmm(
 def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
-    """``beta · base + alpha · a @ x`` by PyTorch, into out."""
+    """Compute ``beta · base + alpha · a @ x`` by PyTorch, into `out`."""
     base, a, x, kernel = settled(base), settled(a), settled(x), originals["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
@@ -171,5 +174,5 @@ def addmv(
 
 
 def scales(beta: complex, alpha: complex) -> dict[str, complex]:
-    """Arguments for a kernel of `originals`: what is left out costs nothing to hand over (2 µs otherwise)."""
+    """Return beta and alpha as keyword arguments for a kernel of `originals`; omitting defaults saves 2 µs."""
     return {} if beta == 1 and alpha == 1 else {"beta": beta, "alpha": alpha}

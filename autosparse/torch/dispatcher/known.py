@@ -1,4 +1,4 @@
-"""Known: what is remembered about a compressed tensor that the builtin of `small_operands` has checked."""
+"""Record of a compressed tensor whose indices the builtin of `small_operands` has checked."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -11,9 +11,10 @@ from autosparse.torch.structure import Structure, checked, index_arrays
 
 
 class Known:
-    """The storages of a tensor's index arrays, whose addresses identify them, and its structure when it is asked for.
+    """Weak references to the storages of a tensor's index arrays, and the tensor's structure once it is needed.
 
-    Their addresses are not given to other storages while this lives. It does not keep their memory.
+    While this object lives, no other storage gets their addresses, which identify the arrays. Their memory may be
+    freed.
     """
 
     __slots__ = ("_structure", "_watched")
@@ -25,7 +26,7 @@ class Known:
         self._structure: Structure | None = None
 
     def multiply(self, A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        """A B by the executor for the A that this is of, B by rows; the builtin has looked at both."""
+        """Compute A B by the executor, for the tensor A of this record and B by rows, both checked by the builtin."""
         by_columns = A.layout is torch.sparse_csc
         structure = self._structure
         if structure is None:

@@ -1,8 +1,8 @@
-"""PyTorch's own sparse products, computed by the C runtime: the kernels that `switch` registers.
+"""Kernels for PyTorch's sparse operators, computed by the C runtime; `registration` registers them.
 
-A kernel takes what PyTorch's dispatcher hands it and answers what PyTorch would: same shapes, dtypes and memory
-(results share nothing with operands). Whatever is not plainly ours - other layouts, dtypes, batches, hybrid tensors,
-shapes that do not fit - goes to PyTorch's own kernel and raises PyTorch's errors. Autograd lies above these kernels.
+A kernel receives the dispatcher's arguments and returns the same shapes, dtypes and memory as PyTorch (results share
+nothing with operands). Other layouts, dtypes, batches, hybrid tensors and shapes that do not fit go to PyTorch's own
+kernel, which raises PyTorch's errors. Autograd lies above these kernels.
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
 SERVED: Final = frozenset((*VALUE_CODES, *HALF))
+"""Value dtypes that autosparse supports; PyTorch computes others."""
 
 
 class Entries(Placed):
-    """A sparse tensor as compressed rows: of itself, or of its transpose when it was stored by columns.
+    """Sparse tensor as compressed rows: of the tensor, or of its transpose when it was stored by columns.
 
-    What is remembered about the structure (plans, its transpose) is looked up on demand.
+    The `structure` with its plans and transpose is looked up on demand.
     """
 
     __slots__ = ("arrays", "transposed", "values")
@@ -37,7 +38,7 @@ class Entries(Placed):
     def __init__(
         self, arrays: tuple[torch.Tensor, torch.Tensor], values: torch.Tensor, shape: Sequence[int], *, transposed: bool
     ) -> None:
-        crow, col = self.arrays = arrays  # they keep the memory
+        crow, col = self.arrays = arrays  # references keep the memory alive
         self.values = values
         self.n_rows, self.n_cols = shape
         self.nnz = col.shape[0]
@@ -46,7 +47,7 @@ class Entries(Placed):
         self.transposed = transposed
 
     def with_values(self, values: torch.Tensor, shape: torch.Size) -> torch.Tensor:
-        """A CSR tensor of other values, with index arrays of its own."""
+        """Return a CSR tensor with these values and copies of the index arrays."""
         crow, col = self.arrays
         return torch.sparse_csr_tensor(
             crow.clone(), col.clone(), values, shape, check_invariants=False, device=values.device
@@ -54,14 +55,14 @@ class Entries(Placed):
 
     @property
     def structure(self) -> Structure:
-        """What is remembered about these arrays."""
+        """Structure of these arrays, with all derived data."""
         return structure_of(*self.arrays, self.n_rows, self.n_cols)
 
 
 def entries_of(A: torch.Tensor) -> Entries | None:
-    """The entries of a plain sparse matrix that we serve, with indices inside it; None for any other tensor.
+    """Return the entries of a sparse matrix without dense dimensions on the CPU; None for any other tensor.
 
-    Raises StructureError.
+    Indices are checked. Raises StructureError.
     """
     layout = A.layout
     if layout is torch.sparse_coo:
@@ -101,12 +102,12 @@ def _entries_of_coo(A: torch.Tensor) -> Entries | None:
 
 
 def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
-    """Whether X is a dense tensor of this dtype and number of dimensions."""
+    """Return whether X is a dense tensor on the CPU of this dtype and number of dimensions."""
     return X.layout is torch.strided and X.dim() == n_dims and X.dtype is dtype and X.is_cpu
 
 
 def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor:
-    """A X, or Aᵀ X when `flipped`; half precision is computed in float32 and rounded once."""
+    """Compute A X, or Aᵀ X when `flipped`; half precision is computed in float32 and rounded once."""
     dtype = X.dtype
     if dtype in HALF:
         values, X = A.values.float(), X.float()
@@ -121,7 +122,7 @@ def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor
 
 
 def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """``a @ b`` where one of the two is ours and the other plain; None: not ours."""
+    """Compute ``a @ b`` where one of the two is sparse and the other dense; None where this is not supported."""
     dtype, left, right = a.dtype, a.shape, b.shape
     if dtype not in SERVED or b.dtype is not dtype or len(left) != 2 or len(right) != 2 or left[1] != right[0]:
         return None
@@ -133,14 +134,14 @@ def multiply(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
 
 
 def _scaled_sum(product: torch.Tensor, base: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor:
-    """``alpha · product + beta · base``, written over `product`; base is not read when beta is 0."""
+    """Overwrite `product` by ``alpha · product + beta · base``; base is not read when beta is 0."""
     if alpha != 1:
         product.mul_(alpha)
     return product if beta == 0 else product.add_(base, alpha=beta)
 
 
 def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
-    """Whether `base` is plain, has this dtype and can be broadcast to `shape`."""
+    """Return whether `base` is dense on the CPU, has this dtype and can be broadcast to `shape`."""
     if base.layout is not torch.strided or base.dtype is not dtype or not base.is_cpu or base.dim() > len(shape):
         return False
     ours = base.shape
@@ -148,19 +149,19 @@ def _fits(base: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> bool:
 
 
 def _holds(dtype: torch.dtype, alpha: Scalar, beta: Scalar) -> bool:
-    """Whether the scalars are numbers of this dtype."""
+    """Return whether the scalars can be converted to this dtype."""
     return dtype.is_complex or not (type(alpha) is complex or type(beta) is complex)
 
 
 def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
-    """Whether `result` can be copied into `out` as it is."""
+    """Return whether `result` can be copied into `out` without conversion."""
     return (
         out.layout is torch.strided and out.shape == result.shape and out.dtype is result.dtype and out.is_cpu
     )  # fmt: skip
 
 
 def _home(a: torch.Tensor, b: torch.Tensor) -> str:
-    """Prefix in `originals` of PyTorch's kernels for these layouts."""
+    """Return the prefix in `originals` of PyTorch's kernels for these layouts."""
     layouts = (a.layout, b.layout)
     return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
 
@@ -169,7 +170,7 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """aten::mm."""
+    """Compute aten::mm: a b, with one or both of them sparse."""
     result = small_operands.matrix(a, b, None, 0, 1, None)
     if isinstance(result, Known):
         return result.multiply(a, b)
@@ -183,7 +184,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-    """aten::mm.out."""
+    """Compute aten::mm.out: a b, written to `out`."""
     if small_operands.matrix(a, b, None, 0, 1, out) is not None:
         return out
     if has_bits(out):
@@ -200,7 +201,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar) -> torch.Tensor | None:
     if a.dim() != 2 or b.dim() != 2:
         return None
-    product = direct.multiply(a, b)  # asks little, and wastes little where base does not fit
+    product = direct.multiply(a, b)  # cheap checks; the product is lost only where base does not fit
     if product is not None and direct.scale_and_add(product, base, beta, alpha):
         return product
     shape = torch.Size((a.shape[0], b.shape[1])) if product is None else product.shape
@@ -212,7 +213,7 @@ def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, a
 
 
 def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
-    """``a @ b`` as `mm` computes it where the builtin remembers the structure; None: not ours."""
+    """Compute ``a @ b`` as `mm` does where the builtin has checked the structure; None where not supported."""
     found = small_operands.matrix(a, b, None, 0, 1, None)
     if isinstance(found, Known):
         return found.multiply(a, b)
@@ -222,9 +223,9 @@ def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
 def addmm(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """aten::addmm: beta · base + alpha · a b."""
+    """Compute aten::addmm: beta · base + alpha · a b."""
     sum_of_few = small_operands.matrix(a, b, base, beta, alpha, None)
-    if isinstance(sum_of_few, torch.Tensor):  # with a base it is never a structure
+    if isinstance(sum_of_few, torch.Tensor):  # with a base the result is never a `Known`
         return sum_of_few
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
@@ -245,7 +246,7 @@ def addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::addmm.out."""
+    """Compute aten::addmm.out: beta · base + alpha · a b, written to `out`."""
     if small_operands.matrix(a, b, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
@@ -262,7 +263,7 @@ def addmm_out(
 def addmm_inplace(
     keys: Keys, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """aten::addmm_ of coordinates: beta · base + alpha · a b, written to base."""
+    """Compute aten::addmm_ of COO tensors: beta · base + alpha · a b, written to base."""
     dense = base.layout is torch.strided and b.layout is torch.strided and a.dim() == 2 and b.dim() == 2
     if dense and base.shape == (a.shape[0], b.shape[1]):
         return addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=base)
@@ -271,7 +272,7 @@ def addmm_inplace(
 
 
 def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
-    """``a @ x`` for a vector x; None: not ours."""
+    """Compute ``a @ x`` for a vector x; None where not supported."""
     if x.dim() != 1 or a.dim() != 2:
         return None
     if (result := direct.multiply(a, x, n_dims=1)) is not None:
@@ -283,7 +284,7 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 
 
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
-    """aten::mv; PyTorch's own is an addmv.out with beta 0."""
+    """Compute aten::mv: a x; PyTorch's own kernel is an addmv.out with beta 0."""
     result = small_operands.vector(a, x, None, 0, 1, None)
     if isinstance(result, Known):
         return result.multiply(a, x)
@@ -304,12 +305,12 @@ def addmv_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::addmv.out: beta · base + alpha · a x."""
+    """Compute aten::addmv.out: beta · base + alpha · a x, written to `out`."""
     if small_operands.vector(a, x, base, beta, alpha, out) is not None:
         return out
     if has_bits(out):
         return write_through(out, lambda new: addmv_out(keys, base, a, x, beta=beta, alpha=alpha, out=new))
-    if has_few(a) and out is not x:  # theirs would read what it has written
+    if has_few(a) and out is not x:  # PyTorch's kernel would read x after overwriting it
         return fallback.addmv(keys, base, a, x, beta=beta, alpha=alpha, out=out)
     result = None
     if a.dim() == 2 and _holds(a.dtype, alpha, beta) and _fits(base, a.shape[:1], a.dtype):
@@ -323,7 +324,7 @@ def addmv_out(
 def _sampled_values(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> tuple[Entries, torch.Tensor] | None:
-    """Values of alpha · (x @ y at S's entries) + beta · S; None: not ours."""
+    """Compute the values of alpha · (x @ y at S's entries) + beta · S; None where not supported."""
     dtype = S.dtype
     if S.layout is not torch.sparse_csr or dtype not in SERVED or S.dim() != 2 or not _holds(dtype, alpha, beta):
         return None
@@ -331,7 +332,7 @@ def _sampled_values(
         return None
     if (x.shape[0], y.shape[1]) != tuple(S.shape) or (A := entries_of(S)) is None:
         return None
-    if dtype in HALF:  # PyTorch's own refuses them
+    if dtype in HALF:  # PyTorch's kernel does not support half precision
         return A, native.sddmm(A, x.float(), y.t().float(), scale=(alpha, beta), base=A.values.float()).to(dtype)
     return A, native.sddmm(A, x, y.t(), scale=(alpha, beta), base=A.values)
 
@@ -339,7 +340,7 @@ def _sampled_values(
 def sampled_addmm(
     keys: Keys, S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, *, beta: Scalar = 1, alpha: Scalar = 1
 ) -> torch.Tensor:
-    """aten::sparse_sampled_addmm; the result has index arrays of its own, as PyTorch's."""
+    """Compute aten::sparse_sampled_addmm: alpha · (x y at S's entries) + beta · S, with new index arrays."""
     if (sample := direct.sample(S, x, y, beta, alpha)) is not None:
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
@@ -362,7 +363,7 @@ def sampled_addmm_out(
     alpha: Scalar = 1,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
+    """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
         originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)
@@ -381,9 +382,9 @@ COMPRESSED: Final[dict[str, Callable[..., Any]]] = {
     "sparse_sampled_addmm": sampled_addmm,
     "sparse_sampled_addmm.out": sampled_addmm_out,
 }
-"""Operators of the dispatch key SparseCsrCPU that we register; a Triton backend adds a table for SparseCsrCUDA."""
+"""Kernels by operator, for the dispatch key SparseCsrCPU."""
 
 COORDINATES: Final[dict[str, Callable[..., Any]]] = {
     "mm": mm, "mm.out": mm_out, "addmm": addmm, "addmm.out": addmm_out, "addmm_": addmm_inplace,
 }  # fmt: skip
-"""Operators of the dispatch key SparseCPU (COO tensors)."""
+"""Kernels by operator, for the dispatch key SparseCPU (COO tensors)."""

@@ -1,4 +1,4 @@
-"""PyTorch's reductions over the entries of each row, ``torch.sparse.mm(A, B, reduce)``, by the C runtime."""
+"""Reductions over the entries of each row, ``torch.sparse.mm(A, B, reduce)``, by the C runtime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosparse.torch.structure import VALUE_CODES
 
 
 def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tuple[torch.Tensor, torch.Tensor]:
-    """aten::_sparse_mm_reduce_impl: the result, and the winning entries where a gradient will ask for them."""
+    """Compute aten::_sparse_mm_reduce_impl: the result, and the max or min entries where a gradient needs them."""
     is_known = reduce == "sum" and a.layout is torch.sparse_csr
     product = small_operands.matrix(a, b, None, 0, 1, None) if is_known else None
     if product is not None:
@@ -44,6 +44,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
 
 
 EXTREMES: Final = {"amax": False, "amin": True}
+"""Reductions to an extreme, and whether it is the least."""
 
 
 def _reduces(a: torch.Tensor, b: torch.Tensor, reduce: str) -> bool:
@@ -63,7 +64,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     arg: torch.Tensor,
     wanted: list[bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
-    """aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, a's structure) and b."""
+    """Compute aten::_sparse_mm_reduce_impl_backward: gradients of a (sparse, with a's structure) and of b."""
     ours = _reduces(a, b, reduce) and a.dtype in VALUE_CODES and is_plain(grad, a.dtype, 2)
     A = entries_of(a) if ours else None
     if A is None or A.transposed:
@@ -87,4 +88,4 @@ TABLE: Final[dict[str, Callable[..., Any]]] = {
     "_sparse_mm_reduce_impl": mm_reduce,
     "_sparse_mm_reduce_impl_backward": mm_reduce_backward,
 }
-"""Operators of the dispatch key SparseCsrCPU."""
+"""Kernels by operator, for the dispatch key SparseCsrCPU."""

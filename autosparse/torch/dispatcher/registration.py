@@ -1,7 +1,8 @@
-"""Tell PyTorch's dispatcher about our kernels: once per process, at the first request.
+"""Registration of the library's kernels with PyTorch's dispatcher: once per process, at the first request.
 
-A kernel that is registered stays so, because the dispatcher reads its table without a lock: changing it while other
-threads multiply may end the process. The kernel asks `scope` at each call whether ours or PyTorch's own computes.
+A registered kernel stays registered. The dispatcher reads its table without a lock, so that a change while other
+threads multiply may crash the process. At each call the kernel reads from `scope` whether to compute itself or to call
+PyTorch's own kernel.
 """
 
 # mypy: allow-untyped-calls
@@ -27,7 +28,7 @@ Table: TypeAlias = dict[str, Callable[..., Any]]
 
 
 def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
-    """A kernel of `autosparse.cuda`, which is imported when the first tensor on a GPU comes."""
+    """Return a proxy for a kernel of `autosparse.cuda`, which is imported at the first call with a tensor on a GPU."""
 
     @functools.cache
     def found() -> Callable[..., Any]:
@@ -36,45 +37,47 @@ def _on_gpu(operator: str, *, gradient: bool = False) -> Callable[..., Any]:
 
         return (aten.GRADIENTS if gradient else aten.PRODUCTS | reductions_on_gpu.TABLE)[operator]
 
-    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
         return found()(*given, **more)
 
     return kernel
 
 
 ON_GPU: Final = {operator: _on_gpu(operator) for operator in (*operators.COMPRESSED, *reductions.TABLE)}
+"""Kernels by operator, for the dispatch key SparseCsrCUDA."""
 GRADIENTS_ON_GPU: Final = {operator: _on_gpu(operator, gradient=True) for operator in sparse_gradients.TABLE}
+"""Kernels by operator, for the dispatch key AutogradCUDA."""
 
 TABLES: Final[dict[str, Table]] = {
     "SparseCsrCPU": operators.COMPRESSED | reductions.TABLE,
     "SparseCPU": operators.COORDINATES,
     "SparseCsrCUDA": ON_GPU,
 }
-"""Dispatch key → operator → kernel."""
+"""Kernels of products by dispatch key and operator."""
 
 SPARSE_GRADIENTS: Final[dict[str, Table]] = {"AutogradCPU": sparse_gradients.TABLE, "AutogradCUDA": GRADIENTS_ON_GPU}
-"""What `sparse_gradients=True` adds."""
+"""Kernels that `sparse_gradients=True` adds, by dispatch key and operator."""
 
 PREFIXES: Final = {
     "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
     "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
 }  # fmt: skip
-"""Names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
+"""Prefixes of the names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
 
 _lock = forking.rlock()
-_libraries: dict[bool, Any] = {}  # whether for sparse gradients → torch.library.Library
-_foreign: set[str] = set()  # names in `originals` that are kernels of another library
+_libraries: dict[bool, Any] = {}  # key: whether for sparse gradients; value: torch.library.Library
+_foreign: set[str] = set()  # names in `originals` of kernels that another library has registered
 
 
 def is_registered(sparse_gradients: bool) -> bool:
-    """Return whether the dispatcher leads to the kernels that these blocks need."""
+    """Return whether the kernels for a block with this argument are registered with the dispatcher."""
     return sparse_gradients in _libraries and False in _libraries
 
 
 def register(sparse_gradients: bool) -> None:
-    """Register what these blocks need and is not registered yet. Raises MissingExtraError for a torch that is too old.
+    """Register the kernels for blocks with this argument unless done before. Raises MissingExtraError for an old torch.
 
-    Without the C runtime kernels for tensors on the CPU are left out, with a warning.
+    Without the C runtime, kernels for tensors on the CPU are left out, with a warning.
     """
     if not hasattr(torch.library, "get_kernel"):
         raise MissingExtraError.needed("torch>=2.9", extra="torch", purpose="autosparse.torch.override")
@@ -89,7 +92,7 @@ def register(sparse_gradients: bool) -> None:
 
 
 def deregister() -> None:
-    """Tell the dispatcher about PyTorch's own kernels again; no other thread may multiply meanwhile."""
+    """Restore PyTorch's own kernels in the dispatcher; no other thread may multiply meanwhile."""
     with _lock:
         while _libraries:
             _, library = _libraries.popitem()
@@ -98,7 +101,7 @@ def deregister() -> None:
 
 
 def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
-    """A library with the tables' kernels, as far as this PyTorch and this installation can have them."""
+    """Create a library with the tables' kernels, as far as this PyTorch build and the C runtime support them."""
     has = {"CPU": runtime_api.available, "CUDA": torch.backends.cuda.is_built()}
     served = {key: table for key, table in tables.items() if any(key.endswith(end) for end in has if has[end])}
     for key, table in served.items():  # all of them first: PyTorch's kernels call each other through the dispatcher
@@ -107,7 +110,7 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
     library = torch.library.Library("aten", "IMPL")
     for key, table in served.items():
         for operator, kernel in table.items():
-            with warnings.catch_warnings():  # PyTorch warns of each kernel that is replaced: that is what was asked for
+            with warnings.catch_warnings():  # PyTorch warns of each replaced kernel
                 warnings.simplefilter("ignore", UserWarning)
                 switched = _switched(PREFIXES[key] + operator, kernel, sparse_gradients)
                 library.impl(operator, switched, key, with_keyset=True)
@@ -115,14 +118,14 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
 
 
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
-    """`ours` where this thread is inside a block, else PyTorch's kernel of this name."""
+    """Return a kernel that calls `ours` inside a block of the override, otherwise PyTorch's kernel `name`."""
     ours, is_asked = run_as_is(ours), scope.has_sparse_gradients if sparse_gradients else scope.is_on
     theirs = fallback.originals.get(name)
     if theirs is None:
         return ours
     stock = theirs.call_boxed if name in _foreign else fallback.OUTSIDE.get(name, theirs.call_boxed)
 
-    def kernel(*given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
+    def kernel(*given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
         if is_asked():
             return ours(*given, **more)
         return stock(*given, **more)
@@ -131,9 +134,10 @@ def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Ca
 
 
 def _keep_original(name: str, operator: str, key: str) -> None:
-    """Keep PyTorch's kernel, or another library's; nothing where there is none for this key, as of reductions on a GPU.
+    """Store PyTorch's (or another library's) present kernel in `originals`; delete the name where there is none.
 
-    PyTorch's own are asked for once, because `get_kernel` loses 1 kB at each call.
+    There is none e.g. for reductions on a GPU. PyTorch's own kernels are looked up only once, because `get_kernel`
+    leaks 1 kB at each call.
     """
     is_foreign = f"aten/{operator}/{key}" in torch.library._impls
     if name in fallback.originals and not is_foreign and name not in _foreign:

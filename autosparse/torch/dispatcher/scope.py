@@ -1,4 +1,4 @@
-"""Where the override is on: in the whole process, in this thread, or in the thread that called ``backward()``."""
+"""State of the override: active in the whole process, in this thread, or in the thread that called ``backward()``."""
 
 # mypy: allow-untyped-calls
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any, Final
 import torch
 
 _KEY: Final = "autosparse.override"
-"""Name of a thread's `Blocks` among the objects that PyTorch copies to the threads of its autograd engine."""
+"""Key of a thread's `Blocks` among the objects that PyTorch copies to the threads of its autograd engine."""
 
 _has_inherited: Final = torch._C._is_key_in_tls  # type: ignore[attr-defined]
 _inherited: Final = torch._C._get_obj_in_tls  # type: ignore[attr-defined]
@@ -18,20 +18,20 @@ _bequeath: Final = torch._C._stash_obj_in_tls  # type: ignore[attr-defined]
 
 
 class Blocks:
-    """Numbers of open requests for our products, and of those with sparse gradients."""
+    """Counts of the active blocks of the override: all of them, and those with sparse gradients."""
 
     __slots__ = ("__weakref__", "before", "products", "sparse_gradients")
 
     def __init__(self) -> None:
         self.products = self.sparse_gradients = 0
-        self.before: Blocks | None = None  # what this thread had inherited when its first block was entered
+        self.before: Blocks | None = None  # Blocks that this thread had inherited when it entered its first block
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Blocks, ()  # a copy has no open blocks
 
 
 class _Local(threading.local):
-    """A thread's own blocks."""
+    """Thread-local holder of the blocks that the thread itself has entered."""
 
     def __init__(self) -> None:
         self.blocks = Blocks()
@@ -40,12 +40,12 @@ class _Local(threading.local):
 
 _all: weakref.WeakSet[Blocks] = weakref.WeakSet()
 process: Final = Blocks()
-"""What holds for every thread: `install` and `enable`."""
+"""Counts that hold for every thread, set by `install` and `enable`."""
 local: Final = _Local()
 
 
 def is_on() -> bool:
-    """Return whether our kernels compute the products of this thread."""
+    """Return whether autosparse's kernels compute the products of this thread."""
     if process.products or local.blocks.products:
         return True
     return bool(_has_inherited(_KEY) and _inherited(_KEY).products)
@@ -59,7 +59,7 @@ def has_sparse_gradients() -> bool:
 
 
 def enter(sparse_gradients: bool) -> None:
-    """Open a block in this thread."""
+    """Enter a block in this thread."""
     blocks = local.blocks
     if not blocks.products:
         before = _inherited(_KEY) if _has_inherited(_KEY) else None
@@ -72,7 +72,7 @@ def enter(sparse_gradients: bool) -> None:
 
 
 def leave(sparse_gradients: bool) -> None:
-    """Close a block that was opened in this thread with the same argument."""
+    """Leave a block that this thread has entered with the same argument."""
     blocks = local.blocks
     blocks.products -= 1
     if sparse_gradients:
@@ -83,5 +83,5 @@ def leave(sparse_gradients: bool) -> None:
 
 
 def is_on_anywhere() -> bool:
-    """Return whether any thread of the process needs our kernels."""
+    """Return whether the override is active in any thread of the process."""
     return bool(process.products) or any(blocks.products for blocks in list(_all))

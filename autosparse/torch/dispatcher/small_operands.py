@@ -1,12 +1,12 @@
-"""Products for which asking the tensors from Python costs too much: one builtin does all of it.
+"""C builtins for small products, for which reading the tensors' attributes in Python takes too long.
 
-These are products of few multiplications, and larger ones of structures that nothing was prepared for yet.
+They compute products of few multiplications, and the first larger products of structures without preparations.
 
-PyTorch's own product of 8 × 8 matrices takes 4 µs; a dozen questions to the tensors from Python take as long. The
-builtin (`runtime/python/tensor_python.h`) reads the tensors where PyTorch keeps them, by functions of PyTorch's stable
-C interface. That interface has no sparse members: where those lie, and what else it does not tell, is tried out on
-probes, and memory that may not be readable is asked of the system (`/proc/self/mem`). Where anything is not found as
-expected there is no builtin, and products go the way of larger ones.
+PyTorch's own product of 8 × 8 matrices takes 4 µs, as long as a dozen attributes of tensors read in Python. The
+builtin (`runtime/python/tensor_python.h`) reads the tensors in PyTorch's memory, by functions of PyTorch's stable
+C interface. That interface has no members of sparse tensors. Their offsets, and other facts that the interface lacks,
+are found at import on probe tensors; possibly unreadable memory is read through `/proc/self/mem`. Where anything is not
+found as expected there is no builtin, and small products take the path of larger ones.
 """
 
 from __future__ import annotations
@@ -27,24 +27,25 @@ from autosparse.torch.dispatcher.known import Known
 from autosparse.torch.structure import forgotten_too
 
 Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | Known | None]
-"""(A, B, base, beta, alpha, out) → alpha · A B + beta · base; None: not here, nothing was done.
+"""Type of a builtin: (A, B, base, beta, alpha, out) → alpha · A B + beta · base, or None where it does not apply.
 
-Where base and out are None: a `Known` that multiplies, where the executor may know more than the default kernel.
+Where base and out are None, the result may be a `Known` whose `multiply` calls the executor.
 """
 
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
+"""Bytes of a machine word."""
 _FARTHEST: Final = 512
-"""Bytes of a TensorImpl that are searched at most."""
+"""Number of bytes of a TensorImpl that are searched for a member."""
 _ASKED: Final = ("get_layout", "get_dtype", "get_device_type", "get_dim", "get_sizes", "get_strides", "get_data_ptr")
-"""Functions of PyTorch's C interface."""
+"""Functions of PyTorch's C interface that the builtin calls, without the prefix ``aoti_torch_``."""
 
 
 class _LayoutError(Exception):
-    """This PyTorch keeps its tensors in another way."""
+    """Error for a PyTorch version that stores its tensors in an unexpected layout."""
 
 
 def _words(memory: int, start: int, n: int) -> list[int]:
-    """N words from an address on; fewer where memory ends."""
+    """Return n machine words from an address on; fewer where readable memory ends."""
     try:
         read = os.pread(memory, n * _WORD, start)
     except (OSError, OverflowError):
@@ -53,12 +54,12 @@ def _words(memory: int, start: int, n: int) -> list[int]:
 
 
 def _halves(memory: int, start: int) -> list[int]:
-    """Numbers of 32 bits in the three words from an address on."""
+    """Return the 32-bit numbers in the three words from an address on."""
     return [half for word in _words(memory, start, 3) for half in (word & 0xFFFFFFFF, word >> 32)]
 
 
 def _how() -> int:
-    """Threads and flags of a product that is not few, as the builtin takes them."""
+    """Return threads and flags of a product, packed into one integer for the builtin."""
     return native.threads() + 1024 * native.flags()
 
 
@@ -85,7 +86,7 @@ def _coordinates() -> Iterator[tuple[torch.Tensor, list[torch.Tensor]]]:
 
 
 class _Search:
-    """What is found out once, and kept as an asp_tensors."""
+    """Search for the memory layout of PyTorch's tensors; the result is kept as an `asp_tensors` struct in `state`."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
@@ -116,7 +117,7 @@ class _Search:
         state.coordinates_at = self._members(_coordinates())
 
     def _object(self) -> None:
-        """Where an object keeps its tensor."""
+        """Find the offset of the tensor's address in a Python object."""
         n = torch.Tensor.__basicsize__ // _WORD
         places = set(range(object.__basicsize__ // _WORD, n))
         for probe in (self._dense, torch.ones(2, 2), torch.nn.Parameter(torch.ones(1))):
@@ -128,7 +129,7 @@ class _Search:
         return _words(self._memory, tensor._cdata, _FARTHEST // _WORD)
 
     def _keys(self) -> None:
-        """Where a tensor keeps its dispatch keys, and which of them say that its memory is not to be taken as it is."""
+        """Find the offset of the dispatch keys in a TensorImpl, and those of lazy conjugates, negatives, zeros."""
         plain = self._dense
         refused = (torch._neg_view(plain), torch.ones(3, dtype=torch.complex64).conj(), torch._efficientzerotensor(3))
         places = set(range(1, _FARTHEST // _WORD))
@@ -143,7 +144,7 @@ class _Search:
         self.state.refused = bits[0] | bits[1] | bits[2]
 
     def _storages(self) -> None:
-        """Where a tensor keeps its storage and its count of writes."""
+        """Find the offsets of the storage and of the version counter in a TensorImpl."""
         places, counters = set(range(1, _FARTHEST // _WORD)), set[tuple[int, int]]()
         for n_writes in (67, 131):
             probe = torch.ones(3)
@@ -180,8 +181,8 @@ class _Search:
             setattr(state, name, self._code("get_dtype", torch.ones(1, dtype=getattr(torch, name))))
 
     def _members(self, probes: Iterator[tuple[torch.Tensor, list[torch.Tensor]]]) -> int:
-        """Where sparse tensors keep these members, one behind the other."""
-        ffi, kind = runtime_api.ffi, self._impl(self._dense)[0]  # the class of a dense tensor: its table of functions
+        """Return the offset of the first of these consecutive members in a sparse TensorImpl."""
+        ffi, kind = runtime_api.ffi, self._impl(self._dense)[0]  # a dense tensor's class: its virtual table
         places = set(range(1, _FARTHEST // _WORD))
         for A, members in probes:
             words, fitting = self._impl(A), set[int]()
@@ -202,7 +203,7 @@ class _Search:
 
 
 def _find() -> tuple[Few, Few]:
-    """The builtins for matrices B and for vectors B."""
+    """Return the builtins for matrices B and for vectors B, or `none` twice."""
     if not runtime_api.available or not hasattr(runtime_api.lib, "asp_tensor_maker") or sys.platform != "linux":
         return none, none
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
@@ -210,7 +211,7 @@ def _find() -> tuple[Few, Few]:
     memory = -1
     try:
         memory = os.open("/proc/self/mem", os.O_RDONLY | os.O_CLOEXEC)
-        # PyTorch tells the first user of each layout that it is in beta; another default device may be set
+        # PyTorch warns at the first use of each layout (beta); the user may have set another default device
         with warnings.catch_warnings(), torch.device("cpu"):
             warnings.simplefilter("ignore")
             found = _Search(memory)
@@ -238,7 +239,7 @@ _states: Final[list[Any]] = []  # cffi's asp_tensors
 
 
 def _forget() -> None:
-    """Let every structure be checked again."""
+    """Mark every structure as unchecked."""
     for state in _states:
         for sound in state.sound:
             sound.nnz = -1
@@ -264,8 +265,8 @@ def _answers_as_expected(matrix: Few, vector: Few) -> bool:
 
 
 def none(*_: object) -> None:
-    """Nothing is few: stands for the builtin where there is none."""
+    """Return None: placeholder of the builtin where it is not available."""
 
 
 matrix, vector = _find()
-"""`Few` for B (k, m), and for B (k,)."""
+"""Builtins of type `Few` for B (k, m) and for B (k,)."""

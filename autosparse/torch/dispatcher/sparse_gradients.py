@@ -1,4 +1,4 @@
-"""Sparse gradients of ``A @ B``: an opt-in kernel above PyTorch's autograd formula, which makes a dense one."""
+"""Sparse gradients of ``A @ B``: optional kernel that replaces PyTorch's autograd formula, whose gradient is dense."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from autosparse.torch.dispatcher.operators import SERVED, Keys
 
 
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """aten::mm for autograd: a CSR `a` that wants a gradient gets one with its own entries."""
+    """Compute aten::mm with autograd: the gradient of a CSR `a` is a CSR tensor with the same entries."""
     if a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled() and _ours(a, b):
         A = matrix.csr(a)
-        if a.dtype in HALF:  # as `operators.times`: computed in float32 and rounded once, and so are the gradients
+        if a.dtype in HALF:  # as `operands.times`: computed in float32 and rounded once, as are the gradients
             return functions.product(A.rows, A.values.float(), b.float()).to(a.dtype)
         return functions.product(A.rows, A.values, b)
     result: torch.Tensor = originals["autograd::mm"].call_boxed(keys, a, b)
@@ -31,3 +31,4 @@ def _ours(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 TABLE: Final[dict[str, Callable[..., Any]]] = {"mm": mm}
+"""Kernels by operator, for the dispatch key AutogradCPU."""

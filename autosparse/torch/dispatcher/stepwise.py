@@ -1,6 +1,6 @@
-"""Decorate functions with a context manager that is active only while code of the function runs.
+"""Decorator that enters a context manager only while code of the decorated function runs.
 
-Generators, coroutines and asynchronous generators give control back to their caller in between. The context is left
+Generators, coroutines and asynchronous generators return control to their caller in between. The context is left
 before each of these moments and entered again after it, as ``torch.no_grad`` does for generators.
 """
 
@@ -18,7 +18,7 @@ Context = AbstractContextManager[Any]
 
 
 def decorated(function: AnyFunction, context: Context) -> AnyFunction:
-    """Return `function` with `context` around each piece of it that runs without giving control back."""
+    """Return `function` with `context` active around each part of it that runs without interruption."""
     if inspect.isasyncgenfunction(function):
         made = _async_generator(function, context)
     elif inspect.iscoroutinefunction(function):
@@ -60,43 +60,43 @@ def _async_generator(function: Callable[..., AsyncGenerator[Any, Any]], context:
 
 
 class _Steps(Generator[Any, Any, Any]):
-    """A generator, or the iterator of an awaitable, with a context around each of its steps."""
+    """Generator, or iterator of an awaitable, with a context around each of its steps."""
 
     def __init__(self, steps: Generator[Any, Any, Any], context: Context) -> None:
         self._steps, self._context = steps, context
 
     def send(self, value: Any) -> Any:
-        """Go on to the next step."""
+        """Run to the next step."""
         with self._context:
             return self._steps.send(value)
 
     def throw(self, *error: Any) -> Any:
-        """Go on to the next step with an exception."""
+        """Raise an exception in the generator and run to the next step."""
         with self._context:
             return self._steps.throw(*error)
 
     def close(self) -> None:
-        """End the steps."""
+        """Close the generator."""
         with self._context:
             self._steps.close()
 
 
 class _AsyncSteps(AsyncGenerator[Any, Any]):
-    """An asynchronous generator with a context around each piece that runs between two awaits."""
+    """Asynchronous generator with a context around each part that runs between two awaits."""
 
     def __init__(self, steps: AsyncGenerator[Any, Any], context: Context) -> None:
         self._steps, self._context = steps, context
 
     async def asend(self, value: Any) -> Any:
-        """Go on to the next value."""
+        """Run to the next value."""
         return await _awaited(self._steps.asend(value), self._context)
 
     async def athrow(self, *error: Any) -> Any:
-        """Go on to the next value with an exception."""
+        """Raise an exception in the generator and run to the next value."""
         return await _awaited(self._steps.athrow(*error), self._context)
 
     async def aclose(self) -> None:
-        """End the generator."""
+        """Close the generator."""
         await _awaited(self._steps.aclose(), self._context)
 
 

@@ -1,4 +1,4 @@
-"""Switch our kernels on: for a block or a function (`override`), or for the process (`install`, `enable`)."""
+"""Switches for the library's kernels: per block or function (`override`), or per process (`install`, `enable`)."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
 AnyFunction = TypeVar("AnyFunction", bound=Callable[..., Any])
 
 _lock = forking.rlock()
-_installed: list[bool] = []  # what each `install` asked for, innermost last
-_enabled: list[bool] = []  # what `enable` asked for, or nothing
+_installed: list[bool] = []  # argument of each active `install`, innermost last
+_enabled: list[bool] = []  # argument of `enable`; empty if not enabled
 
 
 class override:  # noqa: N801  used like torch.no_grad
     """Compute products with torch.sparse tensors by autosparse inside a ``with`` block, or in a decorated function.
 
-    CSR, CSC and COO tensors on the CPU and CSR tensors on a GPU are served. The block holds for the thread that enters
-    it and for the threads that PyTorch's autograd starts for it. An object can be entered again, also while it is
-    active. As a decorator, ``@override()`` or ``@override``, it serves functions, generators, coroutines and
-    asynchronous generators; it is active only while their own code runs.
+    CSR, CSC and COO tensors on the CPU and CSR tensors on a GPU are supported. The block affects the thread that enters
+    it and the threads that PyTorch's autograd starts for it. An object can be entered again, also while it is active.
+    The decorators ``@override()`` and ``@override`` accept functions, generators, coroutines and asynchronous
+    generators; the override is active only while their own code runs.
 
     `sparse_gradients`: the gradient of a CSR tensor in ``A @ B`` is a CSR tensor with A's entries, where PyTorch makes
     a dense n × m one. Every dense product of the process then costs 2 to 4 µs more.
@@ -48,7 +48,7 @@ class override:  # noqa: N801  used like torch.no_grad
     @overload
     def __new__(cls, function: None = None, /, *, sparse_gradients: bool = False) -> Self: ...
     def __new__(cls, function: Any = None, /, *, sparse_gradients: bool = False) -> Any:
-        """Make a context manager, or decorate `function` with one."""
+        """Create a context manager, or decorate `function` with one."""
         made = super().__new__(cls)
         made._sparse_gradients = bool(sparse_gradients)
         return made if function is None else made(function)
@@ -73,7 +73,7 @@ run_as_is(override.__exit__)
 def install(*, sparse_gradients: bool = False) -> None:
     """Compute products with torch.sparse tensors by autosparse in every thread from now on.
 
-    `sparse_gradients` is that of `override`. Calls nest: each needs an `uninstall`.
+    `sparse_gradients` is described at `override`. Calls nest: each needs an `uninstall`.
 
     >>> asp.torch.install()
     >>> torch.eye(2).to_sparse_csr() @ torch.ones(2, 1)  # existing code, unchanged
@@ -88,11 +88,11 @@ def install(*, sparse_gradients: bool = False) -> None:
 
 
 def uninstall() -> None:
-    """Undo the last `install`; the last `uninstall` also takes our kernels out of PyTorch's dispatcher.
+    """Undo the last `install`; the last `uninstall` also removes autosparse's kernels from PyTorch's dispatcher.
 
-    They stay there while a block of `override` is active in any thread, or after `enable`. No other thread may
-    multiply sparse tensors while the last call runs, because PyTorch's dispatcher reads its table without a lock.
-    Calling it where nothing is installed removes what earlier blocks have registered.
+    The kernels stay registered while a block of `override` is active in any thread, or after `enable`. No other thread
+    may multiply sparse tensors during the last call, because PyTorch's dispatcher reads its table without a lock. If
+    nothing is installed, the call removes the kernels that earlier blocks have registered.
 
     >>> asp.torch.uninstall()
     >>> asp.torch.installed()
@@ -121,7 +121,7 @@ def enable(*, sparse_gradients: bool = False) -> None:
 
 
 def disable() -> None:
-    """Undo `enable`; kernels stay registered. Blocks of `override` and each `install` are not ended.
+    """Undo `enable`. Blocks of `override` and each `install` stay active, and kernels stay registered.
 
     >>> asp.torch.disable()
     """
