@@ -36,8 +36,8 @@ pool of 64 (34 groups) to sample, 108 others (72 groups) to judge by. Each draw 
 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles) over
 draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of `benchmarks/data`
 for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the
-whole network's featurizer. No network was trained without transfer. "The paper's settings" (one draw): rate 1e-4,
-batches of 32, all layers for 100 epochs on the target, 50 epochs on the source.
+whole network's featurizer. The network without transfer: five draws, 30 epochs of all its layers. "The paper's
+settings": rate 1e-4, batches of 32, all layers for 100 epochs on the target, 50 epochs on the source.
 """
 
 
