@@ -26,7 +26,7 @@ extensions = [
     "_site",  # tables and plots made of what benchmarks/ measured, and links that are looked at
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "_generated", "gallery_src", "README.md"]
+exclude_patterns = ["_build", "_generated", "gallery_src", "README.md", "design/archive"]
 suppress_warnings = ["config.cache", "myst.xref_missing"]  # links to files are looked at by _site.py
 nitpicky = False
 

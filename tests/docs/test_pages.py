@@ -11,7 +11,7 @@ import pytest
 from tests.conftest import REPOSITORY
 
 DOCS = REPOSITORY / "docs"
-PAGES = sorted(path for path in DOCS.rglob("*.md") if "adr" not in path.parts and "_generated" not in path.parts)
+PAGES = sorted(path for path in DOCS.rglob("*.md") if "archive" not in path.parts and "_generated" not in path.parts)
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ON_A_GPU = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = {"torch": "torch", "gpu": "torch", "dask": "dask", "scikit-learn": "sklearn"}

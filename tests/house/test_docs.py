@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 
 import pytest
 
 from tests.house.sources import IN_CHECKOUT, REPOSITORY
+
+DESIGN = REPOSITORY / "docs" / "design"
+NOTES = sorted(page for page in DESIGN.glob("*.md") if page.stem != "index")
+SECTIONS = ("Context", "Decision", "Alternatives", "Consequences", "Evidence")
 
 pytestmark = pytest.mark.skipif(not IN_CHECKOUT, reason="needs the sources: this is an installed copy")
 
@@ -23,13 +28,24 @@ def test_commands_are_in_the_readme():
     assert [command for command in COMMANDS if f"python -m autosparse {command}" not in readme] == []
 
 
-@pytest.mark.parametrize("page", sorted((REPOSITORY / "docs" / "adr").glob("*.md")), ids=lambda page: page.stem)
-def test_a_decision_is_stated_before_its_reasons(page):
-    title, _, body = page.read_text(encoding="utf-8").partition("\n")
-    first = body.strip().partition("\n")[0]
-    assert title.startswith("# ")
-    assert first
-    assert not first.startswith(("#", "|", "Status", "*Status", "**Problem", "**Question")), first
+@pytest.mark.parametrize("note", NOTES, ids=lambda note: note.stem)
+def test_a_design_note_has_its_sections(note):
+    text = note.read_text(encoding="utf-8")
+    headings = tuple(re.findall(r"^## (.+)$", text, re.MULTILINE))
+    assert headings == SECTIONS
+    assert len(text.splitlines()) <= 150
+    assert re.fullmatch(r"Archive: pages? [0-9, and]+ of docs/design/archive\.", text.splitlines()[-1])
+
+
+def test_design_notes_are_few_and_listed():
+    index = (DESIGN / "index.md").read_text(encoding="utf-8")
+    assert len(NOTES) <= 18
+    assert [note.name for note in NOTES if f"]({note.name})" not in index or f"\n{note.stem}\n" not in index] == []
+
+
+def test_every_archived_page_belongs_to_one_note():
+    named = [int(n) for note in NOTES for n in re.findall(r"\d+", note.read_text(encoding="utf-8").splitlines()[-1])]
+    assert sorted(named) == sorted(int(page.name[:4]) for page in (DESIGN / "archive").glob("*.md"))
 
 
 @pytest.mark.parametrize("document", ["README.md", "CONTRIBUTING.md"])
