@@ -1,4 +1,4 @@
-"""No module imports, at its top, inside a function or for type checkers, what imports it."""
+"""Test that no two modules import each other, neither at the top, inside functions nor for type checkers."""
 
 from __future__ import annotations
 
