@@ -1,4 +1,4 @@
-"""Laws of vectors that are kept per matrix: none is allocated again, none is shared, all are freed with the matrix."""
+"""Tests of vectors that a matrix keeps for its solves: reused, never shared by two solves, freed with the matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def system() -> asp.csr_array:
 
 
 def test_a_second_solve_allocates_no_vectors() -> None:
-    """The only vector is the solution, which belongs to the user."""
+    """The only new vector is the solution, which belongs to the user."""
     A, b = system(), np.ones(N)
     with asp.options(effort="off"):
         asp.linalg.cg(A, b, maxiter=8)
