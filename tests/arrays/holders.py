@@ -31,8 +31,9 @@ def ours(m: Any, **how: Any) -> Any:
 
 
 SIZE = 40_000
-"""Number of entries of `large`: its arrays outweigh all other allocations, and NumPy allocates its copies, so that
-tracemalloc counts them.
+"""Number of entries of `large`.
+
+Its arrays outweigh all other allocations, and NumPy allocates their copies, so that tracemalloc counts them.
 """
 
 

@@ -1,4 +1,4 @@
-"""Writes to indices and pointers, in place and by SciPy's methods; and reads that hand arrays out."""
+"""Writes to indices and pointers, in place and by SciPy's methods; and reads that export arrays."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def state_swap(w: World, rng: np.random.Generator) -> None:
     w.A.__dict__ = dict(twin.__dict__)
 
 
-# -- reads that hand arrays out
+# -- reads that export arrays
 
 
 @write

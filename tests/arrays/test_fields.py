@@ -50,7 +50,7 @@ def test_the_runtime_has_descriptors_here() -> None:
 
 
 def nothing(A: Any) -> None:
-    """Do nothing, so that no array is handed out before the test."""
+    """Do nothing: a step that leaves every array unread."""
 
 
 def multiplied(A: Any) -> None:

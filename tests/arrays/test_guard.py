@@ -41,7 +41,7 @@ def is_exposed(operand: Operand) -> bool:
 
 
 def is_clean(operand: Operand) -> bool:
-    """Return whether no array was handed out since the last look, so that the next `refresh` need not look."""
+    """Return whether no array was exported since the last look, so that the next `refresh` need not look."""
     pairs = zip(TOUCHES, CLEANS, strict=True)
     return all(getattr(operand, touch) is getattr(operand, clean) for touch, clean in pairs)
 

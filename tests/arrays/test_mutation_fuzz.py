@@ -93,9 +93,7 @@ def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCo
 def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Force a tuned kernel, whose packed copies the executor keeps and refreshes, with fast calls from the second
-    product.
-    """
+    """Force a tuned kernel, whose packed copies the executor keeps and refreshes, and open fast calls early."""
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 1)
     tuned: list[DispatchState] = []
 

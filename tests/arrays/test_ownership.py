@@ -230,7 +230,7 @@ def allocated_bytes(call: Callable[[], Any]) -> int:
 
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
-"""(function applied to a matrix beforehand, function whose allocations are counted)."""
+"""Two functions: one applied to a matrix beforehand, and one whose allocations are counted."""
 
 
 def itself(m: Any) -> Any:

@@ -76,7 +76,7 @@ def test_another_format_keeps_all_but_the_order_of_loops(op: Op) -> None:
     base, fmt = base_schedule(op), Format.parse("i1:U,k1:C,i0:U,k0:U | i=4,k=2")
     changed = under(base, fmt)
     assert changed.loop_order[:4] == fmt.order
-    assert changed.unroll == 1  # vectors lie along the blocks
+    assert changed.unroll == 1  # vectors extend along the blocks
     same = dataclasses.replace(changed, format=base.format, loop_order=base.loop_order, unroll=base.unroll)
     assert same == base
     panels = under(base, Format.parse("k1:U,i1:U,k0:C | k=1024"))
@@ -112,7 +112,7 @@ def test_a_matrix_end_to_end_and_again(tmp_path: Path) -> None:
     assert set(record["times"]) == {"base", "format", "schedule", "both", "default"}
     assert not record["left_out"]
     own_s = {name: timing["median_s"] for name, timing in record["times"].items() if name != "default"}
-    # each part contains the smaller ones
+    # the space of both contains the spaces of format and of schedule, which contain the base
     assert own_s["both"] <= min(own_s["format"], own_s["schedule"]) <= own_s["base"]
     (searched,) = results.cases(experiment="search")
     assert min(searched["n_measured"].values()) >= 1

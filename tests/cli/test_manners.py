@@ -72,7 +72,7 @@ def test_runs_still_bound_what_is_worth_it(folder, capsys):
 
 
 def test_an_interrupted_tune_keeps_what_it_found(folder, capsys, monkeypatch):
-    """After an interrupt behind the second race, the winner is stored, and the next `tune` resumes the search."""
+    """An interrupt after the second race must keep the winner, and the next `tune` must resume the search."""
     from autosparse.tuner.search.search import Search
 
     settle, n_races = Search._settle, 0

@@ -1,6 +1,4 @@
-"""Tests of numbers on the command line: a value out of range ends the command before it begins, with the valid
-range.
-"""
+"""Tests of numbers on the command line: a value out of range ends the command at once and names the valid range."""
 
 from __future__ import annotations
 

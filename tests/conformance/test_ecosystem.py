@@ -1,4 +1,4 @@
-"""Tests of libraries that accept SciPy's sparse arrays: with ours they give the same results, by our kernels."""
+"""Tests of libraries that accept SciPy's sparse arrays: our matrices give the same results, by our kernels."""
 
 from __future__ import annotations
 

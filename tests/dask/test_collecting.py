@@ -47,8 +47,10 @@ class Now:
 
 
 class FakeClient:
-    """Client whose workers measure at once. A worker in `lost` disappears when it is given a pattern. The kind of a
-    machine is the first letter of its address.
+    """Client whose workers measure at once.
+
+    A worker in `lost` disappears when it is given a pattern. The first letter of its address is the kind of a
+    machine.
     """
 
     def __init__(self, addresses, lost=()):

@@ -1,7 +1,7 @@
 """Tests of the rows of Mᵀ that compute Mᵀ @ B.
 
-They are made once products have paid for them, give SciPy's results after any write, and are dropped once an array was
-handed out.
+They are made once products have paid for them and dropped once an array was exported. Results equal SciPy's after
+any write.
 """
 
 from __future__ import annotations

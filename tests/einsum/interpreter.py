@@ -54,9 +54,7 @@ class Interpreter:
             written[at] = written.get(at, 0) + value if node.op else value
 
     def _loop(self, index: str, body: Statement, bound: dict[str, int]) -> None:
-        """Run the loop over the coordinates stored in stepped tensors if the body needs one of them, else over the
-        extent.
-        """
+        """Loop over the coordinates stored in stepped tensors if the body needs one of them, else over the extent."""
         steppers = [access for access in dict.fromkeys(map(_bare, reads(body))) if self._steps(access, index)]
         absent = {access.tensor for access in steppers}
         if steppers and not _survives(body, absent):

@@ -1,7 +1,8 @@
 """Tests that compare the emitted C of two einsum programs with golden files, so that a changed emitter shows as a diff.
 
-A file holds the program and its loops, without helpers. After an intended change:  python -m
-tests.einsum.test_golden
+A file holds the program and its loops, without helpers. After an intended change:
+
+    python -m tests.einsum.test_golden
 """
 
 from __future__ import annotations
@@ -23,9 +24,7 @@ PROGRAMS: Final = {
     "masked_product": "∀i (∀j R[i,j] += T0[i:s,j:s] * w1[j:l] where ∀kj w1[j] += T1[i:l,k:s] * T2[k:l,j:s])",
     "triangles": "∀ijk R += T0[i:l,j:s] * T1[j:l,k:s] * T2[i:l,k:s]",
 }
-"""Programs in concrete index notation: one with a workspace of rank 1 and appended rows, one with an intersection and a
-sum.
-"""
+"""Programs in concrete index notation: with a workspace of rank 1 and appended rows; with an intersection and a sum."""
 
 
 def source(name: str) -> str:

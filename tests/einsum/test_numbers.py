@@ -44,9 +44,7 @@ def stored(values):
 @pytest.mark.parametrize("text", [*OF_TWO, *OF_THREE])
 @pytest.mark.parametrize("seed", range(2))
 def test_infinite_values_multiply_what_is_stored_in_every_route(call, text, seed):  # noqa: F811
-    """The sum must contain exactly the terms for which every sparse operand stores an entry, by joins, routes and
-    kernels.
-    """
+    """In every route the sum must contain exactly the terms for which every sparse operand stores an entry."""
     letters = text.split("->")[0].split(",")
     for mask in itertools.product([True, False], repeat=len(letters) - 1):
         operands = []

@@ -134,7 +134,7 @@ def test_random_expressions(expression, seed):
 def random_expression(rng):
     """Return a product of two to four operands of rank 1 to 3, with any output.
 
-    Operands have four indices, and chains of matrices five.
+    There are four different indices; chains of matrices have up to five.
     """
     n_operands = rng.choice([2, 3, 3, 4])
     if rng.random() < 0.2:

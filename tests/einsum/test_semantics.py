@@ -310,9 +310,7 @@ def test_diagonals_take_the_extents_that_numpy_takes(expression, shape):
 
 @pytest.mark.parametrize("kind", [asp.csr, asp.csc])
 def test_what_lies_behind_the_last_entry_is_none(kind):
-    """Entries behind the last row's end remain after sum_duplicates() or eliminate_zeros() of a matrix that shares its
-    arrays.
-    """
+    """Such entries remain after sum_duplicates() or eliminate_zeros() of a matrix that shares its arrays."""
     A = kind(sps.csr_array(np.arange(1.0, 13.0).reshape(4, 3)))
     A.indptr[-1] = A.indptr[-2]
     dense, B = A.toarray(), np.arange(6.0).reshape(3, 2)

@@ -1,8 +1,7 @@
-"""Forks at random moments of other threads' work. Run as a program: forks.py KIND N_FORKS SEED; it exits 0 if none
-hung.
+"""Forks at random moments of other threads' work.
 
-A child that hangs prints its stacks by `faulthandler` and is counted. No time is asserted: a child has HANG_S seconds
-for work of milliseconds.
+Run as a program: forks.py KIND N_FORKS SEED; it exits 0 if no child hung or was wrong. A child that hangs prints its
+stacks by `faulthandler` and is counted. No time is asserted: a child has HANG_S seconds for work of milliseconds.
 """
 
 from __future__ import annotations

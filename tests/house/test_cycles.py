@@ -1,4 +1,4 @@
-"""Test that no two modules import each other, neither at the top, inside functions nor for type checkers."""
+"""Test that imports form no cycle, whether they stand at the top, inside functions or for type checkers."""
 
 from __future__ import annotations
 

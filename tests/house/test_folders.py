@@ -43,9 +43,7 @@ def folders_of_tests() -> list[str]:
 
 
 def library_folders() -> set[str]:
-    """Return the paths of the library's folders in the form that tests use: `tuner/learned`, `torch/autograd`,
-    `native`.
-    """
+    """Return the paths of the library's folders as tests write them: `tuner/learned`, `torch/autograd`, `native`."""
     found = set()
     for source in library():
         parts = source.name.removeprefix("autosparse.").lstrip("_").split(".")[:-1]

@@ -37,8 +37,9 @@ LAYERS = (
     }
     | {"__main__", "__init__", "_names"},
 )
-"""Layers of the library, from the bottom up. A module may import its own layer and the rows above it in this table. A
-new module needs a row.
+"""Layers of the library, from the bottom up.
+
+A module may import its own layer and the rows above it in this table. A new module needs a row.
 """
 
 SIDEWAYS = {
@@ -69,9 +70,7 @@ BARE = ("tuner", "cache", "_native")
 
 
 def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
-    """Return every absolute module name that `source` imports, also inside functions, but not for type checkers
-    alone.
-    """
+    """Return every absolute module name that `source` imports, also inside functions, without type-checking imports."""
     typing_only = {
         child
         for node in ast.walk(source.tree)

@@ -11,7 +11,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$")
-"""Entry points: top-level modules, commands, and modules that torch and Dask load."""
+"""Entry points: top-level modules, commands, and all modules of the packages torch, cuda and dask."""
 
 EXCEPTIONS = {
     "autosparse.tuner.targets.cpu": "a kind of target, for programs that transfer from a CPU (docs/transfer.md)",

@@ -222,7 +222,7 @@ def same_error(name: str, A: Any, b: Any, *more: Any, **how: Any) -> None:
 )
 def test_errors_are_scipys(name: str, A: Any, b: Any, how: dict[str, Any]) -> None:
     if name == "minres" and ("maxiter" in how or isinstance(A, scipys.LinearOperator)):
-        return  # SciPy's takes both
+        return  # SciPy's minres accepts both
     same_error(name, A, b, **how)
 
 

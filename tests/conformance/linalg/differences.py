@@ -18,9 +18,7 @@ OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 DIFFERENT: Final[Mapping[str, str]] = {
     r"for_k_greater.*dense": "SciPy computes so many eigenvalues of a dense A by LAPACK, and refuses a sparse A",
 }
-"""Regular expression for a test's identifier -> why it fails with our solvers. A test that passes again fails the
-run.
-"""
+"""Regular expression for a test's identifier -> why it fails with our solvers. If it passes again, the run fails."""
 
 COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     "testComplexX0": "lsmr with a complex x0 where A and b are real",

@@ -37,7 +37,7 @@ ARPACK: Final = ("eigsh", "eigs", "svds")
 
 RAN: Final = ("ours", "as given", "SciPy")
 CALLS: Final[Counter[tuple[str, str]]] = Counter()
-"""(solver, one of `RAN` or "arguments") -> number of calls whose answer that code computed.
+"""Number of calls by (solver, one of `RAN` or "arguments"), which names the code that computed the answer.
 
 "arguments" counts calls that ended before their first product, by an error or by b = 0, without a call of SciPy's
 function.
@@ -47,7 +47,7 @@ function.
 class Switch:
     """Choice of the matrices that are converted to our class before a call."""
 
-    dense = False  # whether dense matrices are converted too
+    dense = False  # convert dense matrices too
 
 
 def over_ours(name: str) -> dict[str, Any]:
@@ -147,7 +147,7 @@ def _is_long_double(args: tuple[Any, ...]) -> bool:
 
 
 def made_ours(A: Any) -> Any:
-    """Return a sparse matrix, and with `Switch.dense` a dense one of numbers, in our class; return anything else
+    """Return a sparse matrix (with `Switch.dense` also a numeric dense one) in our class, and anything else
     unchanged.
     """
     if sps.issparse(A) and A.ndim == 2:

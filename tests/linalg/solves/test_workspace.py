@@ -45,7 +45,7 @@ def test_vectors_come_back_and_are_handed_out_once() -> None:
     memory = SolverMemory()
     first = memory.take(KEY, 3)
     assert len({vector.ctypes.data for vector in first}) == 3
-    second = memory.take(KEY, 2)  # a solve beside the first
+    second = memory.take(KEY, 2)  # a second solve at the same time
     assert not {vector.ctypes.data for vector in first} & {vector.ctypes.data for vector in second}
     memory.give(KEY, first)
     again = memory.take(KEY, 3)
