@@ -132,10 +132,7 @@ def test_random_expressions(expression, seed):
 
 
 def random_expression(rng):
-    """Return a product of two to four operands of rank 1 to 3, with any output.
-
-    There are four different indices; chains of matrices have up to five.
-    """
+    """Return a product of two to four operands of rank 1 to 3 (or a chain of matrices), with any output."""
     n_operands = rng.choice([2, 3, 3, 4])
     if rng.random() < 0.2:
         inputs = ["".join(pair) for pair in itertools.pairwise("ijklm"[: n_operands + 1])]
