@@ -1,9 +1,9 @@
-"""Machines that the tests may pretend to run on, and a clock whose intervals are random.
+"""Simulated machines for the tests, and a clock with random intervals.
 
-`pytest --chaos SEED` replaces the target by one of `MACHINES` and multiplies every interval that Python's performance
-counter measures by a random factor. A test that fails then depends on the processor or on measured times. Machines are
-recorded in the form in which a real one is described (`core.target.Target`), so that tests of decisions can use them
-directly: `machine("epyc-64")`.
+`pytest --chaos SEED` replaces the target by one of the machines in `tests/machines` and multiplies every interval of
+Python's performance counter by a random factor. A test that fails only then depends on the processor or on measured
+times. A machine is recorded as a `core.target.Target`, so tests of decisions can also use it directly:
+`machine("epyc-64")`.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 FOLDER: Final = Path(__file__).resolve().parent / "machines"
 NAMES: Final = tuple(sorted(path.stem for path in FOLDER.glob("*.json")))
 IN_ONE_PROCESS: Final = "chaos: another machine is pretended in this process, not in those that it starts"
-"""Reason for which tests of several processes are skipped."""
-_begun: Final[list[str]] = []  # names of the machines that this process pretends to be
+"""Skip reason of tests that start other processes, which would not see the simulated machine."""
+_begun: Final[list[str]] = []  # names of the machines that this process simulates
 LEAST, MOST = 0.3, 3.0
-"""Factors of measured intervals, drawn log-uniformly."""
+"""Bounds of the factors of measured intervals, which are drawn log-uniformly."""
 
 
 def machine(name: str) -> Target:
-    """The target that `tests/machines/NAME.json` describes."""
+    """Return the target described by `tests/machines/NAME.json`."""
     from autosparse.core.target import Target
 
     return Target(**json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["target"])
 
 
 class ChaoticClock:
-    """Performance counter in seconds whose intervals are real ones times random factors; it never goes back."""
+    """Performance counter whose intervals are the real ones times random factors; it never goes back."""
 
     def __init__(self, seed: int, clock: Callable[[], int] = time.perf_counter_ns) -> None:
         self._random, self._clock, self._lock = random.Random(seed), clock, threading.Lock()
@@ -47,7 +47,7 @@ class ChaoticClock:
         self._shown_ns = float(self._real_ns)
 
     def ns(self) -> int:
-        """Nanoseconds since an arbitrary moment."""
+        """Return the nanoseconds since an arbitrary moment."""
         with self._lock:
             now_ns = self._clock()
             factor = math.exp(self._random.uniform(math.log(LEAST), math.log(MOST)))
@@ -56,17 +56,20 @@ class ChaoticClock:
             return int(self._shown_ns)
 
     def s(self) -> float:
-        """Seconds since an arbitrary moment."""
+        """Return the seconds since an arbitrary moment."""
         return self.ns() * 1e-9
 
 
 def is_on() -> bool:
-    """Return whether this process pretends to be another machine."""
+    """Return whether this process simulates another machine."""
     return bool(_begun)
 
 
 def begin(seed: int) -> str:
-    """Put the machine and the clock of `seed` in place, before anything imports autosparse; the machine's name."""
+    """Install the machine and the clock of `seed`, and return the name of the machine.
+
+    Call it before anything imports autosparse.
+    """
     name = NAMES[seed % len(NAMES)]
     facts: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))["target"]
     _begun.append(name)

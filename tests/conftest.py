@@ -1,4 +1,4 @@
-"""What every test shares: a cache of its own, the real matrices if there are any, markers, hypothesis settings."""
+"""Fixtures and hooks of all tests: private caches, the real matrices if present, markers, hypothesis settings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.skips import SkipCount
 
 CHAOS = pytest.StashKey[str]()
 
-# No asserted times, same examples everywhere: a busy machine or another seed must not make a test fail.
+# No time limits, and the same examples everywhere: a busy machine or another seed must not make a test fail.
 settings.register_profile(
     "repeatable", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
@@ -34,7 +34,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Before anything imports autosparse: plans and kernels of the tests go to a folder of this process."""
+    """Put plans and kernels of the tests in a folder of this process, before anything imports autosparse."""
     folder = tempfile.TemporaryDirectory(prefix="autosparse-tests-")
     config.add_cleanup(folder.cleanup)
     base = os.environ.get("AUTOSPARSE_CACHE_DIR", folder.name)
@@ -45,18 +45,21 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Name the machine that the tests pretend to run on."""
+    """Name the simulated machine in the header of the report."""
     return f"chaos: {config.stash[CHAOS]}" if CHAOS in config.stash else None
 
 
 def matrices_folder() -> Path | None:
-    """The folder of real matrices (`AUTOSPARSE_MATRICES`, else ../shared/matrices beside the repository)."""
+    """Return the folder of real matrices: `AUTOSPARSE_MATRICES`, else ../shared/matrices beside the repository."""
     folder = Path(os.environ.get("AUTOSPARSE_MATRICES") or REPOSITORY.parent / "shared" / "matrices")
     return folder if folder.is_dir() else None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Slow tests are left out and counted, not skipped one by one: thousands, each told from process to process."""
+    """Deselect slow tests and count them.
+
+    Skipping would report each of the thousands of slow tests from a worker process to the main process.
+    """
     if not config.getoption("--full"):
         slow = [item for item in items if item.get_closest_marker("full")]
         items[:] = [item for item in items if not item.get_closest_marker("full")]
@@ -70,41 +73,49 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection(session: pytest.Session) -> None:
-    """Nearly all that is made while tests are collected stays: looking for garbage finds none, again and again.
+    """Turn the garbage collector off during collection, and let workers import test modules in different orders.
 
-    Where nothing is compiled to bytecode yet, two processes that import the same modules in the same order both compile
-    each: every other process begins with the last.
+    Nearly every object that collection makes stays alive, so garbage collection would find nothing. Two workers that
+    import the same modules in the same order compile the same modules to bytecode twice. So every second worker begins
+    with the last module.
     """
     gc.disable()
     number = os.environ.get("PYTEST_XDIST_WORKER", "").removeprefix("gw")
     if number.isdigit() and int(number) % 2 and session.config.args_source is pytest.Config.ArgsSource.TESTPATHS:
         for path in sorted(REPOSITORY.glob("tests/**/test_*.py"), reverse=True):
-            with contextlib.suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):  # it is collected later
+            # collection reports the error later
+            with contextlib.suppress(Exception, pytest.skip.Exception, pytest.fail.Exception):
                 importlib.import_module(".".join(path.relative_to(REPOSITORY).with_suffix("").parts))
 
 
 def pytest_collection_finish() -> None:
-    """The collected tests live to the end: no garbage collection looks at them, and tests ask for many of those."""
+    """Exempt the collected tests, which live to the end of the run, from garbage collection."""
     gc.freeze()
     gc.enable()
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
-    """Nor does it look at what a module of tests leaves behind, libraries above all: each look would take a second."""
+    """Exempt from garbage collection what a test module leaves behind, mostly libraries.
+
+    Without this, each collection takes about a second.
+    """
     if nextitem is not None and nextitem.path != item.path:
         gc.collect()
         gc.freeze()
 
 
 def pytest_unconfigure() -> None:
-    """The interpreter's last look must see everything: extension modules report what it leaves as leaks."""
+    """Undo the exemptions, so that the interpreter's last collection sees every object.
+
+    Extension modules report objects that remain as leaks.
+    """
     gc.unfreeze()
 
 
 @pytest.fixture(scope="session")
 def matrices() -> Path:
-    """The folder of real matrices; a test that takes it must be marked `matrices`."""
+    """Return the folder of real matrices; a test that uses this fixture must be marked `matrices`."""
     folder = matrices_folder()
     assert folder is not None, "mark the test with pytest.mark.matrices"
     return folder
@@ -112,9 +123,9 @@ def matrices() -> Path:
 
 @pytest.fixture(autouse=True)
 def clean_settings() -> Iterator[None]:
-    """Options set by a test end with it, each test sees its own warnings, and the processor still knows subnormals.
+    """Reset options and shown warnings after each test, and check that subnormal numbers still work.
 
-    A library linked with -ffast-math turns them off for the whole process when it is loaded.
+    Loading a library linked with -ffast-math flushes subnormal numbers to zero for the whole process.
     """
     from autosparse import config, notices
 

@@ -1,4 +1,4 @@
-"""Combinations of parameters: in `make test` so many that every two values meet, all of them in `make test-full`."""
+"""Parametrization by combinations: `make test` covers every pair of values, `make test-full` every combination."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ Combination = tuple[Hashable, ...]
 
 
 def pairs_of(combination: Combination) -> set[tuple[int, Hashable, int, Hashable]]:
-    """(place, value, place, value) of every two of its values."""
+    """Return (axis, value, axis, value) for every two values of the combination."""
     return {(i, combination[i], j, combination[j]) for i, j in itertools.combinations(range(len(combination)), 2)}
 
 
 def chosen(axes: Sequence[Iterable[Hashable]]) -> list[Combination]:
-    """Combinations in which every two values of different axes meet: greedily, few, the same ones every time."""
+    """Return few combinations that cover every pair of values of different axes, by a deterministic greedy choice."""
     pairs = {one: pairs_of(one) for one in itertools.product(*axes)}
     missing = set().union(*pairs.values())
     taken = []
     while missing:
-        best = max(pairs, key=lambda one: len(pairs[one] & missing))  # of equals the first
+        best = max(pairs, key=lambda one: len(pairs[one] & missing))  # of equals, the first
         taken.append(best)
         missing -= pairs[best]
     return taken
 
 
 def covering(**axes: Iterable[Hashable]) -> pytest.MarkDecorator:
-    """Parametrize by all combinations of the axes; those that bring no new pair are marked `full`."""
+    """Parametrize by all combinations of the axes; mark as `full` those that are not needed to cover every pair."""
     values = [list(one) for one in axes.values()]
     usual = set(chosen(values))
     rows = [
@@ -41,7 +41,11 @@ def covering(**axes: Iterable[Hashable]) -> pytest.MarkDecorator:
 def in_turn(
     *names: str, first: Iterable[Hashable], second: Iterable[Hashable], label: Callable[..., str] = str
 ) -> pytest.MarkDecorator:
-    """Parametrize two names by all pairs; but for one value of `second` for each of `first`, in turn, marked `full`."""
+    """Parametrize two names by all pairs of values.
+
+    For each value of `first` one value of `second`, taken in rotation, runs in `make test`. The other pairs are marked
+    `full`.
+    """
     others = list(second)
     rows = [
         pytest.param(one, other, id=f"{label(one)}-{other}", marks=() if n % len(others) == m else pytest.mark.full)

@@ -1,6 +1,6 @@
-"""Skipped tests counted by reason: a reason that stands in no row below fails a run in continuous integration.
+"""Counts of skipped tests by reason; in continuous integration a reason outside `ALLOWED` fails the run.
 
-There every extra is installed, so that a test that is skipped for want of one is a test that does not exist.
+Continuous integration installs every extra, so a test that is skipped there for lack of one would never run.
 """
 
 from __future__ import annotations
@@ -30,23 +30,29 @@ ALLOWED: Final[Mapping[str, str]] = {
     r"^the machine was so busy": "other programs on the machine",
     r"^no browser|^(mypy|pyright) is not installed": "tools for `make test-full` only",
 }
-"""Beginning or part of a reason -> why such a test may be skipped anywhere."""
+"""Regular expression for a skip reason -> why such tests may be skipped anywhere."""
 
 REFUSED: Final = r"is not installed|could not import|C runtime|compiled runtime|no C compiler|Python's headers"
-"""Reasons of tests that would run where everything is installed."""
+"""Regular expression for reasons of tests that would run in a complete installation."""
 
 
 def is_allowed(reason: str, path: str = "") -> bool:
-    """Whether a test at `path` may be skipped for `reason` in continuous integration; SciPy's own tests say why."""
+    """Return whether a test at `path` may be skipped for `reason` in continuous integration.
+
+    SciPy's own tests may be skipped for any reason.
+    """
     return "/scipy/" in path or any(re.search(row, reason) for row in ALLOWED)
 
 
 class SkipCount:
-    """Plugin: counts skipped tests and modules, tells the counts, and fails a run with CI set for those not allowed."""
+    """Pytest plugin that counts and reports skipped tests and modules.
+
+    Where `CI` is set, it fails a run that skips a test for a reason that is not allowed.
+    """
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
-        self.left_out = 0  # slow tests, which are not even begun
+        self.left_out = 0  # slow tests, which are deselected
         self.counts: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
 
@@ -67,7 +73,7 @@ class SkipCount:
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_testnodedown(self, node: Any) -> None:
-        """A process of pytest-xdist ends: each has left out the same tests."""
+        """Take the number of deselected tests from a pytest-xdist worker; it is the same in every worker."""
         self.left_out = getattr(node, "workeroutput", {}).get("left_out", self.left_out)
 
     @pytest.hookimpl(trylast=True)

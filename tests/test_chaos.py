@@ -1,4 +1,4 @@
-"""The clock and the machines of `pytest --chaos` (tests/chaos.py)."""
+"""Tests of the clock and the machines of `pytest --chaos` (tests/chaos.py)."""
 
 from __future__ import annotations
 

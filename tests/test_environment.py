@@ -1,4 +1,4 @@
-"""A variable that looks like a setting and is none is told of, once."""
+"""Test of the warning about an environment variable that resembles a setting: it is given once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forks while another thread imports: the child imports anew what nobody is left to finish."""
+"""Test of a fork while another thread imports: the child repeats the imports that the fork cut short."""
 
 from __future__ import annotations
 

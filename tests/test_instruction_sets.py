@@ -1,4 +1,4 @@
-"""The instruction set is the one that the C runtime found, for every kind of kernel and every report of it."""
+"""Tests that every kind of kernel and every report use the instruction set that the C runtime detected."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EVERYTHING = {"avx2", "fma", "bmi1", "bmi2", "avx512f", "avx512vl", "avx512bw", 
 
 
 def test_the_runtime_says_what_the_processor_has_not_proc_cpuinfo(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An emulator shows the flags of the machine that it runs on."""
+    """An emulator shows the CPU flags of its host in /proc/cpuinfo, so the runtime's own detection must count."""
     for level, name in enumerate(("baseline", "avx2", "avx512")):
         monkeypatch.setattr(runtime_api, "best_isa", lambda name=name: name)
         for flags in (set(), EVERYTHING):
@@ -76,7 +76,7 @@ def test_doctor_reports_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_what_kernels_are_compiled_with_is_what_the_runtime_looks_for() -> None:
-    """Every -m flag of an instruction set is a feature that `asp_best_isa` asks the processor for."""
+    """Every -m flag of an instruction set must be a CPU feature that `asp_best_isa` tests."""
     source = Path(config.__file__).parents[1] / "_native" / "runtime" / "threads" / "isa.c"
     if not source.is_file():
         pytest.skip("needs the sources: isa.c")

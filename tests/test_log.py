@@ -1,4 +1,4 @@
-"""Log records carry their tag and facts; nothing is drawn where nobody watches."""
+"""Tests of log records, which carry their tag and facts, and of progress lines, which need a terminal."""
 
 from __future__ import annotations
 

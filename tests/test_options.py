@@ -1,4 +1,4 @@
-"""Options are checked when they are set: what no product could be computed with is refused there, by name."""
+"""Tests that an option is checked when it is set: values with which no product can be computed raise an error."""
 
 from __future__ import annotations
 

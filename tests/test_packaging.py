@@ -1,4 +1,4 @@
-"""What is installed is what is in the repository."""
+"""Tests that the installed package contains exactly the package files of the repository."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def declared() -> dict[str, object]:
 
 
 def folders() -> set[str]:
-    """Packages that stand in the repository: every folder with an __init__.py."""
+    """Return the packages in the repository: every folder with an __init__.py."""
     found = set()
     for top, name in {
         "autosparse": "autosparse",
@@ -57,7 +57,7 @@ def test_all_names_every_user_extra():
 
 
 def test_bare_checkout_says_what_to_do(tmp_path):
-    """A copy of autosparse/ beside a pyproject.toml, without the mapped folders."""
+    """A copy of autosparse/ beside a pyproject.toml, without the mapped folders, must name the missing step."""
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "autosparse").mkdir()
     for name in ("__init__.py", "_version.py", "forking.py"):
@@ -71,7 +71,7 @@ def test_bare_checkout_says_what_to_do(tmp_path):
 
 @pytest.mark.full
 def test_wheel_holds_every_module_and_nothing_else(tmp_path):
-    """`pip wheel .` packs each module at its place, the C sources, and neither tests nor benchmarks."""
+    """`pip wheel .` must pack every module at its place and the C sources, but neither tests nor benchmarks."""
     command = [
         sys.executable,
         "-m",
@@ -101,7 +101,7 @@ def test_wheel_holds_every_module_and_nothing_else(tmp_path):
 
 
 def test_the_wheel_is_for_every_python_from_3_10_on():
-    """The runtime keeps to the stable ABI (cffi), so the wheel may say so; free-threaded Python has none."""
+    """Check the wheel's tag: the runtime uses the stable ABI (cffi), which free-threaded Python does not have."""
     script = (
         "import sys, setuptools; sys.argv = ['setup.py', '--quiet', '--version']; made = []\n"
         "setuptools.setup = lambda **how: made.append(how)\n"
@@ -126,7 +126,7 @@ def test_cibuildwheel_builds_what_is_declared_and_tests_what_is_there():
 
 
 def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():
-    """`make test` and `make test-wheel` go through one script, which asks for no build with CUDA."""
+    """`make test` and `make test-wheel` must share one script, which asks for the CPU build of torch."""
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     script = (REPOSITORY / "tools" / "install_tests.sh").read_text(encoding="utf-8")
     assert makefile.count("sh tools/install_tests.sh") == 2

@@ -1,4 +1,4 @@
-"""`core.values.dataclass` means what the standard library's decorator means, for the parameters that it takes."""
+"""Tests that `core.values.dataclass` behaves as the standard library's decorator for the parameters it accepts."""
 
 import copy
 import dataclasses
@@ -41,7 +41,7 @@ def made_by(decorator, settings):
 
 
 def tried(action):
-    """Its result, or the class of what it raises."""
+    """Return the result of `action`, or the class of the exception that it raises."""
     try:
         return action()
     except (TypeError, AttributeError) as err:

@@ -1,4 +1,4 @@
-"""Writes by those who are no caller of ours: threads that keep an array, and torch, which sees NumPy's memory."""
+"""Writes to arrays that bypass the matrix: by threads that keep an array, and by torch through a shared tensor."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.arrays.world import World, write
 
 
 class Writer:
-    """A thread that keeps an array and writes to it when it is told; it ends with the program."""
+    """Thread that keeps an array and writes to it on request, until the program ends."""
 
     def __init__(self, array: Any) -> None:
         self.orders: queue.Queue[tuple[int, float] | None] = queue.Queue()
@@ -68,7 +68,7 @@ if importlib.util.find_spec("torch") is not None:
 
     @write
     def keep_only_what_torch_made(w: World, rng: np.random.Generator) -> None:
-        """The array object itself goes; a view of a view of the tensor stays."""
+        """Keep a view of a view of the tensor, but not the array object itself."""
         import torch
 
         w.kept["tensor"] = torch.from_numpy(w.A.data)[1:].view(-1).detach() if w.A.data.size > 1 else None

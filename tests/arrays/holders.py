@@ -1,4 +1,7 @@
-"""Matrices of SciPy's and of ours that share arrays or do not, and a count of looks at them."""
+"""Helpers of the ownership tests: matrices of SciPy and of autosparse, and a count of looks at their arrays.
+
+A look is a pass over an array that finds out whether it was written.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,10 @@ def ours(m: Any, **how: Any) -> Any:
 
 
 SIZE = 40_000
-"""Entries: large beside everything else that is allocated, below where copies are made outside of NumPy's sight."""
+"""Number of entries of `large`.
+
+Its arrays outweigh all other allocations, and NumPy allocates their copies, so that tracemalloc counts them.
+"""
 
 
 def large(kind: str = "csr_array") -> Any:
@@ -49,18 +55,18 @@ def over_bytes(m: Any) -> Any:
 
 
 def big() -> Any:
-    """Arrays that NumPy unpickles without a copy (from 1000 bytes on)."""
+    """Return a matrix whose arrays NumPy unpickles without a copy, which it does from 1000 bytes on."""
     return plain(n=60)
 
 
 class Looks:
-    """Counts looks at the arrays."""
+    """Counter of looks at the arrays of a matrix."""
 
     def __init__(self) -> None:
         self.n = 0
 
     def of_the_second(self, A: Any) -> int:
-        """Looks of a `refresh` after another one."""
+        """Return the number of looks of a `refresh` that follows another one."""
         A._cell.refresh()
         before = A._cell.n_looks
         A._cell.refresh()

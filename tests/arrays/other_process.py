@@ -1,4 +1,4 @@
-"""A process that writes to arrays which lie in memory that it shares with this one."""
+"""A second process that writes to arrays in memory that it shares with the test process."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ for line in sys.stdin:
 
 
 class OtherProcess:
-    """The process, and this one's arrays in shared memory."""
+    """Handle of the second process and of this process's arrays in shared memory."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -47,7 +47,7 @@ class OtherProcess:
         self.arrays: dict[str, Any] = {}
 
     def share(self, m: Any) -> None:
-        """Put the arrays of a compressed matrix there, and let go of those before."""
+        """Put the arrays of a compressed matrix in shared memory, and free the arrays that were there."""
         self.close()
         for name in ("data", "indices", "indptr"):
             source = getattr(m, name)
@@ -58,11 +58,11 @@ class OtherProcess:
             self._order("open", *self._facts[name])
 
     def write(self, name: str, seed: int) -> None:
-        """Other values, or other indices within the shape."""
+        """Let the second process write random values, or random indices within the shape."""
         self._order("write", *self._facts[name], seed)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the shared memory."""
         self._order("close")
         self.arrays.clear()
         for memory in self._memory.values():
@@ -80,7 +80,7 @@ class OtherProcess:
 
 @contextmanager
 def other_process() -> Iterator[OtherProcess]:
-    """A process that is there for this block."""
+    """Run the second process while the block lasts."""
     command = [sys.executable, "-c", PROGRAM]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         other = OtherProcess(process)

@@ -1,4 +1,7 @@
-"""Products from private copies: what is stale in them is seen, which a default kernel, reading live, would not show."""
+"""Products from a packed copy of the matrix, for tests that look for stale copies.
+
+A default kernel reads the user's arrays, so it gives the right answer even if a write went unnoticed.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from autosparse.operands.csr import Operand
 
 
 class PackedCopies:
-    """Stands for the executor: multiplies from a private copy, renewed when `refresh` shows another version."""
+    """Substitute for the executor that multiplies from a packed copy, renewed when `refresh` changes a version."""
 
     def __init__(self) -> None:
         self._copies: weakref.WeakKeyDictionary[Operand, Any] = weakref.WeakKeyDictionary()
@@ -23,7 +26,7 @@ class PackedCopies:
         known, packed = self._copies.get(operand, (None, None))
         self.n_reused += known == versions
         if known != versions:
-            pattern = operand.pattern  # the way the planner takes, with its leases of the arrays
+            pattern = operand.pattern  # as the planner does: it leases the arrays
             arrays = (operand.data[: pattern.nnz].copy(), pattern.indices.copy(), pattern.indptr.copy())
             packed = sps.csr_array(arrays, shape=pattern.shape)
             operand.refresh()

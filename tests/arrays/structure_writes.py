@@ -1,4 +1,4 @@
-"""Writes to indices and pointers, in place and by SciPy's methods; and looks that write nothing."""
+"""Writes to indices and pointers, in place and by SciPy's methods; and reads that export arrays."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from tests.arrays.world import N_COLUMNS, N_ROWS, World, spot, write
 
-# -- structure
+# -- writes to the structure
 
 
 @write
@@ -119,7 +119,7 @@ def state_swap(w: World, rng: np.random.Generator) -> None:
     w.A.__dict__ = dict(twin.__dict__)
 
 
-# -- nothing is written, but arrays are handed out
+# -- reads that export arrays
 
 
 @write

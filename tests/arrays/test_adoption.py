@@ -1,4 +1,4 @@
-"""The constructors' short way takes and refuses what SciPy's constructors take and refuse, over the same memory."""
+"""Tests of the constructors' fast path: it accepts, refuses and shares the same as SciPy's constructors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DTYPES = [np.float64, np.float32, np.float16, np.longdouble, np.complex64, np.in
 
 
 def outcome(make: Any) -> Any:
-    """Shape, arrays and their dtypes, or the error's type and words."""
+    """Return the matrix that `make` makes, or the type and message of its exception."""
     try:
         made = make()
     except (ValueError, TypeError, IndexError, OverflowError) as err:
@@ -38,7 +38,7 @@ def arrays(made: Any) -> list[np.ndarray]:
 
 @st.composite
 def arguments(draw: st.DrawFn) -> dict[str, Any]:
-    """(data, indices, indptr) that fit a shape, or do not quite; with room behind the last entry."""
+    """Draw (data, indices, indptr) that fit a shape or miss it slightly, with room behind the last entry."""
     n_major, n_minor = draw(st.integers(0, 4)), draw(st.integers(0, 4))
     lengths = draw(st.lists(st.integers(0, 3), min_size=n_major, max_size=n_major)) if n_minor else [0] * n_major
     nnz = sum(lengths)
@@ -53,7 +53,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
     values = np.arange(nnz + room + draw(st.sampled_from([0] * 5 + [1]))) + 1
     data = values.astype(draw(st.sampled_from(DTYPES)))
     if draw(st.booleans()):
-        data = np.ascontiguousarray(np.stack([data, data], 1))[:, 0]  # every other value
+        data = np.ascontiguousarray(np.stack([data, data], 1))[:, 0]  # a strided view: every second value
     lost = draw(st.sampled_from([0] * 5 + [1]))
     shape = draw(st.sampled_from([(n_major, n_minor)] * 4 + [None, (n_major + 1, n_minor), (-1, 2), (n_major,)]))
     return {
@@ -75,7 +75,7 @@ def test_three_arrays_become_what_scipy_makes_of_them(ours: Any, theirs: Any, gi
     assert type(found) is ours
     assert found.shape == wanted.shape
     assert type(found.shape[0]) is int
-    assert getattr(found, "maxprint", None) == getattr(wanted, "maxprint", None)  # not in every SciPy
+    assert getattr(found, "maxprint", None) == getattr(wanted, "maxprint", None)  # not every SciPy has it
     for mine, expected, source in zip(arrays(found), arrays(wanted), reversed(given_["arg1"]), strict=True):
         assert mine.dtype == expected.dtype
         assert mine.tolist() == expected.tolist()
@@ -119,7 +119,7 @@ WRITTEN: dict[str, tuple[str, Any]] = {
 @pytest.mark.parametrize(("ours", "theirs"), CLASSES)
 @pytest.mark.parametrize("written", [*WRITTEN, "a list of values", "a list of indices"])
 def test_a_transpose_is_made_of_arrays_as_scipy_makes_it(ours: Any, theirs: Any, written: str) -> None:
-    """Arrays that were written or replaced in between: cut, converted, or refused."""
+    """Arrays that were written or replaced before `A.T` must be cut, converted or refused as by SciPy."""
     found = []
     for kind in (ours, theirs):
         A = kind(np.diag([1.0, 2.0, 3.0]))

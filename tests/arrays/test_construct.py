@@ -1,4 +1,4 @@
-"""`csr(obj)` and `csc(obj)` take whatever holds a matrix, share with `copy=False`, and say what is wrong else."""
+"""Tests of `csr(obj)` and `csc(obj)`: accepted inputs, memory shared with `copy=False`, and error messages."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_files_with_a_structure_out_of_bounds(tmp_path: Path) -> None:
         autosparse.csr(tmp_path / "m.npz")
 
 
-# -- everything else that is wrong: SciPy's type, SciPy's first line, what was given, the cure
+# -- refused input: SciPy's exception type, SciPy's first line, what was given, the hint
 
 SCIPY_SPEAKS_AS_TODAY = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
 I3 = np.array([0, 1, 2])
@@ -339,7 +339,7 @@ def test_scipy_matrices_with_a_structure_out_of_bounds_raise_at_the_product() ->
 
 
 def counted(A: Any, n: int) -> int:
-    """Warnings about a snapshot in `n` products."""
+    """Return the number of warnings about a snapshot in `n` products."""
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
         for _ in range(n):

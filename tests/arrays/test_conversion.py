@@ -1,4 +1,4 @@
-"""Law: csr to csc and back gives SciPy's arrays, to the last index and bit, whatever the number of threads."""
+"""Tests that conversion between csr and csc gives exactly SciPy's arrays for any number of threads."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_indices_out_of_bounds_raise() -> None:
 @pytest.mark.parametrize("shape", [(7, 5), (3, 8), (0, 3), (3, 0), (1, 1)])
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint64", "float32", "float64", "complex128"])
 def test_dense_results_are_those_of_scipy(cls, shape, dtype):
-    """In dtype, order and class, with duplicates and room behind the last entry."""
+    """Compare dtype, order and class, for matrices with duplicates and room behind the last entry."""
     values = (np.random.default_rng(3).random(shape) > 0.4).astype(dtype)
     plain = getattr(sps, cls)(sps.coo_array(values))
     plain.data, plain.indices = np.append(plain.data, plain.data[:1]), np.append(plain.indices, plain.indices[:1])

@@ -1,4 +1,4 @@
-"""A closed family that SciPy cannot tell from its own: classes, shapes, pickles, copies, metadata."""
+"""Tests that SciPy accepts the four matrix classes as its own: shapes, pickles, copies, metadata, results."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def make(name: str, shape: tuple[int, int] = (6, 6), seed: int = 0) -> tuple[Any
     return getattr(autosparse, name)(m.copy()), getattr(sps, name)(m.copy())
 
 
-# operation -> (what it does, whether the result stays in the family)
+# operation -> (function, whether the result stays in the family)
 STAYS = {
     "A + A": lambda A: A + A,
     "A - A": lambda A: A - A,
@@ -76,7 +76,7 @@ COORDINATES = {
     "reshape": lambda A: A.reshape(4, 9),
 }
 OURS = {"base", "explain", "owns_arrays", "to_scipy", "tune"}
-"""Public names that our classes add."""
+"""Public names that the classes of autosparse add to SciPy's."""
 SAME_IN_BOTH = {
     "repr": repr,
     "str": str,
@@ -227,7 +227,7 @@ def test_pickles_carry_the_matrix_and_nothing_else(name: str, protocol: int) -> 
     ours, theirs = make(name, (50, 60))
     plain = len(pickle.dumps(theirs, protocol))
     product = ours @ np.ones(60)
-    ours._cell.dispatcher = object  # anything that is not data
+    ours._cell.dispatcher = object  # an object that a pickle must not contain
     text = pickle.dumps(ours, protocol)
     assert len(text) < plain + 50
     back = pickle.loads(text)

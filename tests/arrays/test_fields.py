@@ -1,4 +1,7 @@
-"""`data`, `indices` and `indptr`: attributes to the user, watched by us; from Python and from the runtime alike."""
+"""Tests of `data`, `indices` and `indptr`: attributes whose reads and assignments the operand records.
+
+Each test runs with Python properties and with the descriptors of the C runtime.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ KINDS = ("python", "runtime")
 
 @pytest.fixture(params=KINDS, autouse=True)
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both ways to watch: properties, and the descriptors of the runtime where there are some."""
+    """Choose how attributes are watched: by properties, or by the descriptors of the runtime where it has them."""
     is_native = not isinstance(vars(AutoSparseMatrix)["data"], property)
     if request.param == "runtime" and not is_native:
         pytest.skip("no descriptors here: the runtime was not built, or objects lie in another way")
@@ -47,7 +50,7 @@ def test_the_runtime_has_descriptors_here() -> None:
 
 
 def nothing(A: Any) -> None:
-    """Nobody has looked."""
+    """Do nothing: a step that leaves every array unread."""
 
 
 def multiplied(A: Any) -> None:
@@ -97,7 +100,7 @@ def test_handing_out_is_noted_whoever_looked_before(before: Any, fmt: str) -> No
     operand = A._cell
     operand.refresh()
     versions = operand.values_version, operand.structure_version
-    for _ in range(2):  # the second time the note may be there already
+    for _ in range(2):  # the second time the operand may have recorded it already
         A.data[0] += 1
     operand.refresh()
     assert operand.values_version > versions[0]

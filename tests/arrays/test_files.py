@@ -1,4 +1,4 @@
-"""Files that promise more than they hold, or something else: an exception with the reason, and the process goes on."""
+"""Tests of files that contain less than they declare, or something else: an exception says why, and nothing crashes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ for path in sys.argv[2:]:
 
 
 def read_all(paths: list[Path], fmt: str) -> list[str]:
-    """What reading each of them raises, in a process of its own, which goes on."""
+    """Read the files in another process, and return one line for each exception; fail if that process crashes."""
     command = [sys.executable, "-c", READ_ALL, fmt, *map(str, paths)]
     run = subprocess.run(command, capture_output=True, text=True, check=False)
     lines = run.stdout.splitlines()
@@ -98,7 +98,7 @@ def test_the_command_line_says_what_is_wrong_with_a_file(suffix: str, tmp_path: 
 
 
 def saved(matrix: object, folder: Path, **changed: object) -> Path:
-    """What `save_npz` writes of `matrix`, with some arrays changed."""
+    """Write `matrix` by `save_npz`, replace some arrays of the file, and return its path."""
     stream = io.BytesIO()
     sps.save_npz(stream, matrix)
     with np.load(io.BytesIO(stream.getvalue())) as file:
@@ -134,7 +134,7 @@ def test_archives_that_lie_are_refused(fmt: str, tmp_path: Path) -> None:
 
 
 def test_archives_that_promise_more_than_they_hold(tmp_path: Path) -> None:
-    """An array of petabytes is not allocated first."""
+    """A header that declares petabytes must be refused before anything is allocated."""
     path = saved(SMALL, tmp_path)
     content = path.read_bytes()
     at = content.index(b"'shape': (8,), }")

@@ -1,4 +1,4 @@
-"""matmul(A, B, out=): the same C in the caller's memory; tune and explain reach the engine with the right problem."""
+"""Tests of `matmul(A, B, out=)`, which writes SciPy's result to the caller's memory, and of `tune` and `explain`."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ WRONG_OUT = {
 @pytest.mark.parametrize("case", WRONG_OUT)
 def test_an_out_that_does_not_fit(case: str) -> None:
     make, kind, message = WRONG_OUT[case]
-    for B in (np.ones(9), np.ones(9, "f4")):  # directly and by way of SciPy's dispatch
+    for B in (np.ones(9), np.ones(9, "f4")):  # directly, and by way of SciPy's dispatch
         with pytest.raises(kind, match=rf"(?s)^{message}.*Cure: "):
             autosparse.matmul(matrix(), B, out=make())
 

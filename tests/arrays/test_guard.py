@@ -1,4 +1,4 @@
-"""When is a write noticed, at what price, and what happens to a structure that was written out of bounds."""
+"""Tests of the guard that notices writes: when it hashes arrays, and how it handles an invalid structure."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ def versions(operand: Operand) -> tuple[int, int]:
 
 
 def is_exposed(operand: Operand) -> bool:
-    """Whether somebody else can reach the arrays now: then each `refresh` is a pass over them."""
+    """Return whether an array can be reached from outside, so that each `refresh` hashes it."""
     return not all(map(operand._is_alone, FIELDS))
 
 
 def is_clean(operand: Operand) -> bool:
-    """Whether the next `refresh` need not look, as far as what was handed out is concerned."""
+    """Return whether no array was exported since the last look, so that the next `refresh` need not look."""
     pairs = zip(TOUCHES, CLEANS, strict=True)
     return all(getattr(operand, touch) is getattr(operand, clean) for touch, clean in pairs)
 
 
 class CountHashes:
-    """Counts the arrays of an operand that are hashed, by Python and by C."""
+    """Counter of the arrays of an operand that Python and C hash."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, operand: Operand) -> None:
         self.n, self.operand = 0, operand
@@ -296,7 +296,7 @@ def test_reference_counts_are_not_used_where_an_alias_does_not_show(monkeypatch:
         assert not mutation_guard.is_held_once(A)
         before = versions(A._cell)
         assert versions(A._cell) == before
-        A._cell._arrays[2][0] += 1  # behind the back of every property
+        A._cell._arrays[2][0] += 1  # bypasses every property
         assert versions(A._cell) == (before[0] + 1, before[1])
     finally:
         monkeypatch.undo()

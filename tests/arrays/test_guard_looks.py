@@ -1,4 +1,4 @@
-"""What the guard looks at again, and what it need not look at."""
+"""Test of which arrays the guard looks at again before a product."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ import autosparse
     ids=["vector", "matrix", "from the left", "transposed", "out", "sparse"],
 )
 def test_a_structure_that_was_only_looked_at_is_checked_once(product, shared):
-    """What SciPy reads by `K.indptr` is handed out, and nobody keeps it."""
-    n = 40_000  # no small matrix, whose products are over before their rows are looked at
+    """Arrays that SciPy reads by `K.indptr` are exported but not kept, so one look must suffice."""
+    n = 40_000  # large enough that products do not take the path of small matrices, which leaves `rows` unset
     M = sps.random_array((n, n), density=5e-5, format="csr", random_state=np.random.default_rng(0))
     K, x, B = autosparse.csr(M if shared else M.copy()), np.ones(n), np.ones((n, 4))
     product(K, x, B)

@@ -1,4 +1,4 @@
-"""What a look costs and finds: which arrays, which chunks of the values, and writes that come from elsewhere."""
+"""Tests of looks at arrays: which arrays and chunks of values they cover, and which writes they find."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def versions(operand: Operand) -> tuple[int, int]:
 
 
 def n_looked_at(operand: Operand) -> list[int]:
-    """Looks that C took, of each array."""
+    """Return the number of looks by the C runtime at each of indptr, indices and data."""
     assert operand.watch is not None
     return [one.n_looks for one in operand.watch.record.of]
 

@@ -1,4 +1,4 @@
-"""Files beside plain Matrix Market texts: compressed, in archives, open, of graph libraries, tensors; odd banners."""
+"""Tests of further files: compressed, in archives, open, of graph libraries, of tensors, with odd banners."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_tensors_from_files_of_matrices(tmp_path: Path) -> None:
 
 
 def test_read_only_and_mapped_arrays_multiply(tmp_path: Path) -> None:
-    """Their types are no ndarray's, or nobody may write to them: products, transposes and tuning work all the same."""
+    """Memory maps and read-only arrays must work in products, transposes and tuning."""
     x, y = np.arange(5.0), np.arange(6.0)
     for name in ("data", "indices", "indptr"):
         np.save(tmp_path / f"{name}.npy", getattr(PLAIN, name))

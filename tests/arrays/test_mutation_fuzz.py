@@ -1,7 +1,7 @@
-"""No stale answer: whatever is written by whatever route, the next product of a packed copy knows.
+"""Fuzz test of the mutation guard: after any sequence of writes, the next product must not be stale.
 
-Default kernels read the user's arrays live, so a fuzz over them would notice little. Here every product is computed
-from a copy that is only renewed when the operand's versions say so: what any packed format relies on.
+Default kernels read the user's arrays, so a fuzz over them would notice little. Here every product is computed from a
+packed copy that is renewed only when the operand's versions change, as packed formats are.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from autosparse.dispatch import state as states
 from autosparse.dispatch.state import DispatchState
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
-from tests.arrays import foreign_writes, structure_writes, value_writes  # noqa: F401 - what they register is played
+from tests.arrays import foreign_writes, structure_writes, value_writes  # noqa: F401 - they register their writes
 from tests.arrays.other_process import other_process
 from tests.arrays.packed import PackedCopies
 from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
@@ -37,12 +37,15 @@ CLASSES = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 def packed(monkeypatch: pytest.MonkeyPatch) -> Iterator[PackedCopies]:
     copies = PackedCopies()
     monkeypatch.setattr(executor, "matmul", copies.matmul)
-    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)  # reads the arrays live, before there is a copy
+    monkeypatch.setattr(executor, "few", lambda *args, **kwargs: None)  # would read the user's arrays instead of a copy
     return copies
 
 
 def stale_products(n_sequences: int, *, before_product: Callable[[Any], None] | None = None) -> tuple[int, list[str]]:
-    """(products, what was done before each that differs from SciPy's) of that many random sequences."""
+    """Play random sequences of writes and products.
+
+    Return the number of products, and the steps before each product that differs from SciPy's.
+    """
     n_products, stale = 0, []
     x, y = np.linspace(1, 2, N_COLUMNS), np.linspace(2, 3, N_ROWS)
     names = sorted(WRITES)
@@ -90,7 +93,7 @@ def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCo
 def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vector products by the executor itself, from packed copies that it keeps and refreshes; past Python soon."""
+    """Force a tuned kernel, whose packed copies the executor keeps and refreshes, and open fast calls early."""
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 1)
     tuned: list[DispatchState] = []
 
@@ -138,7 +141,7 @@ def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
 
 
 def test_no_product_is_stale_after_writes_of_another_process(packed: PackedCopies) -> None:
-    """The arrays lie in shared memory, and somebody else, of whom no reference count tells, writes them."""
+    """Another process writes arrays in shared memory, which no reference count shows."""
     with other_process() as other:
         for seed in range(12):
             rng = np.random.default_rng(seed)

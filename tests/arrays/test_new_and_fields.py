@@ -1,4 +1,4 @@
-"""Matrices that no constructor of SciPy's filled in, and ``vars(A)``, which writes to the matrix."""
+"""Tests of matrices made without SciPy's constructor, and of ``vars(A)``, which writes to the matrix."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_matrices_without_a_constructor_do_what_scipys_do(make: Any, name: str, 
         return
     found = make(asp, name)
     np.testing.assert_allclose(USES[use](found), wanted)
-    np.testing.assert_allclose(USES[use](found), wanted)  # again, with what the first time left
+    np.testing.assert_allclose(USES[use](found), wanted)  # again, with what the first use left behind
 
 
 @pytest.mark.parametrize("name", CLASSES)

@@ -1,4 +1,7 @@
-"""docs/differences.md: results are finite and near wherever sums of magnitudes are; beyond, SciPy is one call away."""
+"""Tests of docs/differences.md on overflow: results are finite and near where the sum of magnitudes is finite.
+
+Beyond that range, a documented call computes SciPy's answer.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ EDGE = {"float32": 1e38, "float64": 1e308}
 
 
 def alternating(dtype: str, n: int = 16) -> sps.csr_array:
-    """Rows whose sum from left to right never leaves the range, and whose other sums may."""
+    """Return a matrix whose row sums stay finite from left to right, but may overflow in another order."""
     row = np.array([EDGE[dtype], -EDGE[dtype]] * (n // 2), dtype)
     return sps.csr_array(np.tile(row, (40, 1)))
 

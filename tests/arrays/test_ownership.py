@@ -1,4 +1,4 @@
-"""`asp.csr(m)` owns its arrays: nothing written to `m` is ever seen; what is written through the matrix always is."""
+"""Tests that `asp.csr(m)` owns its arrays: writes to `m` have no effect, and writes through the matrix have."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from tests.tuning.forcing import force, schedule_of
 
 
 def swap(m: Any) -> None:
-    """Two entries of the longest row change places: still valid, another matrix."""
+    """Exchange two entries of the longest row: still valid, another matrix."""
     row = int(np.argmax(np.diff(m.indptr)))
     first, last = m.indptr[row], m.indptr[row + 1] - 1
     m.data[[first, last]] = m.data[[last, first]]
 
 
 def move(m: Any) -> None:
-    """Every entry goes to the mirrored minor index."""
+    """Mirror the minor index of every entry."""
     m.indices[:] = N - 1 - m.indices
 
 
@@ -74,7 +74,7 @@ def test_writes_to_m_are_never_seen_and_writes_through_A_always(kind: str, data:
         patch.setattr(executor, "matmul", copies.matmul)
         patch.setattr(executor, "few", lambda *args, **kwargs: None)
         m = plain(kind, seed=data.draw(st.integers(0, 5)))
-        twin = m.copy()  # what the matrix should be
+        twin = m.copy()  # what A must be
         as_arrays = data.draw(st.booleans())
         fmt = getattr(autosparse, m.format)
         A = fmt((m.data, m.indices, m.indptr), shape=m.shape) if as_arrays else fmt(m)
@@ -129,7 +129,7 @@ def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
         assert through_python
 
 
-# -- a caller's matrix is a caller's matrix, by whatever name he holds it
+# -- arguments that the caller holds by some name must not be taken for temporaries
 
 GLOBAL = plain()
 
@@ -214,13 +214,13 @@ def test_no_argument_that_somebody_holds_is_taken_for_a_temporary(hold: Any) -> 
     m.data -= 1
 
 
-# -- what is copied, and how often
+# -- inputs that are copied, and how often
 
 
 def allocated_bytes(call: Callable[[], Any]) -> int:
-    """Most bytes that were allocated at a time."""
+    """Return the peak of the bytes that `call` allocates."""
     with autosparse.options(output_pool_bytes=0, effort="off"):
-        call()  # what is made once
+        call()  # allocates what is allocated once per process
         tracemalloc.start()
         try:
             call()
@@ -230,7 +230,7 @@ def allocated_bytes(call: Callable[[], Any]) -> int:
 
 
 Pair = tuple[Callable[[Any], Any], Callable[[Any], Any]]
-"""What is made of a matrix before, and what is done with it then."""
+"""Two functions: one applied to a matrix beforehand, and one whose allocations are counted."""
 
 
 def itself(m: Any) -> Any:
@@ -260,7 +260,7 @@ NOT_COPIED: dict[str, Pair] = {
 def test_not_copied(name: str) -> None:
     prepare, call = NOT_COPIED[name]
     m, given = large(), prepare(large())
-    least = bytes_of(m) if name == "pickle" else 0  # what it reads from the text
+    least = bytes_of(m) if name == "pickle" else 0  # unpickling allocates the arrays that it reads
     assert allocated_bytes(lambda: call(given)) < least + 0.5 * bytes_of(m)
 
 
@@ -325,7 +325,7 @@ def test_large_arrays_are_copied_right() -> None:
             assert made.flags.c_contiguous
 
 
-# -- one of ours
+# -- matrices that are autosparse's already
 
 
 def test_csr_of_one_of_ours_shares_operand_plans_and_packed_copies() -> None:
@@ -341,7 +341,7 @@ def test_csr_of_one_of_ours_shares_operand_plans_and_packed_copies() -> None:
     assert type(B) is type(A)
     A.data[0] = 42
     np.testing.assert_allclose(B @ np.ones(N), A @ np.ones(N))
-    B.data = B.data * 2  # as with A.T, the two part
+    B.data = B.data * 2  # ends the sharing, as with A.T
     np.testing.assert_allclose(B.toarray(), 2 * A.toarray())
 
 

@@ -1,4 +1,4 @@
-"""What a matrix owns and what it shares: read-only maps, bytes, pickles, frozen arrays, memory that is not there."""
+"""Tests of owned and shared memory: read-only maps, bytes, pickles, frozen arrays, too little memory."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from autosparse.errors import RoomError
 from autosparse.operands import room
 from tests.arrays.holders import Looks, N, big, bytes_of, counts_known, large, over_bytes, plain
 
-# -- memory that nobody can write
+# -- memory that cannot be written
 
 
 @pytest.fixture
@@ -139,7 +139,7 @@ def test_what_lies_beneath_an_unpickled_array_is_watched(looks: Looks) -> None:
     assert looks.of_the_second(A) == 0
     beneath = A.data.base.base
     assert type(beneath) is memoryview
-    other = beneath[8:]  # shares the buffer, and no array and no memoryview of ours
+    other = beneath[8:]  # shares the buffer without holding an array or memoryview of the matrix
     del beneath
     assert looks.of_the_second(A) == 1
     before = A._cell.values_version
@@ -237,13 +237,13 @@ def test_to_freeze_one_of_ours_leaves_it_as_it_is() -> None:
     assert A.data.flags.writeable
 
 
-# -- memory that is not there
+# -- too little memory
 
 
 def test_a_copy_that_does_not_fit_is_refused_before_anything_is_allocated(monkeypatch: pytest.MonkeyPatch) -> None:
     m = large()
     n_bytes = bytes_of(m)
-    monkeypatch.setattr(memory, "ALL_THREADS_FROM_BYTES", n_bytes // 2)  # smaller ones are copied without asking
+    monkeypatch.setattr(memory, "ALL_THREADS_FROM_BYTES", n_bytes // 2)  # smaller arrays are copied without a check
     monkeypatch.setattr(room, "CHECKED_FROM_BYTES", n_bytes // 2)
     monkeypatch.setattr(room, "available_bytes", lambda: n_bytes - 1)
     message = f"(?s){n_bytes:,} bytes, and {n_bytes - 1:,} bytes are available.*Cure: copy=False"
@@ -301,7 +301,7 @@ def test_control_groups_bound_what_is_available(tmp_path: Path, monkeypatch: pyt
     assert room._of_groups() is None
 
 
-# -- the old behaviour
+# -- the behaviour up to version 0.2
 
 
 def test_the_setting_share_is_the_behaviour_up_to_version_0_2(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Ownership of tensors of any order, and what `explain` says of whose arrays a matrix has."""
+"""Tests of ownership for tensors of any order, and of how `explain` reports who owns a matrix's arrays."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_pickle_whose_coordinates_are_out_of_bounds_is_refused() -> None:
         _unpickled(np.array([[0, 9]], np.int32), np.ones(2), (3,))
 
 
-# -- what explain says
+# -- explain
 
 
 @counts_known

@@ -1,4 +1,4 @@
-"""What a notebook shows of a matrix, and the namespace whose constructors return ours."""
+"""Tests of the HTML that a notebook shows for a matrix, and of the namespace whose constructors return our classes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A @ B is SciPy's answer: value, dtype, shape, order, freshness, error; for every class, dtype and kind of B."""
+"""Tests that A @ B is SciPy's answer in value, dtype, shape, order and error, for every class, dtype and B."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ DTYPES = ("?", "i1", "u1", "i4", "u8", *NATIVE, "g", "G")
 
 
 def pair(name: str, m: Any) -> tuple[Any, Any]:
-    """The same matrix as our class and as SciPy's."""
+    """Return the matrix as our class and as SciPy's."""
     return getattr(autosparse, name)(m), getattr(sps, name)(m)
 
 
@@ -68,7 +68,7 @@ def test_bool_is_or_and_int8_wraps() -> None:
 
 
 class Subclass(np.ndarray):
-    """An ndarray subclass that adds nothing."""
+    """Subclass of ndarray without additions."""
 
 
 def _unaligned(B: Any) -> Any:
@@ -129,7 +129,7 @@ def test_every_layout_of_B(name: str, layout: str, columns: int | None) -> None:
 def test_products_of_any_matrix_equal_scipys(
     name: str, index: str, shape: tuple[int, int], dtype: str, columns: int | None, seed: int
 ) -> None:
-    """Unsorted and repeated indices, explicit zeros, empty rows, room behind the last entry."""
+    """Matrices have unsorted and repeated indices, explicit zeros, empty rows and room behind the last entry."""
     rng = np.random.default_rng(seed)
     n_major, n_minor = shape if name[:3] == "csr" else shape[::-1]
     lengths = rng.integers(0, 5, n_major) * (n_minor > 0)
@@ -199,7 +199,7 @@ def test_errors_are_scipys(name: str, case: str, side: str) -> None:
         B = WRONG[case]()
         try:
             return type(A @ B if side == "A @ B" else B @ A).__name__
-        except Exception as err:  # noqa: BLE001 - whatever SciPy raises is what we must raise
+        except Exception as err:  # noqa: BLE001 - whatever SciPy raises must be raised
             return next(kind for kind in type(err).__mro__ if kind.__module__ == "builtins"), str(err).split("\n")[0]
 
     ours, theirs = pair(name, random(3, 3))
@@ -261,7 +261,7 @@ def test_sparse_times_sparse(a: str, b: str) -> None:
 
 
 def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
-    """Nothing that is remembered of values in between serves the next ones."""
+    """Data cached for values of one dtype must not be used for values of another."""
     m = sps.csr_array(np.arange(12).reshape(3, 4) % 5)
     A, x = autosparse.csr(m), np.arange(4)
     for values in (m.data, m.data * 0.5, m.data > 1, (m.data * 2j).astype("complex64"), m.data * 3, m.data * 0.25):
@@ -280,7 +280,7 @@ def test_values_of_a_dtype_that_scipy_multiplies_come_and_go() -> None:
 @pytest.mark.parametrize("left", ["bool", "int8", "uint16", "int64", "float32", "float64", "longdouble", "complex64"])
 @pytest.mark.parametrize("right", ["bool", "int32", "uint64", "float32", "float64", "longdouble", "complex128"])
 def test_large_products_of_two_dtypes_are_those_of_scipy(left, right, fmt):
-    """In SciPy's dtype, class and order; the values of A stay as they were."""
+    """Compare dtype, class and order with SciPy's; the values of A must not change."""
     rng = np.random.default_rng(4)
     plain = sps.random_array((300, 200), density=0.25, rng=rng, format=fmt)
     plain.data = rng.integers(0, 5, plain.nnz).astype(left)

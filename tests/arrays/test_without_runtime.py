@@ -1,4 +1,4 @@
-"""A machine without a C compiler: no runtime, and SciPy serves every product with the same classes."""
+"""Tests of an installation without the C runtime: SciPy computes every product, and the classes stay the same."""
 
 from __future__ import annotations
 

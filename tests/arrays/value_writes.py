@@ -1,4 +1,4 @@
-"""Writes to values, through the attribute, through something kept from before, through other sparse objects."""
+"""Writes to values: through the attribute, through references kept from before, through other sparse objects."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tests.arrays.world import World, spot, write
 
-# -- values, through the attribute
+# -- through the attribute
 
 
 @write
@@ -105,7 +105,7 @@ def from_a_thread(w: World, rng: np.random.Generator) -> None:
     thread.join()
 
 
-# -- values, through something kept from before
+# -- through references kept from before
 
 
 @write
@@ -201,7 +201,7 @@ def write_dlpack(w: World, rng: np.random.Generator) -> None:
 
 @write
 def keep_weak_reference(w: World, rng: np.random.Generator) -> None:
-    array = w.A.data  # its owner, because prune() may drop a view of it
+    array = w.A.data  # the owner of the memory, because prune() may drop a view of it
     w.kept["weak"] = weakref.ref(array.base if isinstance(array.base, np.ndarray) else array)
 
 
@@ -265,7 +265,7 @@ def write_foreign_memory(w: World, rng: np.random.Generator) -> None:
         w.kept["bytes"][:8] = np.float64(rng.random()).tobytes()
 
 
-# -- values, through other sparse objects
+# -- through other sparse objects
 
 
 @write

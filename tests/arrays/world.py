@@ -1,8 +1,8 @@
-"""Every way we know of to write to the arrays of a sparse matrix, played on ours and on SciPy's at the same time.
+"""Every known way of writing to a sparse matrix's arrays, applied to our class and to SciPy's at the same time.
 
-A `World` is a matrix and what somebody keeps of it (aliases, views, siblings). A write is a function of a world and a
-random generator; given the same seeds it does the same to a world over our class and to one over SciPy's, so that
-SciPy's matrix says what the product must be without our arrays being looked at.
+A `World` is a matrix and the references to its arrays that a program keeps (aliases, views, siblings). A write is a
+function of a world and a random generator. With the same seed it does the same to a world over our class and to one
+over SciPy's, so SciPy's matrix gives the expected product.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ N_ROWS, N_COLUMNS = 9, 11
 
 
 class World:
-    """A matrix `A` and the references that somebody keeps."""
+    """A matrix `A` and the references to its arrays that a program keeps."""
 
     def __init__(self, make: Callable[..., Any], fmt: str, seed: int) -> None:
         m = sps.random(N_ROWS, N_COLUMNS, 0.35, format=fmt, random_state=np.random.RandomState(seed))

@@ -1,4 +1,4 @@
-"""The benchmark scripts are no part of the installed package: put their folder on the path, or skip."""
+"""Configuration of the tests of benchmark scripts: put the scripts' folder on the path, or skip the tests."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 
 if FOLDER.is_dir():
     sys.path.insert(0, str(FOLDER))
-else:  # tests that run beside a wheel
+else:  # tests that run against an installed wheel
     collect_ignore_glob = ["test_*.py"]

@@ -1,4 +1,4 @@
-"""Replays of what a search would have measured."""
+"""Tests of the benchmark that replays which candidates each search policy would have measured."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SCHEDULES = [
 
 
 def case_of(ratios: dict[int, float], expected: dict[int, float], *, is_held_out: bool = False) -> asked_again.Case:
-    """Times and predictions by rows of the blocks; those fetched later are predicted to be a little slower."""
+    """Return a case with times and predictions by rows of a block; the predictions prefer early schedules slightly."""
     named = [
         Proposal(one, expected[one.format.split("i")] + 1e-3 * one.prefetch + 1e-4 * one.unroll) for one in SCHEDULES
     ]
@@ -42,7 +42,7 @@ def test_both_policies_choose_eighteen_and_the_same_first_ones() -> None:
 
 def test_quality_is_of_the_best_or_the_default_kernel() -> None:
     case = case_of({2: 2.0, 3: 0.8, 4: 0.9, 8: 0.4}, {2: 0.5, 3: 0.6, 4: 0.7, 8: 0.8})
-    assert case.quality([0]) == pytest.approx(0.4)  # two rows: the default kernel is better
+    assert case.quality([0]) == pytest.approx(0.4)  # blocks of two rows: the default kernel is better
     assert case.quality(range(len(SCHEDULES))) == 1.0
 
 

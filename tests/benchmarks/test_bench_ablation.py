@@ -1,4 +1,4 @@
-"""Format, schedule, or both: searches stay in their part of the space, and tables say what was measured."""
+"""Tests of the ablation of formats and schedules: searches stay in their part of the space, tables are right."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def test_another_format_keeps_all_but_the_order_of_loops(op: Op) -> None:
     base, fmt = base_schedule(op), Format.parse("i1:U,k1:C,i0:U,k0:U | i=4,k=2")
     changed = under(base, fmt)
     assert changed.loop_order[:4] == fmt.order
-    assert changed.unroll == 1  # vectors lie along the blocks
+    assert changed.unroll == 1  # vectors extend along the blocks
     same = dataclasses.replace(changed, format=base.format, loop_order=base.loop_order, unroll=base.unroll)
     assert same == base
     panels = under(base, Format.parse("k1:U,i1:U,k0:C | k=1024"))
@@ -112,7 +112,8 @@ def test_a_matrix_end_to_end_and_again(tmp_path: Path) -> None:
     assert set(record["times"]) == {"base", "format", "schedule", "both", "default"}
     assert not record["left_out"]
     own_s = {name: timing["median_s"] for name, timing in record["times"].items() if name != "default"}
-    assert own_s["both"] <= min(own_s["format"], own_s["schedule"]) <= own_s["base"]  # each part holds the smaller ones
+    # the space of both contains the spaces of format and of schedule, which contain the base
+    assert own_s["both"] <= min(own_s["format"], own_s["schedule"]) <= own_s["base"]
     (searched,) = results.cases(experiment="search")
     assert min(searched["n_measured"].values()) >= 1
     assert made["format"].to_json() in [made["base"].to_json(), *searched["finalists"]["format"]]
@@ -130,15 +131,15 @@ def test_schedules_tuned_for_others_are_timed_or_left_out_with_the_reason() -> N
     dense = under(base, Format.parse("i1:U,k1:U"))
     with lab_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as lab:
         record = ablation.borrowed(lab, spmv, {"like it": base, "dense one": dense})
-    assert record["times"]["like it"] == record["times"]["base"]  # one schedule, timed once
+    assert record["times"]["like it"] == record["times"]["base"]  # one schedule is timed once
     assert set(record["left_out"]) == {"dense one"}
     assert "needs 3,600,000,000 bytes" in record["left_out"]["dense one"]
 
 
 def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
-    """Padding of slices takes most of the room that packed copies may have: two kinds of them do not fit together."""
+    """Two padded slice formats together exceed the memory for packed copies, so one must race after the other."""
     (spmv,) = (op for op in MATRIX_OPS if op.name == "spmv")
-    n, length = 4_000, 100  # a long row in each slice: the others are padded to its length
+    n, length = 4_000, 100  # one long row in each slice, to whose length the others are padded
     rows = np.concatenate([np.arange(n), np.repeat(np.arange(0, n, 16), length)])
     pattern = Coordinates.of((n, n), (rows, np.random.default_rng(1).integers(0, n, rows.size)))
     base = base_schedule(spmv)
@@ -160,7 +161,7 @@ def test_gains_are_over_the_base_and_losses_over_the_own_schedule() -> None:
     records = [
         {"matrix": "a", "times": timed(base=4.0, a=1.0, b=2.0)},
         {"matrix": "b", "times": timed(base=6.0, a=6.0, b=2.0)},
-        {"matrix": "c", "times": timed(base=1.0, a=1.0)},  # its own could not run: nothing to compare with
+        {"matrix": "c", "times": timed(base=1.0, a=1.0)},  # its own schedule could not run, so nothing can be compared
     ]
     assert ablation.gains(records[0]) == {"base": 1.0, "a": 4.0, "b": 2.0}
     assert ablation.mean_gain(records, "b") == pytest.approx((2.0 * 3.0) ** 0.5)

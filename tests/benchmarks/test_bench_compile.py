@@ -1,4 +1,4 @@
-"""Kernels stay few: schedules that are sampled for many patterns share them."""
+"""Tests of the compile-time benchmark: schedules sampled for many patterns share few kernels."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ N_PATTERNS, N_SCHEDULES = 6, 50
 
 @pytest.mark.parametrize("name", OPS)
 def test_what_is_drawn_can_be_built_and_shares_the_kernels_of_a_fixed_pool(name: str) -> None:
-    """Nothing is compiled. How many kernels so many pairs need hangs on what the model favours for this machine: the
-    benchmark reports it, and tests/tuner/test_pool.py states it of a space.
+    """Check that sampled schedules can be built and share the kernels of a fixed pool; nothing is compiled.
+
+    The number of kernels depends on the schedules that the model favours on this machine. The benchmark reports it, and
+    tests/tuner/test_pool.py tests it for one space.
     """
     op = OPS[name]
     asked = list(compile_time.drawn(op, n_patterns=N_PATTERNS, n_schedules=N_SCHEDULES, seed=1))
@@ -35,7 +37,7 @@ def test_what_is_drawn_can_be_built_and_shares_the_kernels_of_a_fixed_pool(name:
 def test_compile_times_are_taken_of_every_kernel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         "autosparse._native.kernels.implementations._loaded", {}
-    )  # what another test has built is not built again
+    )  # kernels of other tests would not be built again
     specs = {spec.key(): spec for spec in compile_time.drawn(OPS["spmv"], n_patterns=1, n_schedules=8, seed=3)}
     alone_s, together_s = compile_time.compile_times(list(specs.values())[:3], tmp_path)
     assert len(alone_s) == 2

@@ -1,4 +1,4 @@
-"""WACO's Tables 4 and 5 from a file of results."""
+"""Tests of the tables that compare results with Tables 4 and 5 of the WACO paper."""
 
 from __future__ import annotations
 
@@ -38,6 +38,6 @@ def test_taco_itself_comes_before_its_loop_and_the_faster_mkl_counts() -> None:
     a = record("a", "spmv", **ours, taco=4.0, openmp=2.0, mkl=8.0, mkl_hint=2.0)
     b = record("b", "spmv", **ours, openmp=1.0, mkl=8.0)
     row = rows_of(a, b)[1]
-    assert row[1] == "2.00"  # sqrt(4 * 1), against out= because these peers fill an array
+    assert row[1] == "2.00"  # sqrt(4 * 1), against out=, because these peers fill an array
     assert row[5] == "4.00"  # sqrt(2 * 8)
     assert row[3] == row[7] == "2"

@@ -1,4 +1,4 @@
-"""Every peer that is installed gives SciPy's answer, and a wrong one is caught."""
+"""Tests that every installed peer library gives SciPy's answer, and that wrong answers are detected."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def make_case(operation: str, dtype: str = "float32") -> Case:
 
 
 def make_cases(operation: Operation, dtype: str) -> list[Case]:
-    """Cases that every peer of the operation takes."""
+    """Return one case for each input that every peer of the operation accepts."""
     if not operation.is_of_tensors:
         return [make_case(operation.name, dtype)]
     tensor = make_tensor((6, 9, 8), dtype)
@@ -72,7 +72,7 @@ def prepared_or_skip(peer: Peer, case: Case) -> Prepared:
 
 
 def make_tensor(shape: tuple[int, ...], dtype: str) -> Tensor:
-    """A few entries in lexicographic order, none twice."""
+    """Return a tensor with 70 distinct entries in lexicographic order."""
     rng = np.random.default_rng(5)
     places = np.sort(rng.choice(int(np.prod(shape)), 70, replace=False))
     coords = np.stack(np.unravel_index(places, shape)).astype(np.int32)
@@ -113,7 +113,7 @@ def test_peers_whose_parts_are_not_here_say_which(tmp_path: Path, monkeypatch: p
 
 
 def test_a_graphblas_of_another_version_is_not_available(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "graphblas", types.SimpleNamespace())  # `ss` is loaded by a look at it, and fails
+    monkeypatch.setitem(sys.modules, "graphblas", types.SimpleNamespace())  # accessing `ss` loads it, and fails
     with pytest.raises(UnavailableError, match=r"python-graphblas does not load: .* no attribute 'ss'"):
         graphblas_peers.dense(make_case("spmm7"))
 

@@ -1,4 +1,4 @@
-"""Ratios, distributions, and result files that survive a kill."""
+"""Tests of ratios, distributions, and result files that survive a killed process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The roofline of a case: the work it cannot do without, and the limits that a machine sets."""
+"""Tests of the roofline of a case: its minimum work, and the limits that are measured on a machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def case_of(A: object, operation: str) -> Case:
 
 
 def matrix() -> scipy.sparse.csr_array:
-    """4 x 6; rows 0 and 2 have entries, columns 1, 4 and 5 are referred to."""
+    """Return a 4 x 6 matrix whose rows 0 and 2 have entries, in columns 1, 4 and 5."""
     entries = ([1.0, 2.0, 3.0, 4.0], ([0, 0, 2, 2], [1, 4, 4, 5]))
     made = scipy.sparse.csr_array(scipy.sparse.coo_array(entries, shape=(4, 6)), dtype=np.float32)
     made.indices, made.indptr = made.indices.astype(np.int32), made.indptr.astype(np.int32)
@@ -40,9 +40,9 @@ CSR_BYTES = 4 * 4 + 4 * 4 + 5 * 4
 @pytest.mark.parametrize(
     ("operation", "flops", "n_bytes"),
     [
-        ("spmv", 2 * 4, CSR_BYTES + (3 + 4) * 4),  # three of x, four of y
+        ("spmv", 2 * 4, CSR_BYTES + (3 + 4) * 4),  # three elements of x, four of y
         ("spmm8", 2 * 4 * 8, CSR_BYTES + (3 + 4) * 8 * 4),
-        ("sddmm8", 2 * 4 * 8, CSR_BYTES + 4 * 4 + (3 + 2) * 8 * 4),  # the two rows of X that have entries
+        ("sddmm8", 2 * 4 * 8, CSR_BYTES + 4 * 4 + (3 + 2) * 8 * 4),  # the two rows of X whose row of A has entries
     ],
 )
 def test_work_of_products_with_dense_operands(operation: str, flops: float, n_bytes: float) -> None:
@@ -52,18 +52,18 @@ def test_work_of_products_with_dense_operands(operation: str, flops: float, n_by
 def test_work_of_a_sparse_product_is_that_of_its_terms() -> None:
     A = scipy.sparse.csr_array(np.array([[1, 1, 0], [0, 0, 2], [0, 0, 0]], dtype=np.float32))
     work = work_of(case_of(A, "spgemm"))
-    assert work.flops == 2 * 3  # row 0 takes row 0 (two entries) and row 1 (one), row 1 takes row 2 (none)
+    assert work.flops == 2 * 3  # row 0 multiplies row 0 (two entries) and row 1 (one); row 1 multiplies row 2 (none)
     assert work.n_bytes == 2 * (3 * 4 + 3 * 4 + 4 * 4)  # three entries in A and in A @ A, int32 indices
 
 
 def test_work_of_a_tensor_takes_factors_out_of_fibers() -> None:
-    """Entries (0,0,0), (0,0,1), (0,1,1), (2,1,1): two rows with entries, three fibers."""
+    """Use entries (0,0,0), (0,0,1), (0,1,1), (2,1,1): two rows with entries, three fibers."""
     coords = np.array([[0, 0, 0, 2], [0, 0, 1, 1], [0, 1, 1, 1]], np.int32)
     tensor = Tensor(coords, np.ones(4, np.float32), (3, 2, 2))
     work = work_of(case_of(tensor, "mttkrp16"))
     assert work.flops == 2 * (4 + 3) * 16
-    stored = 4 * ((2 + 3 + 4) + (3 + 4) + 4)  # coordinates of all levels, where nodes begin, values
-    assert work.n_bytes == stored + (2 + 2 + 3) * 16 * 4  # rows of both factors, of the result
+    stored = 4 * ((2 + 3 + 4) + (3 + 4) + 4)  # coordinates of all levels, starts of nodes, values
+    assert work.n_bytes == stored + (2 + 2 + 3) * 16 * 4  # rows of both factors and of the result
 
 
 def test_bandwidth_is_the_better_of_both_and_falls_with_the_footprint() -> None:
@@ -73,7 +73,7 @@ def test_bandwidth_is_the_better_of_both_and_falls_with_the_footprint() -> None:
     assert LIMITS.bandwidth(1e12) == pytest.approx(20e9)
     assert LIMITS.bandwidth(1e5) == pytest.approx((400e9 * 120e9) ** 0.5)  # halfway between 1e4 and 1e6
     noisy = Limits(dtype="float32", threads=1, flops=1.0, read=((1e3, 5.0), (1e6, 9.0)), triad=((1e3, 1.0), (1e6, 1.0)))
-    assert noisy.bandwidth(1e3) == pytest.approx(9.0)  # what a large operand can have, a small one can
+    assert noisy.bandwidth(1e3) == pytest.approx(9.0)  # a bandwidth reached with a large operand holds for a small one
 
 
 @given(st.floats(1.0, 1e12), st.floats(1.0, 1e12))
@@ -91,7 +91,7 @@ def test_a_record_holds_the_fraction_of_the_roofline() -> None:
     assert kept["least_s"] == work_of(case).least_s(LIMITS)
     times = {"autosparse": {"median_s": 4 * kept["least_s"]}, "autosparse-out": {"median_s": 2 * kept["least_s"]}}
     assert peers.fraction_of_roofline({"times": times, "roofline": kept}) == pytest.approx(0.5)
-    assert peers.fraction_of_roofline({"times": times}) is None  # files that were written before there were rooflines
+    assert peers.fraction_of_roofline({"times": times}) is None  # record of a version without rooflines
     assert peers.fraction_of_roofline({"times": {}, "roofline": kept}) is None
 
 

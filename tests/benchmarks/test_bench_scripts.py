@@ -1,4 +1,4 @@
-"""The scripts themselves, end to end on one small matrix: they run, check, write records, and resume."""
+"""Tests that run the benchmark scripts on one small matrix: they check results, write records and resume."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def test_any_beginning_of_a_sweep_is_a_sample_of_all_of_it() -> None:
     found = cases.in_order(matrices, axes, seed=3)
     assert found == cases.in_order(matrices, axes, seed=3) != cases.in_order(matrices, axes, seed=4)
     assert len(set(found)) == len(found) == 48 * len(axes) == 1920
-    for begin in range(0, len(found), 48):  # a pass: every matrix once, every combination once or twice
+    for begin in range(0, len(found), 48):  # one pass: every matrix once, every combination once or twice
         part = found[begin : begin + 48]
         assert len({case.matrix for case in part}) == 48
         assert len({(case.dtype, case.columns, case.threads, case.isa) for case in part}) == len(axes)
@@ -140,7 +140,7 @@ def test_a_ratio_is_known_when_it_is_clear_of_the_limit_and_counts_anew_when_it_
     rounds = comparison.Rounds(least=8, most=31, clear_of=0.95)
     assert comparison.is_clear([1.0] * 8, rounds)
     assert not comparison.is_clear([1.0] * 7, rounds)
-    assert not comparison.is_clear([1.0] * 7 + [0.9], rounds)  # of eight the least may be the median
+    assert not comparison.is_clear([1.0] * 7 + [0.9], rounds)  # of eight values the smallest may be the median
     assert comparison.is_clear([1.0] * 20 + [0.9] * 2, rounds)
     assert not comparison.is_clear([0.94] * 31, rounds)
     assert worker.counted([{"new": 1.0, "out": 1.1}]) == {"new": 1.0, "out": 1.1}

@@ -1,4 +1,4 @@
-"""Laws of the measuring code, with a clock that only moves when a contender runs."""
+"""Tests of the timing code with a clock that advances only while a contender runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from peerlib.timing import ALIKE, Protocol, Timing, calls_per_sample, take_turns
 
 
 class FakeClock:
-    """Seconds that pass only when told to."""
+    """Clock whose seconds pass only when a job runs."""
 
     def __init__(self) -> None:
         self.now_s = 0.0
@@ -22,7 +22,7 @@ class FakeClock:
         return self.now_s
 
     def job(self, name: str, cost_s: float) -> Callable[[], str]:
-        """A contender whose every call takes `cost_s`."""
+        """Return a contender whose every call takes `cost_s`."""
 
         def run() -> str:
             self.now_s += cost_s

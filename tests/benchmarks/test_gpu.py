@@ -1,4 +1,4 @@
-"""The comparison on a GPU: what it says of a wrong result."""
+"""Tests of the GPU comparison: wrong results, exit status, calls of rival libraries, reports."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_exit_status_is_of_what_is_ours(changes: dict[str, Any], is_bad: bool):
 
 
 def rivals() -> dict[str, dict[str, Any]]:
-    """Modules with the functions that are called of CuPy, DGL and PyG, with their parameters and SciPy's results."""
+    """Return stand-ins for CuPy, DGL and PyG: their functions and parameters, with SciPy's results."""
     import torch
 
     def arrays(*given: Any) -> Any:
@@ -90,7 +90,7 @@ def rivals() -> dict[str, dict[str, Any]]:
 
 
 def test_rivals_are_called_as_their_interfaces_say(monkeypatch: pytest.MonkeyPatch):
-    """None of them can be installed without a GPU: what stands in has the parameters that their manuals give."""
+    """None of the libraries can be installed without a GPU, so stand-ins have the parameters of their manuals."""
     torch = pytest.importorskip("torch")
     pytest.importorskip("triton")
     from gpulib import contenders

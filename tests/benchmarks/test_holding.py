@@ -1,4 +1,4 @@
-"""Every way of holding a matrix runs with SciPy, with our default kernel and tuned, and the script makes its table."""
+"""Tests of the benchmark of ways to hold a matrix: each runs with SciPy, untuned and tuned, and makes a table row."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "holding.py"
 
 
 def ways() -> dict[str, Any]:
-    """The ways, where the benchmarks are."""
+    """Return the ways by name, with the folder of the benchmarks on the path."""
     if str(SCRIPT.parent) not in sys.path:
         sys.path.insert(0, str(SCRIPT.parent))
     return dict(importlib.import_module("holdinglib.ways").WAYS)
@@ -32,7 +32,7 @@ def test_both_libraries_compute_the_same(name: str, columns: int) -> None:
     x = np.random.default_rng(1).random((70, columns))
     x = x[:, 0].copy() if columns == 1 else x
     ours, theirs = (way.make(library(is_ours, x), m.copy()) for is_ours in (True, False))
-    for _ in range(60):  # one of the ways lets go of its matrix after fifty
+    for _ in range(60):  # one of the ways drops its matrix after fifty steps
         np.testing.assert_allclose(ours.step(), theirs.step(), rtol=1e-12)
     if ours.A is not None:
         assert ours.A.shape == m.shape

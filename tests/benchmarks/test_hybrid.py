@@ -1,4 +1,4 @@
-"""The benchmark of hybrid formats: equal plans take the same time, groups take turns, runs go on where they stopped."""
+"""Tests of the benchmark of hybrid formats: ratios, order of the matrices, end-to-end runs that resume."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def test_the_papers_figures_are_over_scipy() -> None:
 
 @pytest.mark.parametrize("name", ["default", "blocks", "CSR"])
 def test_plans_are_timed_as_products(name: str) -> None:
-    """Each operator on its own entries, the first writes and the others add."""
+    """A plan's first operator must overwrite the result, and the others must add to it."""
     import hybrid_tables
     from peerlib.tile_times import layers, product
 
@@ -92,7 +92,7 @@ def test_a_case_end_to_end_and_again(tmp_path: Path) -> None:
 
 
 def test_looking_for_composites_is_timed_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Divisions, and the composites of the runtime's own loops."""
+    """The measured time must include partitions and the composites of the runtime's own loops."""
     small = partial(with_dense_rows, power_law(n=3000, exponent=2.0), 30)
     monkeypatch.setattr(hybrid_case, "MILLION", {"30 dense rows": small})
     n_entries, n_found, seconds = hybrid_case.proposing_s("30 dense rows", rounds=3)

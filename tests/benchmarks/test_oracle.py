@@ -1,4 +1,4 @@
-"""The oracle's report says what raced, and the sealed groups are opened once for each release."""
+"""Tests of the oracle report, and of the rule that sealed groups are opened once per release."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_tiers_are_compared_with_the_best_of_all_that_raced():
     (one,) = outcomes(records())
     assert one.oracle == 0.5
     assert one.ratios == {"default": 1.0, "estimate": 0.8, "measure": 1.0, "long": 0.6}
-    assert one.claimed == {"estimate": 0.6, "long": 0.5}  # the default kernel claims nothing
+    assert one.claimed == {"estimate": 0.6, "long": 0.5}  # the default kernel claims no gain
     text = report(records())
     assert "| spmv | 1 | 1 | estimate | 0.625 |" in text
     assert "| spmv | estimate | 1 | 1.67 | 1.25 | 0.750 | 0.750 |" in text
@@ -88,14 +88,14 @@ def test_what_is_chosen_is_chosen_on_groups_that_training_validates_on(monkeypat
 
 
 def test_searches_have_the_memory_of_users_and_races_more():
-    n, n_long = 500, 400  # a diagonal and a long row, which every slice with it is as long as
+    n, n_long = 500, 400  # a diagonal and one long row, to whose length its slice is padded
     rows, cols = np.append(np.arange(n), np.zeros(n_long, int)), np.append(np.arange(n), np.arange(1, 1 + n_long))
     pattern = Coordinates.of((n, n), (rows, cols))
     with lab_for(pattern, OPS["spmv"]) as lab:
         users = oracle.as_users_have_it(lab)
         assert users.limit_bytes == int(Options().extra_memory * lab.problem.operand_bytes) < lab.lab.limit_bytes
         sliced = (one for one in spaces.everything(lab.problem, lab.supports) if one.format.is_sliced)
-        slices = min(sliced, key=lambda one: one.format.split("i"))  # how many rows depends on the instruction set
+        slices = min(sliced, key=lambda one: one.format.split("i"))  # the number of rows depends on the instruction set
         assert lab(slices).fits()
         assert not users(slices).fits()
 
@@ -105,7 +105,7 @@ def test_what_others_disturb_is_done_again_and_told(monkeypatch):
     monkeypatch.setattr(oracle, "others_load", lambda before: next(loads))
     times = iter("abcde")
     assert oracle.undisturbed(lambda: next(times)) == ("b", 0.1)
-    assert oracle.undisturbed(lambda: next(times)) == ("d", 0.4)  # never quiet: the least disturbed
+    assert oracle.undisturbed(lambda: next(times)) == ("d", 0.4)  # never quiet: the least disturbed run
     search, race = records()
     assert "other processes" not in report([search, race])
     assert "In 1 other processes were busy" in report([search, {**race, "others_load": 0.4}])
@@ -133,7 +133,7 @@ def test_sealed_groups_are_held_out_from_everything():
 def test_a_release_is_opened_once(tmp_path):
     ledger = tmp_path / "ledger.jsonl"
     assert sealed.opened("1.0", "abc", ledger)
-    assert not sealed.opened("1.0", "abc", ledger)  # the same code goes on
+    assert not sealed.opened("1.0", "abc", ledger)  # the same commit may continue
     known = sealed.openings(ledger)
     assert sealed.objection("1.0", "abc", known) is None
     assert "once is the rule" in sealed.objection("1.0", "def", known)

@@ -1,4 +1,4 @@
-"""Every whole program, at toy size: SciPy's answer with ours, the inputs untouched."""
+"""Tests of the whole-program benchmarks at toy size: SciPy's answer, unchanged inputs, rounds and intervals."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "programs.py"
 
 
 def names() -> list[str]:
-    """The programs, where the benchmarks are."""
+    """Return the names of the programs, with the folder of the benchmarks on the path."""
     if str(SCRIPT.parent) not in sys.path:
         sys.path.insert(0, str(SCRIPT.parent))
     return list(importlib.import_module("programlib.catalogue").PROGRAMS)
@@ -61,7 +61,8 @@ def test_a_round_beside_other_processes_is_measured_again(monkeypatch: pytest.Mo
     race = importlib.import_module("programlib.race")
     others = race.Spent(wall_s=12.0, all_s=7.5, children_s=2.0).others_since(race.Spent(10.0, 5.0, 1.0))
     assert others == pytest.approx(1.5 / 2.0 / (race.os.cpu_count() or 1))
-    shares = iter([0.5, 0.0, 0.3, 0.2, 0.1])  # of the cores, by round: two are kept, and two more are too many
+    # load of other processes by round: two rounds are kept, two more are too disturbed
+    shares = iter([0.5, 0.0, 0.3, 0.2, 0.1])
 
     def call(arguments: tuple[object, ...], environment: object) -> str:
         if arguments[0] == "run":
@@ -78,7 +79,7 @@ def test_a_round_beside_other_processes_is_measured_again(monkeypatch: pytest.Mo
 
 
 def test_rounds_go_on_while_the_ratio_is_open(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A program whose runs differ by more than the libraries do; and one that is slower in every round."""
+    """Use a program whose runs vary more than the libraries differ, and one that is slower in every round."""
     race = importlib.import_module("programlib.race")
     program = importlib.import_module("programlib.catalogue").PROGRAMS["gmres"]
     monkeypatch.setattr(race.Spent, "others_since", lambda self, before: 0.0)

@@ -1,4 +1,4 @@
-"""The script of short programs that run again: it runs, and its rules say what is wrong."""
+"""Tests of the benchmark of short programs that run again: it runs, and its rules name what is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every spelling gives SciPy's answer with ours, goals are judged by intervals, and the script's quick way works."""
+"""Tests of the benchmark of spellings of products: right answers, goals judged by intervals, a quick run."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_script_runs_quickly_and_writes_what_it_found(tmp_path: Path) -> Non
 
 
 def test_parts_share_the_cases_among_them() -> None:
-    library("race")  # which puts the folder on the path
+    library("race")  # puts the folder on the path
     parts = importlib.import_module("peerlib.shares")
     shares = [parts.share(range(7), parts.read_part(f"{k}/3")) for k in (1, 2, 3)]
     assert sorted(itertools.chain(*shares)) == list(range(7))

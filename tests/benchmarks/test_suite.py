@@ -1,4 +1,4 @@
-"""The suite of asv: its classes are found, methods take the declared parameters, and the smallest runs."""
+"""Tests of the asv suite: classes are found, methods take the declared parameters, the smallest benchmark runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FOLDER = Path(__file__).resolve().parents[2] / "benchmarks"
 CONFIGURATION = json.loads((FOLDER / "asv.conf.json").read_text(encoding="utf-8"))
 SUITE = FOLDER / CONFIGURATION["benchmark_dir"]
 KINDS = ("time_", "track_", "mem_", "peakmem_")
-"""How names of methods begin that asv runs."""
+"""Prefixes of the methods that asv runs."""
 
 
 def classes() -> list[type]:

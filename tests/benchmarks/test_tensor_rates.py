@@ -1,4 +1,4 @@
-"""The rates of MTTKRP's statistics model: what the repository's measurements say of them, and the script that fits."""
+"""Tests of the fitted rates of the MTTKRP statistics model, and of the script that fits them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_shipped_rates_order_what_was_measured(measured):
 
 
 def test_a_fit_finds_rates_again(measured):
-    """Ratios made by other rates than it starts from: what is fitted orders all of them."""
+    """Make ratios from other rates than the fit starts from: the fitted rates must reproduce them."""
     tensor_rates, found = measured
     true = RATES * np.exp(np.random.default_rng(1).normal(0.0, 0.7, RATES.size))
     made = []
@@ -65,7 +65,7 @@ def test_recipes_make_the_same_tensor_every_time(measured, n_dims):
 
 
 def test_terms_are_what_a_schedule_does(measured):
-    """Nothing is done a negative number of times; wider indices, more passes and fetching cost more."""
+    """Check that terms are nonnegative, and that wider indices, more passes and prefetching change the cost."""
     tensor_rates, _ = measured
     recipe = dataclasses.replace(next(tensor_rates.recipes(1, 0)), nnz=3_000)
     pattern = tensor_rates.tensor_of(recipe, None).to_structure()

@@ -1,4 +1,4 @@
-"""Every program on torch's sparse tensors, at toy size: PyTorch's answer in each way."""
+"""Tests of the programs on torch's sparse tensors at toy size: each way gives PyTorch's answer."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "torch_programs.py
 
 
 def names() -> list[str]:
-    """The programs, where the benchmarks are."""
+    """Return the names of the programs, with the folder of the benchmarks on the path."""
     if str(SCRIPT.parent) not in sys.path:
         sys.path.insert(0, str(SCRIPT.parent))
     return list(importlib.import_module("torchlib.catalogue").PROGRAMS)

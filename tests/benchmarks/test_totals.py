@@ -1,4 +1,4 @@
-"""Total times: the arithmetic of tuning at once and lazily, BestFormat, and the script end to end."""
+"""Tests of total times with immediate and lazy tuning, of BestFormat, and of the script end to end."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_tuning_lazily_never_costs_more_than_the_overhead_allows(price_s, speed)
     share = 0.05 * (1 + amortization.CREDIT * one.gain)  # the first tier may be bought on credit
     for n in (1, 10, 100, 1_000, 10_000, 100_000):
         before_s = n * 1e-3
-        # A tier that turns out slower costs what its products lose, beside its price.
+        # A tier that turns out slower costs the time its products lose, besides its price.
         assert one.total_s(n) <= before_s * (1 + share) / min(1.0, speed) + 1e-12
     assert one.total_s(10**7) / 10**7 == pytest.approx(1e-3 / speed, rel=0.01)
 
@@ -89,7 +89,7 @@ SPACE = own_space("spmv", threads=(0,))
 
 
 def measured(family: str, seed: int, best: str) -> Measurements:
-    """A pattern on which schedules of the family `best` are fastest."""
+    """Return measurements of a pattern on which schedules of the family `best` are fastest."""
     rng = np.random.default_rng(seed)
     schedules = list(dict.fromkeys(SPACE.sample(rng) for _ in range(30)))
     families = [SPACE.values_of(one)["family"] for one in schedules]

@@ -1,4 +1,4 @@
-"""What the cache tests share: a private folder, plans to store, a count of CacheWarnings."""
+"""Fixtures of the cache tests: a private folder, strategies for records, and a recorder of CacheWarnings."""
 
 from __future__ import annotations
 
@@ -59,13 +59,13 @@ plans = st.builds(
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder that does not exist yet."""
+    """Return a folder that does not exist yet."""
     return tmp_path / "cache"
 
 
 @pytest.fixture
 def open_again(folder: Path) -> Callable[..., Store]:
-    """A new store on `folder`: what another process would see."""
+    """Return a function that opens another store on `folder`, as another process would."""
 
     def open_(**options: object) -> Store:
         return Store(folder, **options)  # type: ignore[arg-type]
@@ -82,7 +82,7 @@ def no_open_stores() -> Iterator[None]:
 
 @contextmanager
 def cache_warnings() -> Iterator[list[str]]:
-    """The CacheWarnings shown inside the block."""
+    """Collect the messages of the CacheWarnings shown inside the block."""
     seen: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -91,7 +91,7 @@ def cache_warnings() -> Iterator[list[str]]:
 
 
 def failure(reason: str = "no compiler") -> dict[str, object]:
-    """A small valid record of the kind `failure`."""
+    """Return a small valid record of the kind `failure`."""
     return {"reason": reason, "compiler": "cc 1", "failed_at": 5.0, "library": "0", "n_times": 1}
 
 

@@ -1,4 +1,4 @@
-"""The file of accounts: rows fold to sums, damage is not believed and not fatal, nothing is lost, size is bounded."""
+"""Tests of the file of accounts: sums of rows, damaged rows, concurrent writers, and the limit on its size."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_is_no_file_of_accounts_is_neither_believed_nor_fatal(tmp_path, con
     root = trust.root_of(tmp_path)
     assert ledger.read(root, KEY) is None
     assert ledger.append(tmp_path, [spent_row()])
-    if len(content) % ROW.size:  # a torn file is put in order by the next process that writes
+    if len(content) % ROW.size:  # the next process that writes repairs a torn file
         account = ledger.read(root, KEY)
         assert account is not None
         assert account.spent.n_calls == 10
@@ -171,7 +171,7 @@ for at in range(200):
 
 @pytest.mark.skipif(sys.platform == "win32", reason="locks and signals of POSIX")
 def test_processes_that_write_at_once_lose_nothing(tmp_path):
-    """They fold the file all the time: it holds sixteen rows."""
+    """The file holds sixteen rows, so the processes fold it at nearly every write."""
     command = [sys.executable, "-c", WRITER, str(tmp_path)]
     keys = ["a", "a", "b", "c"]
     running = [subprocess.Popen([*command, key, str(16 * ROW.size)]) for key in keys]

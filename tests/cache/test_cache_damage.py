@@ -1,4 +1,4 @@
-"""Damaged entries: each kind of record and kernel, in every way we could think of, is set aside and written again."""
+"""Tests of damaged entries: each kind of record and each kernel is quarantined and written again."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def test_build_that_raises_publishes_nothing(open_again: Opener, folder: Path) -
         before = store.stats().access
         with pytest.raises(BuildError, match="no-such-compiler"):
             store.artefact("k", lambda path: (path / "../no-such-compiler").resolve(strict=True) and None)
-        assert store.stats().access == before  # not the disk's fault
+        assert store.stats().access == before  # the disk has not failed
     root = Folder.open(folder).root
     assert not list(root.glob("staging/*"))
     assert not list(root.glob("locks/*"))
@@ -219,5 +219,6 @@ def test_find_artefact_builds_nothing(open_again: Opener, folder: Path, on_disk:
     path = store.artefact("k", build)
     assert store.find_artefact("k") == path
     DAMAGES["one bit"](path / "kernel.so")
-    assert store.find_artefact("k") is None or not on_disk  # a private folder is this process's own
+    # the kernel folder of a store without a disk is private to this process
+    assert store.find_artefact("k") is None or not on_disk
     assert not list(folder.glob("*/staging/*"))

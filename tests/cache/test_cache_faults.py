@@ -1,4 +1,4 @@
-"""A folder that fails: one warning, nothing lost in this process, and what was there is still read."""
+"""Tests of a cache folder that fails: one warning, no loss within the process, and old records stay readable."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ is_root = hasattr(os, "geteuid") and os.geteuid() == 0
 
 
 def _works_in_memory(store: Store) -> None:
-    """What every store owes its caller, whatever its folder does."""
+    """Check all that a store must do whatever its folder does."""
     store.save("failure", "new", failure("new"))
     assert store.load("failure", "new") == failure("new")
     assert store.load("failure", "new", fresh=True) == failure("new")
@@ -130,7 +130,7 @@ def test_no_temporary_folder_either(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 256 KiB of its own."""
+    """Mount a file system of 256 KiB and return its folder."""
     if not is_root or shutil.which("mount") is None:
         pytest.skip("mounting a small file system needs root")
     path = tmp_path / "small"
@@ -166,7 +166,7 @@ def test_full_disk(small_disk: Path) -> None:
 
 
 def test_disk_full_during_a_build(small_disk: Path) -> None:
-    """The compiler only says that it failed; the kernel must not be remembered as one that cannot be built."""
+    """The compiler reports only that it failed; the kernel must not be recorded as one that cannot be built."""
 
     def compile_(path: Path) -> None:
         try:
@@ -202,7 +202,7 @@ def test_read_only_folder(small_disk: Path) -> None:
         store = Store(small_disk)
         assert store.load("failure", "old") == failure("old")
         assert store.artefact("old kernel", never) == kernel
-        assert not seen  # reading is no trouble
+        assert not seen  # reading needs no warning
         _works_in_memory(store)
     assert len(seen) == 1
 

@@ -1,4 +1,4 @@
-"""Records that are written a little later are there for whoever looks, and complete after the process has ended."""
+"""Tests of records that are written with a delay: readers find them at once, and the end of the process writes them."""
 
 from __future__ import annotations
 

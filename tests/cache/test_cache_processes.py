@@ -1,4 +1,4 @@
-"""Several processes, killed and contending: readers see old or new, kernels are built once, no lock is left."""
+"""Tests of several processes on one cache, some of them killed: whole records, one build, no lock left behind."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_lock_dies_with_its_holder_though_a_child_lives_on(folder: Path) -> None
 def test_lock_on_a_file_that_its_last_holder_removed_is_no_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between open and flock the holder releases, removing the file, and a third process makes and locks a new one."""
+    """Between open and flock, let the holder remove the file and a third process lock a new file of the same name."""
     path, real, opened = tmp_path / "x.lock", locks._try_lock, []
 
     def late(fd: int) -> bool:

@@ -1,4 +1,4 @@
-"""Laws of keys, envelopes and records: exact round trips, and nothing damaged is believed."""
+"""Tests of keys, envelopes and records: exact round trips, and damaged content is refused."""
 
 from __future__ import annotations
 
@@ -107,13 +107,14 @@ def test_envelope_one_changed_byte_is_noticed_or_harmless(data: st.DataObject, p
     content = bytearray(sealed.to_bytes())
     content[data.draw(st.integers(0, len(content) - 1))] ^= data.draw(st.integers(1, 255))
     with contextlib.suppress(RecordError):
-        assert Envelope.from_bytes(bytes(content), name="x") == sealed  # white space, or an equal number
+        # only white space changed, or a number to an equal one
+        assert Envelope.from_bytes(bytes(content), name="x") == sealed
 
 
 @given(data=st.data(), plan=plans)
 def test_envelope_cut_short_is_noticed(data: st.DataObject, plan: Plan) -> None:
     content = Envelope.seal("plan", "k", plan_to_record(plan), schema=1, saved_at=1.5).to_bytes()
-    n_bytes = data.draw(st.integers(0, len(content) - 2))  # without its last line end it is still whole
+    n_bytes = data.draw(st.integers(0, len(content) - 2))  # without its last newline the content is still whole
     with pytest.raises(RecordError):
         Envelope.from_bytes(content[:n_bytes], name="x")
 
@@ -144,7 +145,7 @@ def test_plan_round_trip_is_exact(plan: Plan) -> None:
 
 @given(record=records)
 def test_plan_of_any_json_is_a_plan_or_a_record_error(record: dict[str, object]) -> None:
-    with pytest.raises(RecordError):  # never has both fields without default
+    with pytest.raises(RecordError):  # a random record never has both required fields
         plan_from_record(record)
 
 
@@ -204,11 +205,11 @@ def test_failure_holds_for_its_compiler_for_a_while() -> None:
     assert failed.holds(compiler="gcc 12", now=100.0 + FAILURE_LIFE_S / 2)
     assert not failed.holds(compiler="gcc 13", now=101.0)
     assert not failed.holds(compiler="gcc 12", now=100.0 + 2 * FAILURE_LIFE_S)
-    assert not failed.holds(compiler="gcc 12", now=50.0)  # the clock was set back
+    assert not failed.holds(compiler="gcc 12", now=50.0)  # before it failed: the clock was set back
     assert not dataclasses.replace(failed, library="other").holds(compiler="gcc 12", now=101.0)
 
 
-@pytest.mark.parametrize("kind", [name for name in KINDS if name != "machine"])  # the tuner reads that with care
+@pytest.mark.parametrize("kind", [name for name in KINDS if name != "machine"])  # the tuner checks that kind itself
 def test_kind_refuses_records_of_others(kind: str) -> None:
     with pytest.raises(RecordError):
         KINDS[kind].check({"n_calls": "many", "reason": 3, "schedule": 7})

@@ -1,4 +1,4 @@
-"""Laws of the store: what was saved is loaded, by every process, and memory follows the disk."""
+"""Tests of the store: every process loads what was saved, and memory follows the disk."""
 
 from __future__ import annotations
 

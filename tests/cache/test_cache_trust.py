@@ -1,4 +1,4 @@
-"""Nothing is believed that others could have written."""
+"""Tests that the cache reads no record that other users could have written."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_folder_above_open_to_others(tmp_path: Path) -> None:
     _filled(above / "cache")
     above.chmod(0o777)
     _refused(above / "cache")
-    above.chmod(0o1777)  # as /tmp is: others cannot exchange our folder for theirs
+    above.chmod(0o1777)  # like /tmp: others cannot replace our folder
     assert Store(above / "cache").load("failure", "k") == failure()
 
 

@@ -1,4 +1,4 @@
-"""Laws of export and import: what goes out comes back, better plans stay, nothing in a file can hurt."""
+"""Tests of export and import: round trips, better plans win, and no content of a file does harm."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_what_is_exported_is_imported(tmp_path: Path, stored: dict[str, Plan]) -
     for key, plan in stored.items():
         assert plan_from_record(there.load("plan", key) or {}) == dataclasses.replace(plan, remembered=True)
     assert there.load("history", "h") == here.load("history", "h")
-    assert wisdom.read(there, tmp_path / "w.json") == 0  # once more changes nothing
+    assert wisdom.read(there, tmp_path / "w.json") == 0  # a second import changes nothing
 
 
 @pytest.mark.parametrize("theirs", Effort)

@@ -1,4 +1,4 @@
-"""Programs that the process tests start: `python writers.py NAME FOLDER`. Each prints one JSON line."""
+"""Programs that the process tests start as `python writers.py NAME FOLDER`. Each prints one JSON line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N_PAYLOAD = 3000
 
 
 def _content(number: int) -> bytes:
-    """File content that shows whether it is whole."""
+    """Return file content that shows whether it is complete."""
     return b"%08d" % number * N_PAYLOAD
 
 
@@ -35,7 +35,7 @@ def _count(old: dict[str, object] | None) -> dict[str, object]:
 
 
 def _work_until_killed(folder: Path, report: int) -> None:
-    """Counters, plain saves and kernels, over and over; each counter value is reported once it is saved."""
+    """Write counters, plans and kernels until killed, and report each counter value once it is saved."""
     roomy, tight = Store(folder / "roomy"), Store(folder / "tight", max_bytes=30 * 4096)
     number = 0
     while True:
@@ -58,7 +58,7 @@ def _write_kernel(path: Path, *, number: int) -> None:
 
 
 def _check(folder: Path) -> Store:
-    """What a process that starts after the kill must see: old or new, never half; no lock, no quarantine."""
+    """Check what a process started after the kill must find: whole records, no locks, no quarantine."""
     store = Store(folder)
     names = [("history", "counter"), *(("plan", f"plan{number}") for number in range(3))]
     for kind, key in names:
@@ -78,7 +78,7 @@ def _check(folder: Path) -> Store:
 
 
 def kill_loop(folder: Path, *, n_kills: int = 60) -> dict[str, object]:
-    """Fork a writer, kill -9 it at a random moment, look at what it left; many times."""
+    """Fork a writer, kill it at a random moment and check what it left, many times."""
     rng = random.Random(0)
     n_reports = n_left = 0
     for _ in range(n_kills):
@@ -88,9 +88,9 @@ def kill_loop(folder: Path, *, n_kills: int = 60) -> dict[str, object]:
             try:
                 _work_until_killed(folder, write_end)
             finally:
-                os._exit(1)  # only by an exception: the parent sees that it was not killed
+                os._exit(1)  # reached by an exception only: the parent then sees that the writer was not killed
         os.close(write_end)
-        first = os.read(read_end, 8)  # it is at work
+        first = os.read(read_end, 8)  # the writer has begun
         time.sleep(rng.uniform(0.0, 0.02))
         os.kill(pid, signal.SIGKILL)
         _, status = os.waitpid(pid, 0)
@@ -108,7 +108,7 @@ def kill_loop(folder: Path, *, n_kills: int = 60) -> dict[str, object]:
         _check(folder / "tight")
         n_left += sum(1 for _ in folder.glob("*/*/staging/*"))
         for part in ("roomy", "tight"):
-            for name in ("kernel0", "kernel1"):  # so that builds are met as well, not only finished kernels
+            for name in ("kernel0", "kernel1"):  # so that the kill also interrupts builds
                 shutil.rmtree(Folder.open(folder / part).kernel_path(artefacts.versioned_key(name)))
     for part in ("roomy", "tight"):
         Folder.open(folder / part).sweep(now=time.time() + 7200)
@@ -118,7 +118,7 @@ def kill_loop(folder: Path, *, n_kills: int = 60) -> dict[str, object]:
 
 
 def contend(folder: Path) -> dict[str, object]:
-    """One of several that want the same kernel and count in the same record at the same time."""
+    """Build the same kernel and count in the same record as other processes at the same time."""
     store = Store(folder)
 
     def build(path: Path) -> None:
@@ -136,7 +136,10 @@ def contend(folder: Path) -> dict[str, object]:
 
 
 def fork_while_locked(folder: Path) -> dict[str, object]:
-    """A thread holds locks and mutexes while another one forks: the child works, the lock dies with the parent."""
+    """Fork while another thread holds locks and mutexes.
+
+    The child must be able to work, and must not inherit the lock.
+    """
     store = Store(folder)
     entered, leave = threading.Event(), threading.Event()
 
@@ -172,7 +175,7 @@ def fork_while_locked(folder: Path) -> dict[str, object]:
 
 
 def orphan_lock(folder: Path) -> dict[str, object]:
-    """A process with a forked child that lives on is killed while it holds a lock."""
+    """Kill a process that holds a lock and has a forked child that lives on."""
     read_end, write_end = os.pipe()
     victim = os.fork()
     if victim == 0:

@@ -1,4 +1,4 @@
-"""Calibration: honest about what it gains, never worse by chance, whole when it is killed, undone at a word."""
+"""Tests of calibration: honest gains, no change by chance, no damage when killed, and undo."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ N_SKETCH, N_COLUMNS, N_PROGRAMS = 4, 3, 40
 
 
 def examples(n_groups, *, effect=0.0, noise=0.0, slope=1.0, per_group=1, seed=0):
-    """A model that is right but for `effect` where the first column is 2, a slope, and noise of the measurements."""
+    """Return examples whose model is right up to `effect` where the first column is 2, a slope, and noise."""
     rng = np.random.default_rng(seed)
     found = []
     for group in range(n_groups):
@@ -35,11 +35,11 @@ def examples(n_groups, *, effect=0.0, noise=0.0, slope=1.0, per_group=1, seed=0)
 
 @pytest.mark.parametrize("way", [way for way in ADJUSTMENTS if way != "nothing"])
 def test_no_adjustment_shifts_what_is_predicted_in_the_mean(way):
-    """Trees without weights, added with their whole base, moved estimates by a quarter (the audit's bug of scale)."""
+    """Trees without leaf weights, added with their whole base, had moved estimates by a quarter."""
     if way in adjustments.missing():
         pytest.skip("sklearn is not installed (extra: train)")
     measured = examples(6, effect=0.5, noise=0.2)
-    # slow schedules that the model is wrong about count little: they must not move the fast ones
+    # Slow schedules with large errors have small weights: they must not shift the fast ones.
     measured = [
         dataclasses.replace(one, ratios=np.where(one.programs[:, 2] == 3, 12.0, one.ratios)) for one in measured
     ]
@@ -59,7 +59,7 @@ def test_what_is_wrong_on_this_machine_is_learned_and_helps_on_patterns_left_out
 
 @pytest.mark.parametrize("seed", range(6))
 def test_nothing_wins_where_there_is_nothing_to_learn(seed):
-    """The report was the maximum over sixty stages on the split that chose among them: noise looked like a gain."""
+    """The reported gain was once the maximum over sixty stages on the split that chose among them, so noise won."""
     found = choose(examples(5, noise=0.15, seed=seed))
     gained = found.before.loss - found.after.loss
     assert found.way == "nothing" or gained > 0.0
@@ -68,7 +68,7 @@ def test_nothing_wins_where_there_is_nothing_to_learn(seed):
 
 
 def test_nothing_wins_on_noise():
-    """With one standard error three of these had been learned."""
+    """With a limit of one standard error, noise had won in three of these cases."""
     ways = [choose(examples(5, noise=0.15, seed=seed)).way for seed in range(20, 32)]
     assert ways.count("nothing") == len(ways)
 
@@ -80,7 +80,7 @@ def test_a_small_effect_is_learned_from_many_patterns():
 
 
 def test_what_all_programs_of_a_pattern_are_off_by_teaches_nothing_of_any():
-    """Two patterns, each measured with programs of one kind, and a model that is off by a factor on one of them."""
+    """Use two patterns, each measured with programs of one kind; the model is off by a factor on one of them."""
     off = [
         dataclasses.replace(one, programs=np.where([True, False, False], at, one.programs).astype(np.int16))
         for at, one in enumerate(examples(2))
@@ -93,7 +93,7 @@ def test_what_all_programs_of_a_pattern_are_off_by_teaches_nothing_of_any():
 
 
 def test_groups_are_left_out_whole(monkeypatch):
-    """Patterns of one origin were on both sides of the split (by index), learning by heart looked like skill."""
+    """A split by index put patterns of one origin on both sides, so memorising looked like a gain."""
     measured = examples(4, per_group=3)
     fitted_to = []
 
@@ -120,7 +120,7 @@ def test_without_scikit_learn_the_other_ways_compete(monkeypatch):
 
 
 def test_an_adjusted_model_is_the_sum_that_was_judged():
-    """What is written is one sum of trees: slope times the old ones, and the new ones."""
+    """The written model is one sum of trees: the old ones times the slope, and the new ones."""
     old = trees_of([[(N_SKETCH, 1.5, 1, 2), (-1, 0.3, 0, 0), (-1, -0.2, 0, 0)]], 0.1, N_SKETCH)
     measured = [
         dataclasses.replace(one, predicted=old.on(one.pattern).predict(one.programs).astype(np.float64))

@@ -1,4 +1,4 @@
-"""Costs of the primitives of hybrid formats: fitted to times, kept class by class, read where divisions are sought."""
+"""Tests of the costs of hybrid-format primitives: fitted to times, recorded by class, used in the search."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def planted() -> Any:
 
 
 def costs_in_use(matrix: Any) -> PrimitiveCosts:
-    """Those by which a search with 32 columns divides."""
+    """Return the costs by which a search with 32 columns chooses its partition."""
     cell = matrix._cell
     lab = lab_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
     made = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)

@@ -1,4 +1,4 @@
-"""Each command does what its help says; what cannot be done is one message with a cure, never a traceback."""
+"""Tests of the commands: each does what its help says, and errors are one message with a hint, no traceback."""
 
 from __future__ import annotations
 
@@ -19,12 +19,13 @@ from autosparse.cli import COMMANDS, EXAMPLES, demo, main, make_parser
 from autosparse.cli.operands import Pair
 from autosparse.core.plan import Plan
 
-QUICK = ("--effort", "measure", "--budget-s", "60")  # a search ends long before; one that is cut short goes on later
+# the search ends long before the budget; one that was cut short would resume later
+QUICK = ("--effort", "measure", "--budget-s", "60")
 
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
-    """A cache folder of this test, for this process and those it starts."""
+    """Give this test and the processes it starts a cache folder of their own."""
     from autosparse.cache import close_stores
 
     from autosparse.config import reload_options
@@ -38,7 +39,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def matrix(tmp_path):
-    """A file with a 3000 x 2000 matrix, 20 nonzeros in each row."""
+    """Return the path of a file with a 3000 x 2000 matrix, 20 nonzeros in each row."""
     path = tmp_path / "small.npz"
     rng = np.random.default_rng(1)
     indices = np.sort(rng.integers(0, 2000, (3000, 20)), axis=1).ravel()
@@ -101,7 +102,7 @@ def test_what_cannot_be_done_is_a_message(arguments, matrix, tmp_path, capsys):
 
 @pytest.mark.parametrize("effort", ["estimate", pytest.param("measure", marks=pytest.mark.full)])
 def test_demo_remembers(matrix, effort):
-    """Two processes: the first finds the plans, the second begins with them."""
+    """The first process finds the plans, and the second one loads them."""
     first = python_m("demo", matrix, "--effort", effort, *QUICK[2:])
     assert first.returncode == 0, first.stderr
     second = python_m("demo", matrix, "--effort", effort, *QUICK[2:])
@@ -115,8 +116,9 @@ def test_demo_remembers(matrix, effort):
 
 
 def test_demo_compares_what_was_measured_together(matrix, capsys, monkeypatch):
-    """The factor of tuning beside a product is that of the times beside it, not that of another race."""
-    seconds = {"scipy": 8e-3, "untuned": 2e-3, "ours": 4e-3}  # slower than the default kernel, whatever the plan says
+    """The speed-up shown beside a product must follow from the times shown beside it, not from an earlier race."""
+    # tuned is slower than untuned, although the plan claims a gain
+    seconds = {"scipy": 8e-3, "untuned": 2e-3, "ours": 4e-3}
     monkeypatch.setattr(demo.timing, "race", lambda calls: {name: seconds[name] for name in calls})
     schedule = space.schedule("matmul", "csr", {})
     plan = Plan(

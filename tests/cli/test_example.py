@@ -1,4 +1,4 @@
-"""The example's Jacobian is the derivative of the power-flow equations."""
+"""Tests of the power-flow example: its Jacobian is the derivative of the equations."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_branches_out_of_service_are_left_out(grid):
 
 
 def test_jacobian_is_the_derivative_of_the_power(grid):
-    """Central differences of S = V conj(Y V) in each unknown."""
+    """Compare with central differences of S = V conj(Y V) in each unknown."""
     Y = admittance(grid).toarray()
     magnitude, angle = grid.bus[:, 7], np.deg2rad(grid.bus[:, 8])
     q = np.flatnonzero(grid.bus[:, 1] == PQ)

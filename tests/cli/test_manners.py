@@ -1,4 +1,4 @@
-"""What a command was told is checked before it works, and what it found is kept when it is stopped."""
+"""Tests that commands check their arguments before they work, and keep their results when they are interrupted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def own_cache(tmp_path, monkeypatch):
 
 @pytest.fixture
 def folder(tmp_path) -> Path:
-    """A folder with one good matrix."""
+    """Return a folder with one good matrix."""
     place = tmp_path / "matrices"
     place.mkdir()
     scipy.sparse.save_npz(
@@ -42,7 +42,7 @@ def folder(tmp_path) -> Path:
 
 
 def plans() -> list[dict]:
-    """Every plan in the cache."""
+    """Return every plan in the cache."""
     store = open_store()
     store.settle()
     return [one.record for one in store.envelopes(("plan",))]
@@ -50,7 +50,7 @@ def plans() -> list[dict]:
 
 @pytest.mark.parametrize("command", ["tune", "bench", "explain"])
 def test_tuning_is_as_thorough_as_it_was_told(command, folder, monkeypatch):
-    """No number of products is assumed, and nothing less thorough is done than what was named."""
+    """The planner must get exactly the effort and budget of the command line, and no number of products."""
     from autosparse.config import Effort
     from autosparse.tuning import planner
 
@@ -72,7 +72,7 @@ def test_runs_still_bound_what_is_worth_it(folder, capsys):
 
 
 def test_an_interrupted_tune_keeps_what_it_found(folder, capsys, monkeypatch):
-    """Ctrl-C after the first race: the winner is remembered, and the next tune goes on from there."""
+    """An interrupt after the second race must keep the winner, and the next `tune` must resume the search."""
     from autosparse.tuner.search.search import Search
 
     settle, n_races = Search._settle, 0
@@ -90,14 +90,14 @@ def test_an_interrupted_tune_keeps_what_it_found(folder, capsys, monkeypatch):
     assert "what was found until now is kept" in capsys.readouterr().err
     (plan,) = plans()
     assert any(one["measured_s"] is not None for one in plan["candidates"])
-    assert plan["effort"] == "estimate"  # not what a finished search is worth: the next one goes on
+    assert plan["effort"] == "estimate"  # less than the effort of a finished search, so the next search resumes
     monkeypatch.setattr(Search, "_settle", settle)
     assert main(["tune", str(folder / "m-good.npz"), "--columns", "4", "--budget-s", "5"]) == 0
     assert "remembered" not in capsys.readouterr().out
 
 
 def test_interrupt_from_the_keyboard(folder, tmp_path):
-    """The same with a real signal, at whatever moment it comes."""
+    """A real SIGINT must have the same effect at any moment."""
     command = [sys.executable, "-m", "autosparse", "tune", str(folder / "m-good.npz"), "--columns", "16",
                "--effort", "full", "--budget-s", "60"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
@@ -105,15 +105,16 @@ def test_interrupt_from_the_keyboard(folder, tmp_path):
         time.sleep(0.5)
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=300)
-    if "found in" not in out:  # else it had ended by itself: a busy machine
-        # While Python executes text, as dataclasses do, `python -m` dies of it in the end: 130 in a shell, too.
+    if "found in" not in out:  # otherwise the search had ended before the signal
+        # While Python executes source text, as dataclasses do, SIGINT can end `python -m` by the signal; shells report
+        # 130 too.
         assert process.returncode in (130, -signal.SIGINT), err
         assert "what was found until now is kept" in err
         assert "Traceback" not in err
 
 
 def bad_files(place: Path) -> list[str]:
-    """Files that hold no matrix, each in its own way; their names."""
+    """Write files that hold no matrix, each broken in another way, and return their names."""
     (place / "a-empty.mtx").write_bytes(b"")
     (place / "b-short.mtx").write_text("%%MatrixMarket matrix coordinate real general\n3 3 2\n1 1 1.0\n")
     (place / "c-text.npz").write_text("not a zip file")
@@ -200,7 +201,7 @@ BAD_ARGUMENTS = {
 
 @pytest.mark.parametrize("name", BAD_ARGUMENTS)
 def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypatch):
-    """Nothing is read, measured or tuned for a command that cannot end well."""
+    """A command that cannot succeed must not read, measure or tune anything."""
     from autosparse.calibration import collection, probing
     from autosparse.cli import cache
     from autosparse.dispatch import executor

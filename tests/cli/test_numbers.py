@@ -1,4 +1,4 @@
-"""Numbers on the command line: what cannot be meant ends a command before it begins, with what could be."""
+"""Tests of numbers on the command line: a value out of range ends the command at once and names the valid range."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`report` and the filters of `cache clear` say and do what the records hold."""
+"""Tests of `report` and of the filters of `cache clear`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.explain.cache_report import CacheReport
 
 
 def remembered(folder):
-    """A cache with three plans: a gain, a default kernel that stays, and another operation."""
+    """Fill a cache with three plans: a gain, a default kernel that stays, and another operation."""
     asp.set_options(cache_dir=folder)
     faster = Plan(schedule=SuperSchedule(), why="", effort="measure", default_s=3e-3, measured_s=1e-3, tune_s=0.5)
     stays = Plan(schedule=None, why="", effort="measure", default_s=1e-3, measured_s=1e-3, tune_s=0.25)

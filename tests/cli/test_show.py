@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Tests of the formatting of seconds, sizes, counts and tables, and of the race that `demo` shows."""
 
 from __future__ import annotations
 

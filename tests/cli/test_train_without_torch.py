@@ -1,4 +1,4 @@
-"""`train` where PyTorch is not installed says so."""
+"""Test of `train` without PyTorch: the message names the extra to install."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Markers and warning filters that SciPy's own test files expect of their runner."""
+"""Markers and warning filters that SciPy's test files expect in the configuration of pytest."""
 
 from __future__ import annotations
 

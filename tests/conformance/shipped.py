@@ -1,4 +1,4 @@
-"""SciPy's own sparse test classes, re-made over our containers."""
+"""SciPy's own sparse test classes, rebuilt for our matrix classes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ CANONICAL = ("TestCSR", "TestCSRMatrix", "TestCSC", "TestCSCMatrix")
 
 
 def over_our_classes(tb: Any) -> dict[str, type]:
-    """Test classes of `tb` (scipy.sparse.tests.test_base), canonical and not, with our classes in place of SciPy's.
+    """Return test classes of `tb` (scipy.sparse.tests.test_base) for our classes, canonical and non-canonical.
 
-    SciPy 1.13 has two of the four and tests matrices with them; newer ones test arrays and matrices apart.
+    SciPy 1.13 has two of the four classes and tests matrices with them; newer versions test arrays and matrices
+    separately.
     """
     made: dict[str, type] = {}
     for name in CANONICAL:

@@ -1,4 +1,4 @@
-"""Libraries that take SciPy's sparse arrays take ours: the same results, and their products reach our kernels."""
+"""Tests of libraries that accept SciPy's sparse arrays: our matrices give the same results, by our kernels."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ N = 60
 
 @pytest.fixture
 def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]:
-    """Shapes of the dense operands of every product that reached the executor."""
+    """Record the shapes of the dense operands of every product that reaches the executor."""
     seen: list[tuple[int, ...]] = []
 
     def counting(right: Callable[..., Any]) -> Callable[..., Any]:
@@ -38,13 +38,13 @@ def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[int, ...]]]
 
 
 def spd() -> Any:
-    """Symmetric positive definite, (N, N)."""
+    """Return a symmetric positive definite matrix of shape (N, N)."""
     m = sps.random(N, N, 0.1, format="csr", random_state=np.random.RandomState(0))
     return (m @ m.T + 5 * sps.eye(N)).tocsr()
 
 
 def tall() -> Any:
-    """Tall and sparse, (4 N, 20)."""
+    """Return a sparse matrix of shape (4 N, 20)."""
     return sps.random(4 * N, 20, 0.3, format="csr", random_state=np.random.RandomState(1))
 
 

@@ -1,4 +1,4 @@
-"""Two processes: plans travel, and a killed worker costs its blocks and no plan."""
+"""Tests on a cluster of two processes: plans are shared, and a killed worker loses its blocks but no plan."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def n_plans():
 
 
 def own_folder(base):
-    """As on two machines: each worker remembers in a folder of its own."""
+    """Give each worker a cache folder of its own, as if on different machines."""
     asp.set_options(cache_dir=Path(base, str(os.getpid())))
 
 

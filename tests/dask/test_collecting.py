@@ -1,4 +1,7 @@
-"""Training data from a cluster: one measurement at a time per machine, a folder for each kind, nothing done twice."""
+"""Tests of collecting training data on a cluster.
+
+Each machine measures one pattern at a time, each kind of machine has a folder, and finished work is not repeated.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ RECIPES = [Recipe(kind="generated", source="mesh", group=f"mesh:{seed}", nnz=3_0
 
 
 class Now:
-    """A future that has been computed where it was asked for."""
+    """Future whose value is computed when it is submitted."""
 
     def __init__(self, value, status="finished"):
         self.value, self.status = value, status
@@ -44,7 +47,11 @@ class Now:
 
 
 class FakeClient:
-    """Workers that measure at once; `lost` are gone once they are given a pattern. Kinds are their first letters."""
+    """Client whose workers measure at once.
+
+    A worker in `lost` disappears when it is given a pattern. The first letter of its address is the kind of a
+    machine.
+    """
 
     def __init__(self, addresses, lost=()):
         self.addresses, self.lost, self.jobs = list(addresses), set(lost), []
@@ -132,7 +139,7 @@ def test_the_lock_of_a_machine_is_freed_by_the_dead():
 
 
 def test_command_collects_on_two_processes_and_resumes(tmp_path, capsys):
-    """Real kernels on a local cluster."""
+    """Collect with real kernels on a local cluster."""
     cluster = distributed.LocalCluster(
         n_workers=2,
         threads_per_worker=1,

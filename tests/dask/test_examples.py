@@ -1,4 +1,4 @@
-"""The Dask examples run on two workers and give what SciPy gives of the whole matrix."""
+"""Tests of the Dask examples: on two workers they give SciPy's results for the whole matrix."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ pytestmark = [
 
 @pytest.fixture
 def example(monkeypatch):
-    """An example as a module that workers can import too."""
+    """Return a function that imports an example as a module that workers can import too."""
     monkeypatch.syspath_prepend(str(EXAMPLES))
     yield importlib.import_module
     for name in [name for name in sys.modules if name.startswith("dask_")]:

@@ -1,4 +1,4 @@
-"""Matrices read piece by piece are those that SciPy reads at once."""
+"""Tests of matrices that are read in pieces: they equal those that SciPy reads at once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_npz(tmp_path, compressed):
 
 @pytest.mark.parametrize("order", [1, -1])
 def test_a_compressed_npz_is_inflated_about_once(tmp_path, monkeypatch, order):
-    """In whatever order pieces are read, each starts at the nearest state that is known."""
+    """Each piece must begin at the nearest saved state of the decompressor, in any order of the pieces."""
     sps.save_npz(tmp_path / "a.npz", m, compressed=True)
     monkeypatch.setattr(archives, "LEAST_DISTANCE", 256)
     monkeypatch.setattr(archives, "FED_BYTES", 64)

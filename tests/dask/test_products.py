@@ -1,4 +1,4 @@
-"""Dask arrays of blocks give what SciPy gives of the whole matrix."""
+"""Tests of Dask arrays of blocks: they give SciPy's results for the whole matrix."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def test_dense_operands_are_cut_as_blocks_are_and_blocks_are_not(A, monkeypatch)
     cut = asp.dask.csr_block.__getitem__
 
     def noticed(one, key):
-        if isinstance(key, tuple) and key[0] is not Ellipsis and one.nnz:  # of all blocks there is an empty one
+        # skips the empty block that Dask keeps as `_meta`
+        if isinstance(key, tuple) and key[0] is not Ellipsis and one.nnz:
             sliced.append(key)
         return cut(one, key)
 
@@ -150,7 +151,8 @@ OPERATIONS = {
         f"{name}, axis {axis}": lambda A, x, B, S, name=name, axis=axis: getattr(A, name)(axis=axis)
         for name in ("sum", "mean", "max", "min", "argmax", "argmin")
         for axis in (None, 0, 1)
-        if HAS_VECTORS or axis is None or name in ("sum", "mean")  # older SciPy: extremes along an axis have two
+        # older SciPy gives extremes along an axis two dimensions
+        if HAS_VECTORS or axis is None or name in ("sum", "mean")
     },
 }
 if HAS_VECTORS:
@@ -159,7 +161,7 @@ DTYPES = ("bool", "int8", "int32", "float32", "float64", "complex64")
 
 
 def small(dtype, shape):
-    """Whole numbers, a third of them zero: sums are exact in any order, and largest elements come more than once."""
+    """Return whole numbers, many of them zero: sums are exact in any order, and extremes are not unique."""
     rng = np.random.default_rng(7)
     numbers = rng.integers(-2, 3, shape) * (rng.random(shape) < 0.6)
     return (numbers * (1 + 0.5j) if np.dtype(dtype).kind == "c" else numbers).astype(dtype)
@@ -167,7 +169,7 @@ def small(dtype, shape):
 
 @in_turn("dtype", "chunks", first=DTYPES, second=UNEVEN)
 def test_values_and_dtypes_are_those_of_scipy_whatever_the_chunks(dtype, chunks):
-    """Of bools, too, whose sums are no sums; of blocks without rows, without columns, and without entries."""
+    """Cases include bools, whose sums are no bools, and blocks without rows, without columns and without entries."""
     whole = sps.csr_array(small(dtype, (13, 9)))
     operands = small(dtype, 9), small(dtype, (9, 3)), sps.csr_array(small(dtype, (9, 5)))
     blocks = asp.dask.from_csr(whole, chunks)
@@ -215,7 +217,7 @@ def test_concatenate_and_map_blocks(A):
 
 
 def test_empty_arrays_that_are_cut_in_different_ways_are_joined():
-    """Dask makes dense blocks where it cuts an array without rows anew."""
+    """Dask makes dense blocks where it changes the chunks of an array without rows."""
     empty = sps.csr_array((0, 5))
     A, B = (asp.dask.from_csr(empty, chunks=((0,), columns)) for columns in ((5,), (2, 3)))
     assert da.concatenate([A, B]).compute().shape == (0, 5)
@@ -284,7 +286,7 @@ def test_a_pickle_keeps_hashes_and_plans(tmp_path):
         assert there._cell.known_hashes == here._cell.known_hashes
         assert there.tune("matmul", columns=8, effort="measure").remembered
     equal(there, m)
-    there.indices[:2] = there.indices[1::-1]  # a write is seen though the hashes were believed
+    there.indices[:2] = there.indices[1::-1]  # the write must be noticed although the pickled hashes were accepted
     equal(there @ B, sps.csr_array((there.data, there.indices, there.indptr), shape=m.shape) @ B)
     equal(copy.deepcopy(there.T) @ y, there.T @ y)
 

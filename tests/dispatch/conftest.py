@@ -1,4 +1,4 @@
-"""Every test of this folder: what those of `tests/tuning` share, kernels and their folder too."""
+"""Fixtures of the dispatch tests, shared with `tests/tuning`: kernels, their cache folder, forced paths."""
 
 from __future__ import annotations
 

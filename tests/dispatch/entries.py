@@ -1,4 +1,4 @@
-"""Two ways of asking for a product past Python."""
+"""Helpers that ask for products by fast calls, which run without the Python dispatch code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import autosparse as asp
 
 
 def opened(A, B, out):
-    """`A` with an entry for products like this one."""
+    """Return `A` after opening a fast call for products like this one."""
     for _ in range(3):
         asp.matmul(A, B, out=out)
     assert A._cell.fast_path is not None
@@ -14,7 +14,10 @@ def opened(A, B, out):
 
 
 def on_the_short_way(A, B, out, long_way):
-    """The product, which must not have gone the long way; tuning may want to look at one now and then."""
+    """Return the product of a fast call.
+
+    Tuning may send some products through Python, so the call is repeated up to 100 times.
+    """
     for _ in range(100):
         long_way.clear()
         out.fill(7)

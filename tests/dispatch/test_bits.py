@@ -1,4 +1,4 @@
-"""`deterministic=True`: the same bits for any number of threads, and while another thread multiplies."""
+"""Tests of `deterministic=True`: the same bits for any number of threads, and while another thread multiplies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Call = Callable[[], Any]
 
 
 def matrix(dtype: str) -> Any:
-    """Rows of very different lengths, so that shares of entries begin within rows."""
+    """Return a matrix with rows of very different lengths, so that shares of entries begin within rows."""
     rng = np.random.default_rng(4)
     lengths = np.minimum(rng.zipf(1.4, size=900), 400)
     rows = np.repeat(np.arange(900), lengths)
@@ -28,7 +28,7 @@ def matrix(dtype: str) -> Any:
 
 
 def dense(n: int, width: int, dtype: str, *, late: int = 0) -> Any:
-    """The same values for the same arguments, `late` bytes behind the beginning of a cache line."""
+    """Return values determined by the arguments, placed `late` bytes behind the beginning of a cache line."""
     values = np.random.default_rng(n + width).standard_normal((n, width)).astype(dtype)
     memory = np.empty(values.nbytes + 128, np.uint8)
     start = -memory.ctypes.data % 64 + late
@@ -44,7 +44,7 @@ def tensor(dtype: str) -> Any:
 
 
 def products(m: Any, width: int, dtype: str, late: int) -> dict[str, Call]:
-    """Every operation on matrices, by name."""
+    """Return a call of every operation on matrices, by name."""
     A = asp.csr(m.copy())
     x, X = dense(400, width, dtype, late=late), dense(900, width, dtype, late=late)
     Y = np.asfortranarray(dense(400, width, dtype).T)
@@ -66,7 +66,7 @@ def products(m: Any, width: int, dtype: str, late: int) -> dict[str, Call]:
 
 @contextmanager
 def company(m: Any) -> Iterator[None]:
-    """Another thread that multiplies meanwhile."""
+    """Multiply in another thread while the block lasts."""
     stop = threading.Event()
     B, X = asp.csr(m.copy()), np.ones((400, 16), m.dtype)
 

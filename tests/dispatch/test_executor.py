@@ -1,4 +1,4 @@
-"""Laws of running products while tuning goes on: the same answers, whatever happens to the tuning."""
+"""Tests of products while tuning goes on: the answers stay the same, whatever happens to the tuning."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_tuned_products_see_every_kind_of_write(name: str) -> None:
     held = A.data
 
     def check() -> None:
-        for _ in range(12):  # before and after the packed copy catches up
+        for _ in range(12):  # before and after the packed copy is renewed
             close(A @ B, A.to_scipy() @ B)
 
     check()
@@ -143,12 +143,12 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
     for seed in range(3):
         B = dense(reference, columns, seed=seed)
         close(left @ B, reference @ B)
-    cache.close_stores()  # another process, as far as records are concerned
+    cache.close_stores()  # as in another process, as far as records are concerned
     again = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="measure")
     assert again.remembered
     assert again.schedule == plan.schedule
     weaker = asp.csr(plain, copy=True).tune(columns=columns, transposed=transposed, effort="estimate")
-    assert weaker.remembered  # a stronger record satisfies a weaker request
+    assert weaker.remembered  # a plan of higher effort satisfies a weaker request
 
 
 def test_runs_lower_the_effort_of_the_options_and_none_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,7 +200,7 @@ def test_packed_copies_stay_within_the_bound_and_are_reported() -> None:
 
 @in_turn("columns", "transposed", first=[0, 3, 16, 64], second=[False, True])
 def test_deterministic_products_are_bitwise_the_same(columns: int, transposed: bool) -> None:
-    """Whatever the number of threads, the run, and what was tuned and remembered before."""
+    """Vary the number of threads, the run and the overhead, with a tuned plan in the cache."""
     plain = make(3000, 3000)
     A = asp.csr(plain, copy=True)
     left = A.T if transposed else A
@@ -280,9 +280,10 @@ def test_changed_structure_forgets_what_was_found() -> None:
 
 
 def test_estimate_chooses_without_running_anything(tmp_path) -> None:
-    """Dense 4 x 4 blocks: the model is sure; a random pattern: it is not. What learned models think may change.
+    """The statistics model must accept its choice for dense 4 x 4 blocks and refuse one for a random pattern.
 
-    Where it has not seen such a machine it is never sure, and says why.
+    An empty folder of models keeps learned models out. With an instruction set that the model was not trained with, the
+    plan must be the default and say why.
     """
     with asp.options(models=str(tmp_path), threads=2):
         check_estimate()
@@ -321,7 +322,7 @@ def test_packed_copies_go_with_the_matrix_and_not_with_the_garbage_collector() -
 
 
 def test_first_product_imports_nothing_of_tuning() -> None:
-    """Tuner, cache and compiler driver are loaded when products have paid for it, not before."""
+    """Tuner, cache and compiler driver must be imported only once products have paid for them."""
     code = (
         "import sys, numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "import pickle; A = pickle.loads(pickle.dumps(asp.csr(sps.eye_array(50, format='csr'))))\n"

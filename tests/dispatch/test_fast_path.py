@@ -1,4 +1,4 @@
-"""The way past Python: the same products, and whatever is not as it was goes the long way."""
+"""Tests of fast calls, which run a kernel without Python: right products, and a fallback when anything changed."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_products_are_those_of_scipy(columns, fmt, dtype, index, long_way):
 
 
 class Counted:
-    """An entry, and what it answered."""
+    """Fast call that records its answers."""
 
     def __init__(self, made):
         self.made, self.answers = made, []
@@ -131,7 +131,7 @@ def test_outs_that_do_not_fit_are_refused_as_before():
 
 
 class ReadOnly(np.ndarray):
-    """An array that cannot be written."""
+    """Array that cannot be written."""
 
     def __array_finalize__(self, source):
         self.flags.writeable = False

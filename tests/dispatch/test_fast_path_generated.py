@@ -1,4 +1,4 @@
-"""The way past Python into generated kernels: packed copies are guarded as they are in Python."""
+"""Tests of fast calls of generated kernels, whose packed copies must follow every write."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytestmark = [
 @pytest.mark.parametrize("columns", [1, 8])
 @pytest.mark.parametrize("flat", [False, True])
 def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, flat, long_way):
-    """Of values and structure, by an alias that is held, by one that is made and dropped, by a weak reference."""
+    """Write values and structure through a held alias, a dropped alias and a weak reference."""
     if columns not in WIDTHS[name] or (flat and columns > 1):
         pytest.skip("no such kernel")
     plain = make()

@@ -1,4 +1,4 @@
-"""The first look at a problem: earlier processes count, a remembered plan serves, and nothing else is imported."""
+"""Tests of the first look at a problem, which counts earlier processes and loads a remembered plan."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def matrix(seed: int = 0) -> Any:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A cache for each test; products pay for no tuning, however long they take."""
+    """Give each test a cache folder, and prevent tuning however long products take."""
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e18)
     forget_warnings()
     with asp.options(cache_dir=tmp_path, extra_memory=50.0):
@@ -59,7 +59,7 @@ def remembered(
     is_asked: bool = True,
     measured_s: float = 1e-4,
 ) -> None:
-    """Leave a plan as if an earlier process had found it."""
+    """Store a plan as if an earlier process had found it."""
     found = state_of(A)
     A._cell.refresh()
     lab = lab_of(A._cell, found)
@@ -70,7 +70,7 @@ def remembered(
 
 
 def looked_at(A: Any) -> DispatchState:
-    """The state of A's products after its first look."""
+    """Return the state of A's products after its first look."""
     found = state_of(A)
     found.next_look_ns = 0
     A @ np.ones(A.shape[1])
@@ -142,13 +142,14 @@ def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
 
 @pytest.mark.parametrize("overhead", [0.04, 0.0])
 def test_a_remembered_plan_that_does_not_pay_serves_later(overhead):
-    """While an array is kept, each product needs a look, which takes more than a microsecond."""
+    """While the caller keeps an array, each product needs a look, which takes longer than the plan saves."""
     m, x = matrix(), np.arange(float(N))
     remembered(asp.csr(m, copy=True), measured_s=1e-6)
     A = asp.csr(m, copy=True)
     found = looked_at(A)
     assert found.serving is not None
-    with asp.options(overhead=overhead):  # at 0 none is recalled, and one that serves is still asked whether it pays
+    # with overhead 0 no plan is loaded, but a serving plan is still tested for whether it pays
+    with asp.options(overhead=overhead):
         kept = A.data
         for _ in until(lambda: found.serving is None):
             kept *= 1.5
@@ -177,7 +178,7 @@ def test_without_overhead_no_plan_is_recalled_unasked():
 def test_a_plan_of_another_problem_is_not_recalled(what):
     remembered(asp.csr(matrix(), copy=True))
     m = matrix(1) if what == "another pattern" else matrix()
-    if what == "other values":  # same pattern: the very plan
+    if what == "other values":  # the pattern is the same, so the plan serves
         m.data *= 1.5
     m = m.astype(np.float32) if what == "another dtype" else m
     A = asp.csr(m, copy=True)
@@ -241,7 +242,7 @@ def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_c
 
 
 def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cache, monkeypatch):
-    """At exit no thread writes what was put off."""
+    """At exit the record must be written without a thread for delayed writes."""
     A = asp.csr(matrix(), copy=True)
     found = state_of(A)
     tuner = live_tuner_of(found, A._cell)
@@ -269,7 +270,7 @@ def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort:
 
 
 def kept(own_cache: Path, lab: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
-    """What the record says after a process has left the plan of its unfinished search."""
+    """Return the recorded plan after a process has stored that of its unfinished search."""
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     trial = lab(BLOCKS)
     search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})
@@ -285,7 +286,8 @@ def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_ca
     kept(own_cache, lab, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
     found = kept(own_cache, lab, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
     times = {one.schedule: one.measured_s for one in found.candidates}
-    assert times == {other: pytest.approx(3e-4), BLOCKS: pytest.approx(2e-4)}  # anchored to one default time
+    # rescaled to one time of the default kernel
+    assert times == {other: pytest.approx(3e-4), BLOCKS: pytest.approx(2e-4)}
     assert found.schedule == other
 
 
@@ -308,7 +310,7 @@ def test_without_a_cache_an_unfinished_search_leaves_nothing(own_cache):
 
 
 def opened(A: Any, **spent: Any) -> DispatchState:
-    """The state of A's products with such an account."""
+    """Return the state of A's products with an account of these amounts."""
     found = state_of(A)
     found.is_known = True
     folder = Path(str(asp.get_options().cache_dir))
@@ -320,12 +322,12 @@ def opened(A: Any, **spent: Any) -> DispatchState:
     ("spent", "is_paid"),
     [
         ({}, False),
-        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 36 ms of 60 are earned, on credit
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # earned on credit: 36 of 60 ms
         ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "life_s": 6.0}, False),  # spent already
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "saved_s": 0.1, "life_s": 6.0}, True),
-        ({"n_processes": 3, "product_s": 0.6, "life_s": 2.4}, True),  # a third run of 0.8 s
-        ({"n_processes": 30, "product_s": 9.0, "life_s": 9.0}, False),  # each lives too shortly
+        ({"n_processes": 3, "product_s": 0.6, "life_s": 2.4}, True),  # mean life of 0.8 s
+        ({"n_processes": 30, "product_s": 9.0, "life_s": 9.0}, False),  # mean life of 0.3 s: too short
     ],
 )
 def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeypatch):
@@ -337,9 +339,9 @@ def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeyp
     ("next_step_s", "is_served", "is_paid"),
     [
         (0.0, True, True),
-        (0.1, True, True),  # 140 ms: a tenth of the life, and what the plan saves a process
-        (0.1, False, False),  # nothing saves this process what it would spend
-        (0.35, True, False),  # nothing is loaded for a step that no process can buy
+        (0.1, True, True),  # 140 ms is below a tenth of a process's life plus what the plan saves
+        (0.1, False, False),  # the plan saves nothing, so the limit is below the step
+        (0.35, True, False),  # no process can afford the step, so nothing is loaded
     ],
 )
 def test_an_unfinished_search_goes_on_where_its_next_step_can_be_bought(next_step_s, is_served, is_paid, monkeypatch):
@@ -353,9 +355,9 @@ def test_an_unfinished_search_goes_on_where_its_next_step_can_be_bought(next_ste
 @pytest.mark.parametrize(
     ("note", "spent", "pays"),
     [
-        ({"flags": 2}, {}, True),  # a user asked for it
-        ({"default_s": 2e-4, "measured_s": 1e-4}, {}, False),  # nothing is known of how long processes compute
-        ({"default_s": 2e-4, "measured_s": 1e-4}, {"n_processes": 2, "product_s": 0.1}, True),  # 25 ms for 5
+        ({"flags": 2}, {}, True),  # the user asked for this plan
+        ({"default_s": 2e-4, "measured_s": 1e-4}, {}, False),  # it is unknown how long processes compute
+        ({"default_s": 2e-4, "measured_s": 1e-4}, {"n_processes": 2, "product_s": 0.1}, True),  # saves 25 ms for 5
         ({"default_s": 2e-4, "measured_s": 1e-4}, {"n_processes": 2, "product_s": 0.01}, False),
         ({"default_s": 2e-4, "measured_s": 1.98e-4}, {"n_processes": 2, "product_s": 0.1}, False),
     ],

@@ -1,4 +1,4 @@
-"""The first look at a problem in processes of their own: what they import, and what they leave for the next one."""
+"""Tests of the first look in fresh processes: what they import, and what they leave for the next process."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ print(json.dumps({{"n_calls": state.n_calls, "served": served, "new": sorted(set
 
 
 def program(folder: Path, where: Path, more: str = "", **environment: str) -> dict[str, Any]:
-    """What a process of its own says about its products."""
+    """Return what a fresh process reports about its products."""
     sps.save_npz(where / "m.npz", matrix())
     own = {"AUTOSPARSE_CACHE_DIR": str(folder), "AUTOSPARSE_EXTRA_MEMORY": "50"}
     done = subprocess.run(
@@ -115,7 +115,7 @@ ALLOWED = {
                            "storage.slices", "storage.stored"},
     "autosparse": {"log"},
 }  # fmt: skip
-"""Modules that serving a remembered plan may import: who adds one tells why it needs it."""
+"""Modules that loading a remembered plan may import. Who adds one must say why it is needed."""
 
 
 def test_serving_a_remembered_plan_imports_nothing_else(tmp_path):

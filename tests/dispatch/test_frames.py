@@ -1,4 +1,4 @@
-"""How many Python functions a product passes: the price of every call."""
+"""Tests of the number of Python functions that a product calls, which bounds its overhead."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled 
 
 
 def frames(product: Callable[[], object]) -> list[str]:
-    """Names of the Python functions of the package that run during `product`."""
+    """Return the names of the package's Python functions that run during `product`."""
     names: list[str] = []
 
     def note(frame: FrameType, event: str, _: Any) -> None:
@@ -36,7 +36,10 @@ def frames(product: Callable[[], object]) -> list[str]:
 
 
 def without_options(product: Callable[[], object]) -> list[str]:
-    """... but `decisive_options`, which is a look at a context variable; of the shortest of some products."""
+    """Return the fewest functions that one of 20 products calls, without `decisive_options`.
+
+    `decisive_options` reads a context variable.
+    """
     found = [frames(product) for _ in range(20)]
     return [name for name in min(found, key=len) if name != "decisive_options"]
 

@@ -1,4 +1,7 @@
-"""A product that has run once needs no file any more: no descriptors, another root, another user, no memory."""
+"""Tests that a product which has run once opens no file later.
+
+Products go on without descriptors, in another root, as another user; tuning without memory fails cleanly.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +66,7 @@ def test_products_go_on_with_fewer_rights() -> None:
 
 @pytest.mark.parametrize("room", [1, 8, 12])
 def test_tuning_without_memory_says_so(room: int) -> None:
-    """Or it ends well: what it needs depends on the system."""
+    """Tuning may raise MemoryError or succeed, because the memory it needs depends on the system."""
     limit = f"""
 size = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize() + {room} * 2**20
 resource.setrlimit(resource.RLIMIT_AS, (size, resource.RLIM_INFINITY))

@@ -1,4 +1,4 @@
-"""Small products before their problem is thought of: SciPy's answers, checked structures, nothing else in their way."""
+"""Tests of small products, which run before a dispatch state exists: SciPy's answers and checked structures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.skipif(python_objects.few is None, reason="needs the C 
 
 @pytest.fixture
 def served(monkeypatch):
-    """Of each product that was asked for: whether it was over at once."""
+    """Return a list that records of each product whether `few` computed it."""
     seen = []
     original = executor.few
 
     def noted(*args, **kwargs):
         C = original(*args, **kwargs)
         seen.append(C is not None)
-        args[0].few_ns = 1  # however long this machine took
+        args[0].few_ns = 1  # resets the measured time, so that a slow machine does not leave this path
         return C
 
     monkeypatch.setattr(executor, "few", noted)
@@ -90,7 +90,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("columns", [None, 1, 2, 17])
 def test_dense_operands_are_read_however_they_lie(columns, dtype, layout, served):
-    """At once, and by the way of larger products."""
+    """Compute by the path of small products and by that of large ones."""
     plain = make(40, 60, dtype=dtype)
     A, before = asp.csr(plain, copy=True), None
     for one, reference in ((A, plain), (A.T, plain.T)):

@@ -1,4 +1,8 @@
-"""Rows of Mᵀ that compute Mᵀ @ B: made once products have paid, SciPy's results whatever is written, let go in time."""
+"""Tests of the rows of Mᵀ that compute Mᵀ @ B.
+
+They are made once products have paid for them and dropped once an array was exported. Results equal SciPy's after
+any write.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +39,7 @@ def turning(A: Any) -> turned.Turning:
 
 def paid(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turned, "PRICE_NS", 0)
-    monkeypatch.setattr(turned, "TRIALS", 1 << 30)  # whatever was faster
+    monkeypatch.setattr(turned, "TRIALS", 1 << 30)  # keeps them even if they are slower
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
@@ -66,7 +70,7 @@ def test_they_are_made_once_products_have_spent_enough(monkeypatch: pytest.Monke
     for _ in range(9):
         found.count(A._cell, 1, price_ns // 10)
         assert found.made is None
-    found.count(A._cell, 1, price_ns)  # its least time counts
+    found.count(A._cell, 1, price_ns)  # the smallest measured time counts
     assert found.made is not None or found._spent_ns < price_ns
     found.count(A._cell, 1, price_ns // 10)
     assert found.made is not None
@@ -144,7 +148,7 @@ def test_shared_arrays_and_small_matrices_have_none(monkeypatch: pytest.MonkeyPa
     assert small._cell.dispatcher is None or small._cell.dispatcher.turning is None
     for _ in range(3):
         np.testing.assert_allclose(small.T @ np.ones((N // 4, 16)), m[: N // 4].T @ np.ones((N // 4, 16)))
-    assert turning(small).made is not None  # enough multiplications with 16 columns
+    assert turning(small).made is not None  # 16 columns make it enough multiplications
 
 
 def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -154,7 +158,7 @@ def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -
     for _ in range(40):
         A.T @ y
         n_made += turning(A).made is not None
-        A.data  # noqa: B018 (an array is handed out)
+        A.data  # noqa: B018 (reading hands the array out)
         A.T @ y
     assert 0 < n_made <= turned.MAX_DROPS
     assert turning(A).n_bytes == 0

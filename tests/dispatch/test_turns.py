@@ -1,4 +1,4 @@
-"""Products with A and with its transpose in turns go past Python, each by the fast path of its own problem."""
+"""Tests of alternating products with A and its transpose: both keep their own fast calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_both_directions_keep_their_fast_paths(monkeypatch: pytest.MonkeyPatch) 
     turned = A.T
     x, y = np.linspace(0, 1, 91, dtype=plain.dtype), np.linspace(1, 2, 57, dtype=plain.dtype)
     out_x, out_y = np.empty(57, plain.dtype), np.empty(91, plain.dtype)
-    for _ in range(8):  # opens one for each
+    for _ in range(8):  # opens a fast call for each
         A @ x
         turned @ y
     led: list[object] = []

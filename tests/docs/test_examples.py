@@ -1,4 +1,4 @@
-"""Examples in the docstrings of public objects: they run, and the number of objects without one only falls."""
+"""Tests that the examples in docstrings of public objects run, and that no public object lacks one."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import autosparse as asp
 from autosparse.config import reload_options, set_options
 
 NEEDS = {"torch": "torch", "dask": "distributed"}
-"""Sub-package -> what its examples import beside NumPy (np), SciPy (sps) and us (asp)."""
+"""Sub-package -> the modules that its examples import besides NumPy (np), SciPy (sps) and autosparse (asp)."""
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -33,7 +33,10 @@ def test_the_first_example_of_the_readme_runs_as_it_stands(capsys: pytest.Captur
 
 
 def exported(package: str) -> Iterator[str]:
-    """Names that a sub-package imports as themselves; read and not imported, because its own needs may be missing."""
+    """Return the names that a sub-package re-exports.
+
+    Its source is parsed and not imported, because its dependencies may be missing.
+    """
     text = (Path(asp.__file__).parent / package / "__init__.py").read_text(encoding="utf-8")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
@@ -61,7 +64,7 @@ def example(name: str) -> str | None:
 
 @pytest.fixture
 def space(tmp_path, monkeypatch):
-    """What an example may name; options, warnings, the folder and the cache are as before afterwards."""
+    """Return the names that an example may use; restore options, warnings, folder and cache afterwards."""
     monkeypatch.chdir(tmp_path)
     with warnings.catch_warnings():
         set_options(cache_dir=tmp_path / "cache")

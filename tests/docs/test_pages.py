@@ -1,4 +1,4 @@
-"""Every Python block of the documentation runs, page by page, and so does every example of the gallery."""
+"""Tests that every Python block of the documentation and every example of the gallery runs, page by page."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PAGES = sorted(path for path in DOCS.rglob("*.md") if "archive" not in path.part
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ON_A_GPU = re.compile(r"^```py\n(.*?)^```", re.MULTILINE | re.DOTALL)
 NEEDS = {"torch": "torch", "gpu": "torch", "dask": "dask", "scikit-learn": "sklearn"}
-"""Stem of a page -> the package without which its code cannot run."""
+"""Stem of a page -> the package that its code needs."""
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="needs the sources: this is an installed copy")
 

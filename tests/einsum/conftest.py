@@ -1,4 +1,4 @@
-"""What tests of einsum share."""
+"""Fixtures of the einsum tests."""
 
 from __future__ import annotations
 
@@ -9,5 +9,5 @@ from autosparse.asymptotic.routes import paid
 
 @pytest.fixture
 def kernels_at_once(monkeypatch):
-    """Kernels are compiled at the first call, in the foreground, as where many runs are promised."""
+    """Compile kernels at the first call, in the foreground, as if many runs had been announced."""
     monkeypatch.setattr(paid, "is_sure", lambda: True)

@@ -1,4 +1,4 @@
-"""Frontiers of the paper's kernels with every choice of protocols, and with those of the TACO compiler (Figure 6)."""
+"""Frontiers of the paper's kernels (Figure 6) with every choice of protocols, and with those of the TACO compiler."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NAMED: Final[Mapping[str, Kernel]] = {
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One program of the frontier: loops and protocols, its cost, and the number of equally good ones' class."""
+    """A program of the frontier: loops, protocols, cost, and the rank of its class of equal cost."""
 
     program: Statement
     steps: Steps
@@ -39,17 +39,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Counts over all programs, and the classes of equal cost that none strictly beats."""
+    """Counts over all programs, and the classes of equal cost that no other class strictly beats."""
 
     model: CostModel
-    nests: tuple[Statement, ...]  # with their loops in order
+    nests: tuple[Statement, ...]  # loop nests with a fixed order of loops
     n_programs: int
     n_frontier: int
     n_classes: int
     classes: tuple[int, ...]
 
     def members(self) -> Iterator[Member]:
-        """Every program of the frontier."""
+        """Yield every program of the frontier."""
         ranks = {cost: rank for rank, cost in enumerate(self.classes)}
         for nest in self.nests:
             for steps in all_protocols(self.model.kernel, nest):
@@ -59,7 +59,7 @@ class Frontier:
 
 
 def full_frontier(kernel: Kernel, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:  # noqa: B008
-    """All programs of least depth, with all protocols."""
+    """Return the frontier of all programs of least depth, with all protocols."""
     model = CostModel(kernel, rules)
     found = programs(kernel, keep_outer=keep_outer)
     counts: Counter[int] = Counter()
@@ -74,7 +74,7 @@ def full_frontier(kernel: Kernel, *, keep_outer: bool, rules: Rules = Rules()) -
 
 
 def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:  # noqa: B008
-    """Those of them that the TACO compiler can run."""
+    """Return the frontier of those programs that the TACO compiler can run."""
     model = CostModel(kernel, rules)
     counts: Counter[int] = Counter()
     kept = []
@@ -88,7 +88,7 @@ def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Ru
 
 
 def programs(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
-    """Loop nests of least depth in every order, before protocols are chosen."""
+    """Return the loop nests of least depth in every order of loops, before protocols are chosen."""
     return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
 
 
@@ -100,7 +100,7 @@ def _frontier(
 
 
 def all_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
-    """Every choice: step or locate at each mode of each read."""
+    """Yield every choice of protocols: step or locate at each mode of each read."""
     chosen = open_reads(kernel, program)
     letters = [list(map("".join, itertools.product("ls", repeat=len(access.indices)))) for access in chosen]
     for protocols in itertools.product(*letters):
@@ -108,14 +108,14 @@ def all_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
 
 
 def fits_taco(kernel: Kernel, program: Statement, steps: Steps) -> bool:
-    """Whether the TACO compiler can run it (section 7 of the published code's rules; docs/adr/0034)."""
+    """Return whether the TACO compiler can run the program, by the rules of the authors' code."""
     return is_shaped_for_taco(kernel, program) and all(
         _reads_workspaces_as_taco(assign, steps) for assign in assignments(program)
     )
 
 
 def is_shaped_for_taco(kernel: Kernel, program: Statement) -> bool:
-    """The conditions on loops and workspaces: rank at most 1, one insert mode, one buffer."""
+    """Return whether loops and workspaces suit the TACO compiler: rank at most 1, one insert mode, one buffer."""
     inserted = dict(_insert_modes(kernel, program))
     buffers = sum(n_modes > 0 for access, n_modes in inserted.items() if len(access.indices) > 1)
     n_wheres = sum(access.tensor[0] == "w" for access in inserted)
@@ -124,7 +124,10 @@ def is_shaped_for_taco(kernel: Kernel, program: Statement) -> bool:
 
 
 def _insert_modes(kernel: Kernel, program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[Access, int]]:
-    """Writes of sparse tensors with their number of insert modes: those from the first that no loop prefix fixes."""
+    """Yield each write of a sparse tensor with its number of insert modes.
+
+    Insert modes are the written modes after the longest prefix that equals a prefix of the enclosing loops.
+    """
     if isinstance(program, Loop):
         yield from _insert_modes(kernel, program.body, outer + program.indices)
     elif isinstance(program, Where):
@@ -139,7 +142,7 @@ def _insert_modes(kernel: Kernel, program: Statement, outer: tuple[str, ...] = (
 
 
 def _reads_workspaces_as_taco(assign: Assign, steps: Steps) -> bool:
-    """A workspace of rank 1 is located beside another read, stepped through when it is the only one."""
+    """Return whether each workspace of rank 1 is located beside another read, and stepped through as the only read."""
     found = list(reads(assign.rhs))
     wanted = "l" if len(found) > 1 else "s"
     return all(

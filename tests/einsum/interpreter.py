@@ -1,7 +1,7 @@
-"""An interpreter of programs: what concrete index notation means, coordinate by coordinate, in plain Python.
+"""Interpreter of programs in concrete index notation, coordinate by coordinate, in plain Python.
 
-It is the oracle between NumPy's einsum and emitted loops: it honours loops, protocols and workspaces, is not fast, and
-counts the tasks that ran, which the cost model bounds.
+It is the oracle between NumPy's einsum and emitted loops: it follows loops, protocols and workspaces, and counts the
+executed tasks, which the cost model bounds. It is slow.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from autosparse.asymptotic.cin.nodes import Access, Assign, Expression, Loop, St
 from autosparse.asymptotic.cost.model import Steps
 from autosparse.asymptotic.kinds import AnyArray
 
-Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values by coordinates; any numbers
+Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values of any type by coordinates
 Bound: TypeAlias = Mapping[str, int]
 
 
 @dataclass(slots=True)
 class Interpreter:
-    """One run: sparse tensors by their entries, dense ones as arrays."""
+    """One run of a program, with sparse tensors as dicts of entries and dense ones as arrays."""
 
     steps: Steps
     extents: Mapping[str, int]
     sparse: dict[str, Entries]
     dense: dict[str, AnyArray] = field(default_factory=dict)
-    n_assigned: int = 0  # assignments that ran
-    n_visited: int = 0  # turns of loops
+    n_assigned: int = 0  # executed assignments
+    n_visited: int = 0  # executed loop iterations
 
     def run(self, program: Statement) -> Entries:
-        """Entries of the tensor that `program` returns."""
+        """Run `program` and return the entries of its result."""
         name = target(program).tensor
         self.sparse[name] = {}
         self._statement(program, {})
@@ -54,7 +54,7 @@ class Interpreter:
             written[at] = written.get(at, 0) + value if node.op else value
 
     def _loop(self, index: str, body: Statement, bound: dict[str, int]) -> None:
-        """Over what steppers store, where the body needs one of them; over the extent otherwise."""
+        """Loop over the coordinates stored in stepped tensors if the body needs one of them, else over the extent."""
         steppers = [access for access in dict.fromkeys(map(_bare, reads(body))) if self._steps(access, index)]
         absent = {access.tensor for access in steppers}
         if steppers and not _survives(body, absent):
@@ -70,7 +70,7 @@ class Interpreter:
         return index in access.indices and bool(protocols) and protocols[access.indices.index(index)] == "s"
 
     def _stored(self, access: Access, index: str, bound: Bound) -> set[int]:
-        """Coordinates at `index` of the entries that agree with what is bound."""
+        """Return the coordinates at `index` of the entries that match the bound indices."""
         mode = access.indices.index(index)
         fixed = [(m, bound[i]) for m, i in enumerate(access.indices) if i in bound]
         entries = self.sparse.get(access.tensor, {})
@@ -95,7 +95,7 @@ def _bare(access: Access) -> Access:
 
 
 def _survives(node: Statement | Expression, absent: set[str]) -> bool:
-    """Whether something is left to do where the tensors `absent` are zero."""
+    """Return whether any work is left if the tensors `absent` are zero."""
     if isinstance(node, Loop):
         return _survives(node.body, absent)
     if isinstance(node, Where):

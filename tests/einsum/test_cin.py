@@ -1,4 +1,4 @@
-"""Concrete index notation: what is printed is read again; what does not fit is refused."""
+"""Tests of concrete index notation: printed programs can be read again, and malformed ones are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts of the paper's Figure 6, of its unpublished kernel, and of the classes of equal cost."""
+"""Tests of the counts in the paper's Figure 6, of its unpublished kernel, and of the classes of equal cost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosparse.asymptotic.cost.model import Rules
 from autosparse.asymptotic.programs.protocols import with_protocols
 from tests.einsum.figure6 import NAMED, full_frontier, taco_frontier
 
-FULL = {  # programs, frontier, classes of the frontier
+FULL = {  # numbers of programs, of programs in the frontier, of classes in the frontier
     "SpMV": (8, 4, 1),
     "SpMV2": (144, 28, 1),
     "SpGEMM": (96, 12, 1),
@@ -29,7 +29,7 @@ TACO = {
 }
 OF_NOVEMBER = {"SpGEMMH": (336, 4), "SpMTTKRP": (768, 20), "SSpGEMM": (368, 22)}
 HEAVY = {"SpGEMMH", "SSpGEMM", "SpMTTKRP"}
-FIGURE_8 = {  # the fastest programs that the paper measured
+FIGURE_8 = {  # the fastest programs measured in the paper
     "SpMV": "∀ij a[i] += B[i:l,j:s] * c[j]",
     "SpMV2": "∀ij a[i] += B[i:l,j:s] * w1[j:l] where ∀jk w1[j] += C[j:l,k:s] * d[k]",
     "SpGEMM": "∀ikj A[i,j] += B[i:l,k:s] * C[j:s,k:l]",
@@ -43,7 +43,7 @@ FIGURE_8 = {  # the fastest programs that the paper measured
     "name", [pytest.param(name, marks=[pytest.mark.full] if name in HEAVY else []) for name in FULL]
 )
 def test_unrestricted_counts(name):
-    """A where may keep all loops outside, as in the version of the code that these columns were made with."""
+    """A `where` may keep all loops outside it, as in the version of the authors' code that produced these counts."""
     found = full_frontier(NAMED[name], keep_outer=True)
     assert (found.n_programs, found.n_frontier, len(found.classes)) == FULL[name]
     assert sum(1 for _ in found.members()) == found.n_frontier
@@ -90,14 +90,14 @@ def test_sunk_costs_decide(rules, counts):
 
 @pytest.mark.parametrize("name", FIGURE_8)
 def test_the_fastest_programs_of_the_paper_are_members(name):
-    """Costs tie inside a class, so the member of Figure 8 is one of several; loops and reads are compared."""
+    """Programs of one class have equal costs, so Figure 8 shows one of several; compare loops and reads only."""
     wanted = shape_of(parse(FIGURE_8[name]))
     found = {shape_of(with_protocols(one.program, one.steps)) for one in taco_frontier(NAMED[name]).members()}
     assert wanted in found
 
 
 def shape_of(node):
-    """A program without the order of factors."""
+    """Return a form of the program that does not depend on the order of factors."""
     if isinstance(node, Loop):
         return node.indices, shape_of(node.body)
     if isinstance(node, Where):

@@ -1,4 +1,4 @@
-"""First calls: what serves them imports and compiles only what it uses; kernels come when calls have paid."""
+"""Tests of first calls: they import and compile only what they use, and kernels follow once calls have paid."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ print([name for name in sys.modules if name.startswith("autosparse.") and name.s
 
 @pytest.fixture(autouse=True)
 def unknown(monkeypatch):
-    """As in a new process."""
+    """Clear what earlier calls left in memory, as in a new process."""
     for known in (paid._accounts, remembered._choices, remembered._bound):
         known.clear()
 

@@ -1,6 +1,8 @@
-"""Emitted C of two einsum programs, kept as files: a change of the emitter shows as a diff that somebody reads.
+"""Tests that compare the emitted C of two einsum programs with golden files, so that a changed emitter shows as a diff.
 
-A file holds the program and its loops; helpers are left out. After a wanted change:  python -m tests.einsum.test_golden
+A file holds the program and its loops, without helpers. After an intended change:
+
+    python -m tests.einsum.test_golden
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ PROGRAMS: Final = {
     "masked_product": "∀i (∀j R[i,j] += T0[i:s,j:s] * w1[j:l] where ∀kj w1[j] += T1[i:l,k:s] * T2[k:l,j:s])",
     "triangles": "∀ijk R += T0[i:l,j:s] * T1[j:l,k:s] * T2[i:l,k:s]",
 }
-"""A workspace of rank 1 and rows that are appended; an intersection by marks and a sum."""
+"""Programs in concrete index notation: with a workspace of rank 1 and appended rows; with an intersection and a sum."""
 
 
 def source(name: str) -> str:
-    """The program, and the lines of its function."""
+    """Return the program as a comment, and the C lines of its function."""
     program = parse(PROGRAMS[name])
     steps = {Access(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
     inputs = sorted((one for one in steps if one.tensor[0] == "T"), key=lambda one: one.tensor)

@@ -1,4 +1,4 @@
-"""Gradients through `einsum` are torch's own of dense tensors."""
+"""Tests that gradients through `einsum` equal torch's own for dense tensors."""
 
 from __future__ import annotations
 

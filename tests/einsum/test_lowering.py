@@ -1,6 +1,6 @@
-"""Every program of every frontier runs with NumPy's values: interpreted, as emitted Python, by numba, as C.
+"""Tests that every program of every frontier gives NumPy's values: interpreted, as emitted Python, by numba, as C.
 
-The kernels are those of the paper's Figure 6, with all protocols and with workspaces of any rank; sums beside them.
+The kernels are those of the paper's Figure 6, with all protocols and workspaces of any rank, and some sums.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ has_numba = pytest.mark.skipif(importlib.util.find_spec("numba") is None, reason
 
 @functools.cache
 def members(name):
-    """Programs and protocols of the unrestricted frontier, then of the TACO compiler's, each once."""
+    """Return the distinct programs and protocols of the unrestricted frontier and of the TACO compiler's."""
     kernel = NAMED[name]
     both = [*full_frontier(kernel, keep_outer=True).members(), *taco_frontier(kernel).members()]
     distinct = {(one.program, frozenset(one.steps.items())): (one.program, one.steps) for one in both}
@@ -82,7 +82,7 @@ def plan_of(kernel, program, steps):
 
 
 def expected(kernel, given):
-    """The value by NumPy: products and sums of arrays broadcast over all indices."""
+    """Return NumPy's result: products and sums of arrays broadcast over all indices."""
     letters = "".join(kernel.indices)
 
     def value(node):
@@ -146,7 +146,7 @@ def test_programs_of_the_frontier_run_interpreted_and_in_python(name):
 
 
 N_PARTS = {"SpGEMM2": 4, "SpGEMMH": 2, "SpMTTKRP": 2}
-"""Parts of large frontiers, which processes share."""
+"""Number of parts into which a large frontier is split, so that several processes share it."""
 
 
 @pytest.mark.full
@@ -180,7 +180,10 @@ SUMS = (
 
 
 def programs_of_a_sum(text, sparse, n_most):
-    """Some programs, each with a choice of protocols drawn at random; reads of one tensor in two orders are refused."""
+    """Return some programs of a sum, each with a random choice of protocols.
+
+    A program that reads one tensor in two orders is left out.
+    """
     kernel = Kernel.of(text, sparse=sparse)
     rng = np.random.default_rng(0)
     nests = programs(kernel, keep_outer=False)
@@ -219,7 +222,7 @@ def test_any_program_on_any_pattern(name, seed, which, pattern):
 
 
 def test_tasks_that_run_are_those_of_the_model():
-    """Gustavson's product assigns once per pair of entries that meet, the inner product once per pair of rows."""
+    """Both Gustavson's product and the inner product must assign once per pair of entries that meet."""
     kernel = NAMED["SpGEMM"]
     given_ = operands(kernel, "random")
     B, C = (dense(given_[name]) != 0 for name in "BC")

@@ -1,4 +1,4 @@
-"""Memory and work of einsum go by entries, whatever the extents."""
+"""Tests that memory and work of einsum are proportional to the number of entries, whatever the extents."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MOST_BYTES = 64 << 20
 
 @pytest.fixture(autouse=True)
 def little_memory():
-    """Nothing here takes more than a little."""
+    """Fail a test whose allocations exceed MOST_BYTES."""
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
@@ -42,7 +42,7 @@ def test_wide_matrices_are_joined_by_entries(call):  # noqa: F811
 
 
 def _by_rows(A, B):
-    """``A @ B.T`` without an array as long as a row."""
+    """Return ``A @ B.T`` without an array as long as a row."""
     used = np.unique(np.concatenate([A.indices, B.indices]))
     narrow = [
         sps.csr_array((one.data, np.searchsorted(used, one.indices), one.indptr), shape=(one.shape[0], used.size))

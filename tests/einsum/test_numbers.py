@@ -1,4 +1,4 @@
-"""Numbers of einsum: zeros times infinite values, and bounds on errors of sums (docs/howto/einsum.md)."""
+"""Tests of the numbers of einsum: zeros times infinite values, and error bounds of sums (docs/howto/einsum.md)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,18 @@ UNIT = {np.dtype(np.float32): 2.0**-24, np.dtype(np.complex64): 2.0**-24, np.dty
 OF_TWO = ("ij,j->ij", "ij,j->i", "ij,i->j", "ij,jk->ik", "ij,kj->ik", "ij,ij->ij", "ij,ij->i", "ij,ij->", "ij,ji->")
 OF_THREE = ("ij,j,i->j", "ij,j,i->", "ij,ik,kj->ij", "ij,jk,ki->", "ij,jk,kl->il", "ij,jk,k->i", "ij,ij,ij->ij")
 KINDS = {2: [1.0, -1.0, 2.0, 0.0, np.inf], 3: [1.0, 3.0, 2.0, 1.0, np.inf]}
-"""Values by operands: partial sums of three may be multiplied, and then it counts which, where they are zero."""
+"""Values to draw, by number of operands.
+
+The values for three operands give no partial sum of zero: its product with infinity would make the result depend on the
+order of the products.
+"""
 
 
 def odd_values(seed, shape, density, n_operands):
-    """Values of which some are infinite."""
+    """Return random values, some of them infinite."""
     rng = np.random.default_rng(seed)
     found = rng.choice(KINDS[n_operands], shape, p=[0.4, 0.3, 0.15, 0.1, 0.05])
-    return np.where(rng.random(shape) < density, found, np.nan)  # NaN: nothing is stored here
+    return np.where(rng.random(shape) < density, found, np.nan)  # NaN marks entries that are not stored
 
 
 def stored(values):
@@ -40,7 +44,7 @@ def stored(values):
 @pytest.mark.parametrize("text", [*OF_TWO, *OF_THREE])
 @pytest.mark.parametrize("seed", range(2))
 def test_infinite_values_multiply_what_is_stored_in_every_route(call, text, seed):  # noqa: F811
-    """The terms of the sum are those for which every sparse operand stores an entry; joins, routes, kernels agree."""
+    """In every route the sum must contain exactly the terms for which every sparse operand stores an entry."""
     letters = text.split("->")[0].split(",")
     for mask in itertools.product([True, False], repeat=len(letters) - 1):
         operands = []
@@ -75,7 +79,7 @@ def test_what_is_not_stored_does_not_multiply(call):  # noqa: F811
 @pytest.mark.parametrize("text", ["ij,ij->i", "ij->i", "ij,j->i", "ij,j,j->i", "ij,ij,ij->i", "ij,j->", "ij,i,j->"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sums_of_long_rows_are_within_the_documented_bound(call, text, dtype):  # noqa: F811
-    """Entries of one sign, so that the bound is a relative one: the worst case of a running sum."""
+    """Entries have one sign, so that the bound is a relative one: the worst case of a running sum."""
     n = 10_000_000 if (text, dtype) == ("ij,ij->i", np.float32) else 300_000
     values = np.random.default_rng(0).random(n).astype(dtype)
     rows = sps.csr_array((values, np.arange(n, dtype=np.int32), np.array([0, n, n], np.int32)), shape=(2, n))
@@ -94,7 +98,7 @@ def test_sums_of_long_rows_are_within_the_documented_bound(call, text, dtype):  
 @pytest.mark.parametrize("dtype", [np.float32, np.complex64])
 @pytest.mark.usefixtures("kernels_at_once")
 def test_kernels_add_single_precision_in_double(dtype):
-    """Each product rounds, and the result once more; the sum itself adds next to nothing."""
+    """Each product rounds, and the result rounds once more; the sum in double adds almost no error."""
     n = 1_000_000
     values = np.full(n, 0.1, dtype)
     T = asp.tensor(

@@ -1,4 +1,4 @@
-"""Compiled programs: every member of a frontier, and what is chosen, gives NumPy's einsum."""
+"""Tests that compiled programs give NumPy's einsum: every member of a frontier, and the chosen one."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def test_types(dtype):
 
 
 def expressions(max_operands):
-    """Random products: operands of rank 1 to 3 over four indices, any output."""
+    """Return a strategy for products of operands of rank 1 to 3 over four indices, with any output."""
     letters = st.lists(st.sampled_from("ijkl"), min_size=1, max_size=3, unique=True).map("".join)
 
     @st.composite
@@ -132,7 +132,7 @@ def test_random_expressions(expression, seed):
 
 
 def random_expression(rng):
-    """Two to four operands of rank 1 to 3 over four indices (five for chains of matrices), any output."""
+    """Return a product of two to four operands of rank 1 to 3 (or a chain of matrices), with any output."""
     n_operands = rng.choice([2, 3, 3, 4])
     if rng.random() < 0.2:
         inputs = ["".join(pair) for pair in itertools.pairwise("ijklm"[: n_operands + 1])]
@@ -145,7 +145,7 @@ def random_expression(rng):
 @pytest.mark.full
 @pytest.mark.parametrize("block", range(24))
 def test_many_random_expressions(block):
-    """100 in each block: by `einsum` (C), and programs of the frontier as emitted Python: the cheapest, one other."""
+    """Run 100 expressions by two programs of the frontier as emitted Python, and every eighth also by `einsum`."""
     rng = random.Random(block)
     for n in range(100):
         expression, name, seed = random_expression(rng), rng.choice(PATTERNS), rng.randrange(10**6)
@@ -195,7 +195,7 @@ def test_results_have_the_same_bits_on_any_number_of_threads(expression, tmp_pat
 
 
 def test_empty_operands_beside_large_ones_have_nothing_to_share():
-    """Threads cut the outer loop by the operand that it steps through, which may be the empty one."""
+    """Threads divide the outer loop by the operand that it steps through, which may be the empty one."""
     large, empty = array(1, (200, 200)), np.zeros((200, 200))
     prepared, subscripts = problem("ij,jk,ik->", [empty, large, empty])
     named = {name_of(n): one for n, one in enumerate(prepared)}
@@ -242,7 +242,7 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path, monkeypatch):
 
 
 def test_what_is_kept_of_patterns_sees_new_values_and_new_patterns(tmp_path):
-    """Arrays that their owner may write to are not kept; other arrays with the same pattern share the rest."""
+    """Writable arrays must not be cached; other arrays with the same pattern may share what depends on the pattern."""
     A, B = (sps.csr_array(array(seed, (30, 30))) for seed in (7, 8))
     remembered._bound.clear()
     with asp.options(cache_dir=tmp_path):
@@ -258,14 +258,14 @@ def test_what_is_kept_of_patterns_sees_new_values_and_new_patterns(tmp_path):
 
 
 def check_both(A):
-    """A product with a mask and one that is summed, against SciPy's."""
+    """Compare a masked product and a summed one with SciPy's."""
     squared = as_dense(A @ A)
     np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), squared * as_dense(A))
     np.testing.assert_allclose(asp.einsum("ij,jk,ik->", A, A, A), (squared * as_dense(A)).sum())
 
 
 def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_path, monkeypatch):
-    """A process that ends before its calls pay for a race leaves its choice to be timed by a later one."""
+    """A process that ends before its calls pay for a race must leave its choice to be timed by a later one."""
     monkeypatch.setattr(remembered, "RACE_S", 0.0)
     A = sps.csr_array(array(6, (25, 25)))
     with asp.options(cache_dir=tmp_path):
@@ -282,7 +282,7 @@ def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_
 
 
 def ranks(priced, times):
-    """What a race gives when each run takes the next of its plan's `times`, and the runs that it took."""
+    """Return the ranking of a race in which each run takes the next of its plan's `times`, and the runs."""
     given = {plan: iter(one) for plan, one in times.items()}
     runs = []
     found = ranked(priced, lambda plan, tasks: runs.append((plan, tasks)) or next(given[plan]))
@@ -308,7 +308,7 @@ def test_the_least_of_several_runs_counts_and_slow_programs_run_once():
 
 
 def tasks_of(found):
-    """Queries of each program, with variables in a canonical order."""
+    """Return the queries of each program, with variables in a canonical order."""
     n = len(found.kernel.indices)
     return {
         str(one): {(found.queries[m].heads, canonical(found.queries[m].atoms, n)) for m in bits(one.cost)}
@@ -338,7 +338,7 @@ def test_estimates_are_counts_on_average():
 
 
 def test_intersections_are_priced_by_the_entries_that_lead_to_them():
-    """A long row is searched for short ones, not scanned for each; other programs have a price, too."""
+    """A long row must be priced as searched for the entries of short ones, not as scanned for each of them."""
     star = np.zeros((300, 300))
     star[0], star[:, 0] = 1.0, 1.0
     prepared, subscripts = problem("ij,jk,ik->", [star] * 3)

@@ -1,4 +1,4 @@
-"""Records of programs, from wisdom files and other workers: only programs of the enumeration run."""
+"""Tests of records of programs from wisdom files and other workers: only enumerated programs may run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def operands_of(text):
 
 
 def entry_of(text, folder):
-    """The record that a call writes."""
+    """Return the record that a call writes."""
     with asp.options(cache_dir=folder):
         remembered._choices.clear()
         asp.einsum(text, *operands_of(text))
@@ -71,7 +71,7 @@ def test_forged_programs_do_not_run(name, is_from_a_worker, tmp_path):
     document = sealed(entry_of(text, tmp_path / "mine"), change)
     remembered._choices.clear()
     with asp.options(cache_dir=tmp_path / "theirs"):
-        if is_from_a_worker:  # what `autosparse.dask.sharing` does with a plan of another worker
+        if is_from_a_worker:  # as `autosparse.dask.sharing` does with a plan of another worker
             wisdom.merge(open_store(), json.loads(json.dumps(document)), name="the scheduler")
         else:
             (tmp_path / "forged.json").write_text(json.dumps(document))

@@ -1,4 +1,4 @@
-"""A sample of einsum programs again, compiled with address and undefined-behaviour checks that end the process."""
+"""Tests that run a sample of einsum programs under the address and undefined-behaviour sanitizers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SAMPLE = ("members_of_the_frontier_agree", "dense_operands", "types", "threads_s
 
 
 def checked_environment(folder: Path) -> dict[str, str]:
-    """Variables of a process whose kernels are compiled with checks."""
+    """Return the environment of a process whose kernels are compiled with sanitizers."""
     try:
         gcc = Compiler.find().command[0]
     except BuildError:
@@ -35,7 +35,7 @@ def checked_environment(folder: Path) -> dict[str, str]:
 
 
 def run_checked(command: list[str], folder: Path) -> str:
-    """What the command prints; its kernels are compiled with checks."""
+    """Run the command with sanitized kernels, and return what it prints."""
     root, environment = Path(__file__).resolve().parent.parent.parent, checked_environment(folder)
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

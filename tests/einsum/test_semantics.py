@@ -1,4 +1,4 @@
-"""`einsum` of sparse operands is NumPy's of dense ones: values, dtypes, errors."""
+"""Tests that `einsum` of sparse operands equals NumPy's of dense ones: values, dtypes, errors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ EXPRESSIONS = (
 )
 HAS_VECTORS = tuple(map(int, scipy.__version__.split(".")[:2])) >= (1, 15)
 JOINS = {"compiler": "/no/such/compiler"}
-"""Without a compiler NumPy joins the operands: that path here, compiled programs in test_programs."""
+"""Options without a compiler, so that NumPy joins the operands. Compiled programs are tested in test_programs."""
 
 pytestmark = pytest.mark.filterwarnings("ignore:einsum")
 DTYPES = (np.float64, np.float32, np.int32, np.complex128, np.bool_, np.int8)
@@ -310,7 +310,7 @@ def test_diagonals_take_the_extents_that_numpy_takes(expression, shape):
 
 @pytest.mark.parametrize("kind", [asp.csr, asp.csc])
 def test_what_lies_behind_the_last_entry_is_none(kind):
-    """As after sum_duplicates() or eliminate_zeros() of a matrix that shares its arrays."""
+    """Such entries remain after sum_duplicates() or eliminate_zeros() of a matrix that shares its arrays."""
     A = kind(sps.csr_array(np.arange(1.0, 13.0).reshape(4, 3)))
     A.indptr[-1] = A.indptr[-2]
     dense, B = A.toarray(), np.arange(6.0).reshape(3, 2)

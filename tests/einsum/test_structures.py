@@ -1,4 +1,4 @@
-"""Operands whose arrays were written, or never were a matrix: entries are looked at, flags are not believed."""
+"""Tests of operands whose arrays were written or malformed: einsum checks entries and does not rely on flags."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ EXPRESSIONS = (
 
 @pytest.fixture(params=[False, True], ids=["first call", "kernel"])
 def call(request):
-    """`einsum` as first calls run, and by kernels."""
+    """Return `einsum` as first calls run it, or as kernels run it."""
     if request.param:
         request.getfixturevalue("kernels_at_once")
     return lambda *arguments, **given: as_dense(asp.einsum(*arguments, **given))
@@ -43,7 +43,7 @@ def matrix(seed, shape=(30, 30)):
 
 
 def relabelled(cls):
-    """A matrix that says it is canonical and is not: its columns were renamed in place."""
+    """Return a matrix whose flag says canonical although its columns were renamed in place."""
     A = cls(matrix(1))
     assert A.has_canonical_format
     A.indices[:] = np.random.default_rng(2).permutation(30)[A.indices]
@@ -51,7 +51,7 @@ def relabelled(cls):
 
 
 def crowded(cls):
-    """All entries in one place, in a matrix that says that entries are distinct."""
+    """Return a matrix with all entries in one place, whose flag says that entries are distinct."""
     A = cls(sps.csr_array(sps.eye_array(30, format="csr")))
     assert A.has_canonical_format
     A.indices = np.repeat(np.int32([3]), 30)
@@ -156,7 +156,7 @@ def test_index_arrays_of_any_integers_are_taken(call, dtype):
 
 
 def torch_malformed(torch):
-    """Torch's constructors check nothing unless they are asked to."""
+    """Yield malformed tensors, which torch's constructors accept without check_invariants."""
     values = torch.ones(3, dtype=torch.float64)
     starts, minor = torch.tensor([0, 2, 3, 3, 3]), torch.tensor([0, 1, 900_000])
     yield torch.sparse_csr_tensor(starts, minor, values, (4, 4), check_invariants=False)

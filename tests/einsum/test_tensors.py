@@ -1,4 +1,4 @@
-"""Tensors keep trees of their entries from call to call: every write is seen, and memory is as the option allows."""
+"""Tests of the trees of entries that a tensor keeps between calls: writes are noticed, memory is within the option."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory) -> Path:
-    """One for all: a program is compiled once."""
+    """Return one cache folder for all tests, so that each program is compiled once."""
     return tmp_path_factory.mktemp("cache")
 
 
 def entries(kind: str, n: int = 60) -> tuple[np.ndarray, np.ndarray, tuple[int, ...]]:
-    """Coordinates that are distinct and sorted, distinct in any order, or some of them repeated."""
+    """Return coordinates, values and shape; coordinates are sorted, distinct in any order, or partly repeated."""
     rng = np.random.default_rng(len(kind))
     shape = (5, 6, 7)
     places = rng.permutation(np.prod(shape))[:n]
@@ -41,7 +41,7 @@ def entries(kind: str, n: int = 60) -> tuple[np.ndarray, np.ndarray, tuple[int, 
 
 
 def others(expression: str, T: asp.AutoSparseTensor) -> list[object]:
-    """The second operand and those after it, of fitting extents."""
+    """Return the second and further operands, of fitting extents."""
     extents = dict(zip(expression.split(",", maxsplit=1)[0], T.shape, strict=True)) | {"j": 4, "m": 3}
     rng = np.random.default_rng(3)
     found: list[object] = []
@@ -84,9 +84,9 @@ def test_every_write_to_the_values_is_seen(expression: str, kind: str, cache, mo
             check(expression, T, rest)
             alias = T.values
             check(expression, T, rest)
-            alias[3] = 100.0  # by somebody who had it before
+            alias[3] = 100.0  # through an array obtained before
             check(expression, T, rest)
-            T.values = values[::-1]  # another array, which is not contiguous
+            T.values = values[::-1]  # by assigning another array, which is not contiguous
             check(expression, T, rest)
             T.values = values.astype(np.float32)
             check(expression, T, rest)
@@ -105,7 +105,7 @@ def test_what_is_kept_takes_no_more_than_the_option_allows(kind: str, cache) -> 
             n_bytes = sum(one.n_bytes for one in kept._kept.values()) + (
                 0 if kept._place is None else kept._place.nbytes
             )
-            # The numbers of entries that stand in no order are kept whatever the option says: sorting takes longest.
+            # The permutation of unsorted entries is kept whatever the option says, because sorting takes longest.
             least = 0 if kept._place is None else kept._place.nbytes
             assert n_bytes <= max(least, extra_memory * (T.coords.nbytes + values.nbytes))
             assert kept._kept or extra_memory < 100.0

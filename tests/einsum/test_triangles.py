@@ -1,4 +1,4 @@
-"""Sums over triangles: of one symmetric matrix from its strict lower part, of others as any einsum."""
+"""Tests of sums over triangles: a symmetric matrix uses its strict lower part, others take the general path."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def symmetric(dtype=np.float64, n=30):
     lower = np.tril(rng.integers(-4, 5, (n, n)) * (rng.random((n, n)) < 0.3)).astype(dtype)
     if np.dtype(dtype).kind == "c":
         lower = lower * dtype(1 + 0.5j)
-    lower[3, :3] = 0  # a row with nothing but its diagonal
+    lower[3, :3] = 0  # a row with nothing but its diagonal entry
     lower[4:, 3] = 0
     lower[3, 3] = 2
     return lower + np.tril(lower, -1).T

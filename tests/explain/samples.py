@@ -1,4 +1,4 @@
-"""Reports to render: no kernel is built for them."""
+"""Reports to render, made without building kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an explanation must say, for every plan, and that nothing in it can break a page."""
+"""Tests of explanations: the text states the required facts for every plan, and no content breaks the HTML page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ needs_matplotlib = pytest.mark.skipif(not pictures.have_matplotlib(), reason="th
 
 
 class Reader(HTMLParser):
-    """Collects text; complains of tags that are not closed."""
+    """Parser that collects text and fails on tags that are not closed."""
 
     VOID = {"meta", "img"}
 
@@ -79,7 +79,7 @@ def test_text_of_the_default_plan_says_why_and_promises_nothing():
     text = str(Explanation(report(UNTUNED, packed_bytes=0)))
     assert UNTUNED.why in text
     assert "as it is (CSR)" in text
-    assert "break-even" not in text  # how long a product takes is not known yet
+    assert "break-even" not in text  # the time of a product is not known yet
     assert "Candidates" not in text
     assert "conversion" not in text
     assert "None" not in text
@@ -115,7 +115,7 @@ def test_remembered_plan_says_so():
 def test_failures_are_shown():
     text = str(Explanation(report(failures=("cc was not found",))))
     assert "cc was not found" in text
-    assert "cc said: <error> & 'more'" in text  # a candidate's, on one line
+    assert "cc said: <error> & 'more'" in text  # the candidate's failure, on one line
 
 
 def test_candidates_are_sorted_measured_first_failures_last():
@@ -174,7 +174,7 @@ def test_page_has_its_pictures(tmp_path: Path):
     assert NO_PICTURES not in page
     read(page)
     untuned = Explanation(report(UNTUNED)).html(tmp_path / "untuned.html").read_text(encoding="utf-8")
-    assert untuned.count("data:image/png;base64,") == 1  # nothing but the spy plot is known
+    assert untuned.count("data:image/png;base64,") == 1  # only the spy plot is known
     plain = Explanation(report()).html(tmp_path / "plain.html", pictures=False).read_text(encoding="utf-8")
     assert "data:image/png" not in plain
     assert sorted(one.name for one in tmp_path.iterdir()) == ["page.html", "plain.html", "untuned.html"]
@@ -216,7 +216,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path):
 
 
 def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
-    """A page that is written through a link is where that leads to; what is no file is not replaced by one."""
+    """A page written through a link must replace the link's target; a pipe must not be replaced by a file."""
     page, link, pipe = tmp_path / "page.html", tmp_path / "link", tmp_path / "pipe"
     page.write_text("old")
     link.symlink_to(page)
@@ -247,7 +247,7 @@ def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
 
 
 def test_redirected_output_is_written_to_and_not_replaced(tmp_path: Path):
-    """As by `> out.txt` with --html /dev/stdout."""
+    """Write to /dev/stdout while it is redirected, as by `--html /dev/stdout > out.txt`."""
     program = (
         "from pathlib import Path; from autosparse.documents import write_whole; print('before', flush=True); "
         "write_whole(Path('/dev/stdout'), 'page '); print('after')"
@@ -378,7 +378,7 @@ def test_the_ten_best_candidates_are_listed_with_predicted_and_measured_times():
     for n in range(10):
         assert f"prefetch {20 + n}" in text
     assert seconds((0.5 + 0.0) * 2e-3) in text
-    assert "2.1 ms" in text  # the default kernel's predicted time beside its measured 2 ms
+    assert "2.1 ms" in text  # the default kernel's predicted time, beside its measured 2 ms
 
 
 def test_tiers_are_told_in_default_products():
@@ -389,7 +389,7 @@ def test_tiers_are_told_in_default_products():
     assert lines["estimate"].split() == ["estimate", "30", "ms", "30", "20%", "150", "products"]
     assert lines["measure"].split()[-2:] == ["5,000", "products"]
     assert lines["full"].endswith("never")
-    assert "Tiers" not in str(Explanation(report(UNTUNED, tiers=tiers)))  # how long a product takes is not known
+    assert "Tiers" not in str(Explanation(report(UNTUNED, tiers=tiers)))  # the time of a product is not known
 
 
 def test_a_tuned_plan_tells_its_price_in_default_products():

@@ -1,4 +1,4 @@
-"""The page as a reader sees it: nothing cut, nothing twice, narrow screens too, and no warning while it is drawn."""
+"""Tests of the HTML page as a reader sees it: no cut labels, no duplicates, narrow screens, no warnings."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ TIERS = tuple(Tier(name=name, price_s=price_s, gain=0.1) for name, price_s in ((
 
 
 def many(n: int) -> Plan:
-    """A plan with `n` candidates of long names."""
+    """Return a plan with `n` candidates of long names."""
     shown = [dataclasses.replace(LONG, chunk=16384 + at) for at in range(n)]
     timed = [Candidate(schedule=one, measured_s=1e-3 * (at + 1), predicted_s=2e-3) for at, one in enumerate(shown)]
     return dataclasses.replace(TUNED, schedule=shown[0], candidates=(CANDIDATES[0], *timed))
@@ -56,7 +56,7 @@ PATTERNS = {"tall": pattern(90_000, 3, 1), "wide": pattern(2, 90_000, 4), "none"
 
 
 def check(figure: pictures.Figure) -> None:
-    """Every text lies within the picture, and what is drawn takes a good part of it."""
+    """Check that every text lies within the picture, and that the plot takes a good part of it."""
     from matplotlib.text import Text
 
     with warnings.catch_warnings():
@@ -69,7 +69,7 @@ def check(figure: pictures.Figure) -> None:
             for n, (axis, ends) in enumerate(((axes.xaxis, axes.get_xlim()), (axes.yaxis, axes.get_ylim())))
             for label in axis.get_ticklabels(which="both")
             if not min(ends) <= label.get_position()[n] <= max(ends)
-        }  # beyond the axes: not drawn
+        }  # beyond the axes, so not drawn
         for text in axes.findobj(Text):
             if text in off or not text.get_text().strip() or not text.get_visible():
                 continue
@@ -109,7 +109,7 @@ def test_no_heading_is_there_twice():
 
 
 def test_the_page_tells_phones_its_width_and_wide_tables_fold():
-    """Every cell of a table can name its column: where a row does not fit, its cells stand below each other."""
+    """Every cell must carry the name of its column, because narrow screens show the cells of a row below each other."""
     page = Explanation(report(tiers=TIERS))._repr_html_()
     assert '<meta name="viewport" content="width=device-width' in page
     tables = re.findall(r"<table>.*?</table>", page, re.DOTALL)
@@ -124,7 +124,7 @@ def test_the_page_tells_phones_its_width_and_wide_tables_fold():
 
 @pytest.mark.full
 def test_the_page_fits_390_pixels(tmp_path: Path):
-    """In a real browser, where there is one: nothing is wider than the screen, unless it scrolls by itself."""
+    """In a headless browser nothing may be wider than the screen unless it scrolls by itself."""
     browser = shutil.which("chromium") or shutil.which("google-chrome")
     if browser is None:
         pytest.skip("no browser: chromium or google-chrome")

@@ -1,4 +1,4 @@
-"""What explanations say of matrices that are not tuned, and of kernels that could not be compiled."""
+"""Tests of explanations of matrices that are not tuned, and of kernels that could not be compiled."""
 
 from __future__ import annotations
 

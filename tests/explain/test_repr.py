@@ -1,4 +1,4 @@
-"""What an interactive session shows for an object is one line that fits a terminal or two."""
+"""Tests of the repr of plans, candidates and explanations: one short line."""
 
 from __future__ import annotations
 

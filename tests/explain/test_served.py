@@ -1,4 +1,4 @@
-"""The explanation says which kernel of a plan serves where looks at the arrays cost time, and what they cost."""
+"""Tests that an explanation names the kernel that serves where looks at the arrays cost time, and their cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Cases by seed, in a process of their own: what ends it fails the test, with the seed."""
+"""Runner of fuzz cases by seed in another process: a crash fails the test and names the seed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def run_cases(module: str, folder: Path, first: int, n: int) -> int:
-    """Run `module` on `n` seeds from `first`; the number that it prints."""
+    """Run `module` on `n` seeds from `first`, and return the number that it prints."""
     command = [sys.executable, "-m", module, str(folder), str(first), str(n)]
     run = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     seed = folder / "seed"

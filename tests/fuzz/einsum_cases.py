@@ -1,7 +1,7 @@
-"""Calls of einsum by seed, some of malformed operands; run as a program: a range of seeds.
+"""Random einsum calls by seed, some with malformed operands. Run as a program, it checks a range of seeds.
 
-A case is right when the call gives NumPy's answer, or, where an operand is malformed, one of our errors. A process that
-ends fails the test.
+A case passes if the call gives NumPy's answer or, for a malformed operand, raises one of our errors. A crash of the
+process fails the test.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NASTY = (-1, -(2**31), 2**31 - 1, 7, 900_000_000, 4)
 
 
 def expression(rng: random.Random) -> str:
-    """One to four operands of one to three indices, any output; some take a diagonal."""
+    """Return a product of one to four operands of one to three indices, some with diagonals, and any output."""
     inputs = [
         "".join(rng.choices("ijkl", k=rng.choice((1, 2, 2, 2, 3)))) for _ in range(rng.choice((1, 2, 2, 3, 3, 4)))
     ]
@@ -33,7 +33,7 @@ def expression(rng: random.Random) -> str:
 
 
 def operand(letters: str, sizes: dict[str, int], rng: random.Random) -> tuple[np.ndarray, Any]:
-    """A dense operand, and it or a sparse form of it."""
+    """Return a dense operand, and the same operand dense or in a sparse form."""
     values = np.random.default_rng(rng.randrange(2**32))
     shape = tuple(sizes[index] for index in letters)
     dense = (values.integers(0, 3, shape) * (values.random(shape) < 0.5)).astype(rng.choice(DTYPES))
@@ -47,7 +47,7 @@ def operand(letters: str, sizes: dict[str, int], rng: random.Random) -> tuple[np
 
 
 def spoiled(one: Any, rng: random.Random) -> bool:
-    """Write nonsense into an index array of a sparse operand, if it has such; whether it did."""
+    """Write a bad number into an index array of a sparse operand; return whether it has such an array."""
     names = [name for name in ("indices", "indptr", "row", "col") if isinstance(getattr(one, name, None), np.ndarray)]
     arrays = [array for name in names if (array := getattr(one, name)).size and array.flags.writeable]
     if not arrays:
@@ -65,7 +65,7 @@ def as_dense(result: Any) -> np.ndarray:
 
 
 def check(seed: int) -> bool:
-    """Whether the call of `seed` raised one of our errors."""
+    """Run the call of `seed` and return whether it raised one of our errors."""
     rng = random.Random(seed)
     text, sizes = expression(rng), {index: rng.choice((1, 2, 4, 5)) for index in "ijkl"}
     pairs = [operand(letters, sizes, rng) for letters in text.split("->")[0].split(",")]
@@ -81,14 +81,14 @@ def check(seed: int) -> bool:
         assert is_spoiled, text
         return True
     assert found.shape == wanted.shape, (text, found.shape, wanted.shape)
-    if not is_spoiled:  # a number that stays within bounds makes another matrix
+    if not is_spoiled:  # a number within bounds makes another valid matrix
         assert found.dtype == wanted.dtype, (text, found.dtype, wanted.dtype)
         np.testing.assert_allclose(found, wanted, rtol=2e-3, err_msg=text)
     return False
 
 
 def main(folder: Path, first: int, n: int) -> None:
-    """Print how many calls raised."""
+    """Print the number of calls that raised."""
     warnings.simplefilter("ignore")
     n_raised = 0
     with asp.options(cache_dir=folder / "cache"):

@@ -1,7 +1,7 @@
-"""Mutated .mtx, .mtx.gz and .npz files, one per seed; run as a program: reads the files of a range of seeds.
+"""Mutated .mtx, .mtx.gz and .npz files, one per seed. Run as a program, it reads the files of a range of seeds.
 
-A case is right when the matrix is SciPy's, or what was raised is of SciPy's kind. What ends the process is seen by the
-one who started it: the seed being read is in the file ``seed`` of the working folder.
+A case passes if the matrix equals SciPy's or the exception is one that SciPy could raise. The file ``seed`` of the
+working folder holds the current seed, so that the caller of a crashed process can name it.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ WORDS = (
 NUMBERS = (0, 1, -1, 2, 3, 7, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, -(2**62))
 REAL_NUMBERS = (*NUMBERS, 0.5, np.nan, np.inf, -np.inf)
 MOST_BYTES = 3 << 30
-"""Of memory: a file may say that its matrix has billions of rows."""
+"""Limit on the address space, because a file may declare a matrix with billions of rows."""
 OURS = (asp.AutosparseError, OSError, MemoryError, ValueError, TypeError, IndexError, OverflowError)
 
 
 def mutated(text: bytes, rng: random.Random) -> bytes:
-    """`text` with one to six changes of bytes, words or lines."""
+    """Return `text` with one to six changes of bytes, words or lines."""
     for _ in range(rng.choice((1, 1, 1, 2, 3, 6))):
         text = rng.choice((_cut, _byte, _inserted, _word, _swapped, _deleted))(text, rng)
     return text
@@ -88,7 +88,7 @@ def _deleted(text: bytes, rng: random.Random) -> bytes:
 
 
 def text_file(rng: random.Random) -> tuple[str, bytes]:
-    """(name, content) of a Matrix Market file, some of them compressed."""
+    """Return (name, content) of a Matrix Market file, sometimes compressed."""
     text = mutated(rng.choice(TEXTS), rng)
     if rng.random() < 0.75:
         return "m.mtx", text
@@ -97,7 +97,7 @@ def text_file(rng: random.Random) -> tuple[str, bytes]:
 
 
 def npz_file(rng: random.Random) -> tuple[str, bytes]:
-    """(name, content) of an archive of arrays, some of which lie, or are spoilt on their way."""
+    """Return (name, content) of an archive whose arrays may be wrong and whose bytes may be mutated."""
     values = np.random.default_rng(rng.randrange(2**32))
     fmt = rng.choice(("csr", "csc", "coo", "bsr", "dia"))
     m = sps.random_array((6, 8), density=0.3, random_state=values, format="csr")
@@ -141,7 +141,7 @@ def _lie(arrays: dict[str, Any], rng: random.Random) -> None:
 
 
 def theirs(path: Path, content: bytes) -> Any:
-    """What SciPy reads there."""
+    """Return what SciPy reads from the file."""
     if path.name == "m.npz":
         with np.load(path, allow_pickle=False) as file:
             if "format" in file:
@@ -153,7 +153,7 @@ def theirs(path: Path, content: bytes) -> Any:
 
 
 def check(seed: int, folder: Path) -> bool:
-    """Read the file of `seed`; whether there was a matrix in it."""
+    """Read the file of `seed` and return whether it held a matrix."""
     rng = random.Random(seed)
     name, content = (text_file if rng.random() < 0.6 else npz_file)(rng)
     path = folder / name
@@ -175,7 +175,7 @@ def check(seed: int, folder: Path) -> bool:
 
 
 def main(folder: Path, first: int, n: int) -> None:
-    """Print how many of the files held a matrix."""
+    """Print the number of files that held a matrix."""
     np.seterr(all="ignore")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
     warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""Forks at any moment of what other threads do; run as a program: forks.py KIND N_FORKS SEED. Exits 0 when none hung.
+"""Forks at random moments of other threads' work.
 
-A child that hangs tells where by `faulthandler` and is counted. Nothing here asserts how long anything takes: a child
-has HANG_S seconds for what takes milliseconds.
+Run as a program: forks.py KIND N_FORKS SEED; it exits 0 if no child hung or was wrong. A child that hangs prints its
+stacks by `faulthandler` and is counted. No time is asserted: a child has HANG_S seconds for work of milliseconds.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ def matrix(n: int, seed: int) -> Any:
 
 
 def in_child(work: Callable[[], bool]) -> int:
-    """Fork; the child's exit status: 0 when `work` says that all is right."""
+    """Fork, run `work` in the child, and return the child's exit status: 0 if `work` returns True."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # forks of processes with threads: that is the subject
+        warnings.simplefilter("ignore", DeprecationWarning)  # forking a process with threads is what this tests
         child = os.fork()
     if child == 0:
-        signal.alarm(HANG_S)  # which `faulthandler` answers before it ends the process
+        signal.alarm(HANG_S)  # `faulthandler` prints the stacks before the signal ends the process
         code = WRONG
         try:
             code = 0 if work() else WRONG
-        except BaseException as err:  # noqa: BLE001  # whatever it is, the child ends here
+        except BaseException as err:  # noqa: BLE001  # the child must end here after any exception
             sys.stderr.write(f"{type(err).__name__}: {err}\n")
             faulthandler.dump_traceback()
         finally:
@@ -52,7 +52,7 @@ def in_child(work: Callable[[], bool]) -> int:
 
 
 class World:
-    """Matrices that several threads share, and what they do with them until it is over."""
+    """Matrices that several threads share, and the work of these threads until `is_over` is set."""
 
     def __init__(self, seed: int) -> None:
         import autosparse as asp
@@ -62,7 +62,7 @@ class World:
         self.shared = [asp.csr(plain, copy=True) for plain in self.plains]
         self.vectors = [np.random.default_rng(1).standard_normal(plain.shape[1]) for plain in self.plains]
         self.wanted = [plain @ x for plain, x in zip(self.plains, self.vectors, strict=True)]
-        self.shared[-1].tune(budget_s=2)  # kernels are there when it begins
+        self.shared[-1].tune(budget_s=2)  # so that kernels exist from the beginning
 
     def right(self, A: Any, at: int) -> bool:
         return bool(np.allclose(A @ self.vectors[at], self.wanted[at]))
@@ -82,17 +82,17 @@ class World:
             A = self.asp.csr(self.plains[at], copy=True)
             A.tune(columns=rng.choice((1, 4)), effort="measure", budget_s=0.5)
             assert self.right(A, at)
-            A.data[:] = self.plains[at].data  # has the packed copy refreshed
+            A.data[:] = self.plains[at].data  # makes the packed copy out of date
             assert self.right(A, at)
             self.shared[at].tune(effort=rng.choice(("estimate", "measure")), budget_s=0.2)
 
     def meet(self) -> None:
         for number in itertools.takewhile(lambda _: not self.is_over.is_set(), itertools.count()):
-            A = self.asp.csr(matrix(40, number), copy=True)  # a pattern nobody has met: hashed, counted, asked for
+            A = self.asp.csr(matrix(40, number), copy=True)  # a new pattern, which is hashed, counted and looked up
             A.tune(columns=4, effort="estimate", budget_s=0.05)
 
     def child(self, choice: random.Random) -> bool:
-        """What a child does."""
+        """Compute, tune or write in the child, and return whether all products were right."""
         found = [self.right(A, at) for at, A in enumerate(self.shared)]
         at, turn = choice.randrange(len(self.shared)), choice.randrange(6)
         if turn == 0:
@@ -107,7 +107,7 @@ class World:
 
 
 def busy(n_forks: int, seed: int) -> int:
-    """Forks while threads do everything that takes a lock; the number of children that hung or were wrong."""
+    """Fork while threads take every lock; return the number of children that hung or were wrong."""
     world = World(seed)
     works = (world.compute, world.compute_beside, world.tune, world.meet)
     threads = [threading.Thread(target=work, daemon=True) for work in works]
@@ -129,7 +129,10 @@ def busy(n_forks: int, seed: int) -> int:
 
 
 def importing(n_forks: int, seed: int) -> int:
-    """Each in a process that has not imported autosparse: forks while a thread does, or meets its first product."""
+    """Fork while a thread imports autosparse or runs its first product; return the number of bad children.
+
+    Each fork happens in a child that has not imported autosparse before.
+    """
     plain = matrix(60, 1)
     x = np.ones(plain.shape[1])
     wanted = plain @ x
@@ -146,7 +149,7 @@ def importing(n_forks: int, seed: int) -> int:
     def case() -> bool:
         thread = threading.Thread(target=first, daemon=True)
         thread.start()
-        # Before this module of ours is there, a fork can wait for nothing.
+        # Before autosparse.forking is loaded, a fork cannot wait for a lock of ours.
         while "autosparse.forking" not in sys.modules or not hasattr(sys.modules["autosparse.forking"], "IS_WATCHING"):
             time.sleep(1e-4)
         time.sleep(delay_s)

@@ -1,6 +1,6 @@
-"""Fuzzed products under `asp.torch.override()`: malformed tensors are refused, odd ones are PyTorch's answer.
+"""Fuzzed products under `asp.torch.override()`: malformed tensors are refused, unusual ones give PyTorch's answer.
 
-``python -m tests.fuzz.override_calls N SEED`` runs N cases; a crash ends it, and the last seed printed tells which.
+``python -m tests.fuzz.override_calls N SEED`` runs N cases. After a crash, the last seed printed names the case.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ WRONG_INDICES = (-1, -(2**31), 2**31 - 1, 10**6, -5)
 
 
 class Wrong(AssertionError):
-    """An answer to a malformed tensor, another answer than PyTorch's, or a refusal of what PyTorch takes."""
+    """A malformed tensor was answered, an answer differs from PyTorch's, or a valid call was refused."""
 
 
 class Case:
-    """A tensor, and what is wrong with it."""
+    """Random tensor, its dense form, and whether it is malformed."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
@@ -45,11 +45,11 @@ class Case:
         self.A = self.odd(self.tensor())
 
     def numbers(self, *shape: int) -> torch.Tensor:
-        """Small whole numbers, which every dtype holds."""
+        """Return small whole numbers, which every dtype represents."""
         return torch.randint(-3, 4, shape).to(self.dtype)
 
     def dense(self, *shape: int) -> torch.Tensor:
-        """An operand: its memory lies in one of several ways, bits may be set, its dtype or shape may not fit."""
+        """Return a dense operand with a random layout, flags, and sometimes a wrong dtype or shape."""
         X, way = self.numbers(*shape), self.rng.randrange(10)
         if way == 0 and X.dim() == 2:
             return X.t().contiguous().t()
@@ -70,7 +70,7 @@ class Case:
         return X
 
     def tensor(self) -> torch.Tensor:
-        """The matrix in its layout; its arrays may be spoiled."""
+        """Return the matrix in its layout, with invalid arrays if the case is malformed."""
         if self.layout is torch.sparse_coo:
             return self.D.to_sparse_coo()
         S = self.D.to_sparse(layout=self.layout)
@@ -84,7 +84,7 @@ class Case:
         )
 
     def spoiled(self, starts, indices, values, extent):
-        """The arrays with a fault that PyTorch's own check would find."""
+        """Return the arrays with a fault that PyTorch's invariant check would find."""
         rng, way, nnz = self.rng, self.rng.randrange(6), len(indices)
         starts, indices = starts.clone(), indices.clone()
         if way == 0 and nnz:
@@ -104,7 +104,7 @@ class Case:
         return starts, indices, values
 
     def odd(self, A: torch.Tensor) -> torch.Tensor:
-        """The tensor, or one that means the same."""
+        """Return the tensor, or an unusual one of equal value."""
         way = self.rng.randrange(8)
         if way == 0 and (A.is_floating_point() or A.is_complex()):
             return A.requires_grad_()
@@ -118,7 +118,7 @@ class Case:
 
 
 def calls(case: Case):
-    """(name, call on the sparse tensor, the answer from the dense one)."""
+    """Yield (name, call on the sparse tensor, the same call on the dense one or None)."""
     n, m, k = case.n, case.m, case.rng.choice((0, 1, 3, 40))
     B, C, x, y, X = case.dense(m, k), case.dense(n, k), case.dense(m), case.dense(n), case.dense(k, n)
     P, Q = case.dense(n, 4), case.dense(4, m)
@@ -138,7 +138,7 @@ def calls(case: Case):
 
 
 def outcome(call, A):
-    """What a call gives, as a dense tensor, or the error."""
+    """Return the result of a call as a dense tensor, or the exception that it raises."""
     try:
         result = call(A)
     except REFUSALS as error:
@@ -148,7 +148,7 @@ def outcome(call, A):
 
 
 def run(seed: int) -> str:
-    """One case: its call and what came of it. Raises Wrong."""
+    """Run one case and return its call and outcome. Raise `Wrong` if the outcome is not allowed."""
     case = Case(seed)
     name, call, _ = case.rng.choice(list(calls(case)))
     is_asked = case.rng.random() < 0.6
@@ -178,7 +178,7 @@ def run(seed: int) -> str:
 
 
 def run_all(n: int, seed: int, *, tell: bool = False) -> dict[str, int]:
-    """Outcomes of N cases, counted."""
+    """Return the number of cases by outcome."""
     tally: dict[str, int] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -1,7 +1,7 @@
-"""Mutated records of einsum programs, imported as wisdom, and calls that meet them; run as a program: a range of seeds.
+"""Mutated records of einsum programs, imported as wisdom, and calls that look them up.
 
-A case is right when the call that the record is for gives NumPy's answer: the record is used only where it names a
-program of the enumeration.
+Run as a program, it checks a range of seeds. A case passes if the call gives NumPy's answer: a record may be used only
+if it names an enumerated program.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NASTY: tuple[Any, ...] = (
 
 
 def operands_of(text: str) -> list[Any]:
-    """The same matrices and vectors each time."""
+    """Return the same matrices and vectors at each call."""
     values = np.random.default_rng(7)
     made: list[Any] = []
     for letters in text.split("->", maxsplit=1)[0].split(","):
@@ -44,7 +44,7 @@ def operands_of(text: str) -> list[Any]:
 
 
 def mutated(record: dict[str, Any], rng: random.Random) -> dict[str, Any]:
-    """The record with another program or another field."""
+    """Return the record with another program or another field."""
     record = copy.deepcopy(record)
     if rng.random() < 0.3:
         record[rng.choice(("program", "dense_levels", "tasks", "is_timed", "more"))] = rng.choice(NASTY)
@@ -60,13 +60,13 @@ def mutated(record: dict[str, Any], rng: random.Random) -> dict[str, Any]:
 
 
 def forget() -> None:
-    """As in a new process."""
+    """Clear what calls left in memory, as in a new process."""
     remembered._choices.clear()
     remembered._bound.clear()
 
 
 def known_records(folder: Path) -> dict[str, dict[str, Any]]:
-    """By expression the entry of a wisdom file that its call wrote."""
+    """Return, by expression, the entry of a wisdom file that its call wrote."""
     found = {}
     for text in CALLS:
         with asp.options(cache_dir=folder / f"known {len(found)}", runs=1000):
@@ -81,7 +81,7 @@ def known_records(folder: Path) -> dict[str, dict[str, Any]]:
 
 
 def check(seed: int, known: dict[str, dict[str, Any]], folder: Path) -> bool:
-    """Import the record of `seed` and make its call; whether it was kept."""
+    """Import the record of `seed`, make its call, and return whether the record was imported."""
     rng = random.Random(seed)
     text = rng.choice(CALLS)
     entry = known[text]
@@ -90,7 +90,7 @@ def check(seed: int, known: dict[str, dict[str, Any]], folder: Path) -> bool:
         sealed = Envelope.seal("einsum", entry["key"], record, schema=entry["schema"], saved_at=2e9 + seed)
         document = {"autosparse_wisdom": 1, "library": asp.__version__, "entries": [sealed.to_json()]}
         (folder / "mutant.json").write_text(json.dumps(document))
-    except (ValueError, OverflowError):  # what JSON cannot say
+    except (ValueError, OverflowError):  # JSON cannot represent the value
         return False
     n_kept = asp.wisdom_import(folder / "mutant.json")
     forget()
@@ -103,7 +103,7 @@ def check(seed: int, known: dict[str, dict[str, Any]], folder: Path) -> bool:
 
 
 def main(folder: Path, first: int, n: int) -> None:
-    """Print how many mutants were kept."""
+    """Print the number of mutants that were imported."""
     warnings.simplefilter("ignore")
     known = known_records(folder)
     n_kept = 0

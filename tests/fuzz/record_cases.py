@@ -1,7 +1,8 @@
-"""Mutated records of every kind, one per seed, and products that meet them; run as a program: a range of seeds.
+"""Mutated records of every kind, one per seed, and products that look them up.
 
-A case is right when no product raises and every one is within the rounding of its sums. The compiler refuses after so
-many kernels: most mutants that are schedules at all differ in what code does not depend on.
+Run as a program, it checks a range of seeds. A case passes if no product raises and every product is within rounding.
+The compiler fails after MOST_KERNELS kernels: most mutants that are valid schedules differ only in what the code does
+not depend on.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ NASTY: tuple[Any, ...] = (
 
 @dataclass
 class World:
-    """A product, what it should be, and where records of its problem are kept."""
+    """A product, its expected result, and the keys of the records for its problem."""
 
     name: str
-    make: Callable[[], Any]  # an operand that has no plan yet
+    make: Callable[[], Any]  # makes an operand that has no plan yet
     product: Callable[[Any], np.ndarray]
     cell: Callable[[Any], Any]
     operation: str
@@ -57,7 +58,7 @@ class World:
     schedules: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
-        """Learn the keys of its records."""
+        """Find the planner's context, from which the keys follow, and some valid schedules."""
         operand = self.cell(self.make())
         rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
         self.kept = operand
@@ -66,7 +67,7 @@ class World:
         self.schedules = (None, *found[:: max(1, len(found) // 5)])
 
     def key(self, kind: str, rng: random.Random) -> str:
-        """Of the record of `kind` that products of this problem look at."""
+        """Return the key of a record of `kind` that products of this problem look up."""
         if kind == "plan":
             return plan_lookup.key_of(self.lab).stable_hash()
         if kind == "history":
@@ -79,7 +80,7 @@ class World:
         return self.lab.experience.machine_key
 
     def record(self, kind: str, rng: random.Random) -> Any:
-        """A record that says what its kind must say."""
+        """Return a valid record of `kind`."""
         if kind == "plan":
             schedule = rng.choice(self.schedules)
             times = {"predicted_s": 1e-5, "measured_s": 1e-5, "predicted_ratio": 0.5}
@@ -133,7 +134,7 @@ def worlds() -> list[World]:
 
 
 def plant(kind: str, key: str, record: Any) -> None:
-    """Let `record` be the only one that is remembered."""
+    """Make `record` the only record in the cache."""
     store = cache.open_store()
     store.clear() if store.cache_folder is None else store._memory.forget()
     if isinstance(record, dict):
@@ -142,7 +143,7 @@ def plant(kind: str, key: str, record: Any) -> None:
 
 
 def is_adopted(world: World, schedule: Any) -> bool:
-    """Whether an undamaged plan with this schedule serves one of the first products that meet it."""
+    """Return whether an undamaged plan with this schedule serves one of the first eight products."""
     plan = Plan(schedule=schedule, why="w", effort="full", default_s=2e-5, measured_s=1e-5, tune_s=0.1)
     plant("plan", world.key("plan", random.Random(0)), cache.plan_to_record(plan))
     operand = world.make()
@@ -154,7 +155,7 @@ def is_adopted(world: World, schedule: Any) -> bool:
 
 
 def mutated(record: Any, rng: random.Random) -> Any:
-    """`record` with one to four of its values replaced, dropped or wrapped."""
+    """Return `record` with one to four of its values replaced, changed or dropped."""
     record = copy.deepcopy(record)
     for _ in range(rng.choice((1, 1, 1, 2, 4))):
         record = _changed(record, rng)
@@ -177,7 +178,7 @@ def _changed(node: Any, rng: random.Random) -> Any:
 
 
 def check(seed: int, known: list[World]) -> bool:
-    """Plant the record of `seed` and compute; whether it was a mutated plan with another schedule."""
+    """Store the record of `seed`, compute, and return whether a tuned kernel served in the end."""
     rng = random.Random(seed)
     world = rng.choice(known)
     kind = rng.choice(("plan", "plan", "plan", "machine", "history", "failure"))
@@ -198,7 +199,7 @@ def check(seed: int, known: list[World]) -> bool:
 
 
 def refusing_compiler(folder: Path) -> str:
-    """A compiler that has had enough after MOST_KERNELS."""
+    """Return the path of a compiler that fails after MOST_KERNELS kernels."""
     path = folder / "cc"
     real = shutil.which("cc") or "cc"
     path.write_text(
@@ -210,14 +211,14 @@ def refusing_compiler(folder: Path) -> str:
 
 
 def main(folder: Path, first: int, n: int) -> None:
-    """Print in how many cases a tuned kernel served in the end."""
+    """Print the number of cases in which a tuned kernel served in the end."""
     warnings.simplefilter("ignore")
     n_served = 0
-    live.WAIT_S = 60.0  # a compiler that the machine keeps waiting is waited for
+    live.WAIT_S = 60.0  # waits for a compiler on a busy machine
     settings = {"runs": 10**7, "overhead": 1.0, "effort": "estimate", "budget_s": 1e6, "extra_memory": 100}
     with asp.options(cache=False, compiler=refusing_compiler(folder), **settings):
         known = worlds()
-        for world in known:  # else the cases would tell nothing: no plan would be read at all
+        for world in known:  # otherwise no plan is read, and the cases test nothing
             assert is_adopted(world, world.schedules[1]), world.name
             assert not is_adopted(world, None), world.name
         for seed in range(first, first + n):

@@ -1,4 +1,4 @@
-"""Einsum of operands and records that say anything at all: NumPy's answers or our errors, and no process ends."""
+"""Fuzz tests of einsum with random operands and records: NumPy's answers or our errors, and no crash."""
 
 from __future__ import annotations
 

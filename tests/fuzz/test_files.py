@@ -1,4 +1,4 @@
-"""Files that are not what they say: right or an exception of SciPy's kind, and the process goes on."""
+"""Fuzz tests of damaged files: the right matrix or an exception that SciPy could raise, and no crash."""
 
 from __future__ import annotations
 

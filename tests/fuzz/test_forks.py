@@ -1,4 +1,4 @@
-"""A child of a fork computes, whatever other threads of its parent were doing (see `forks`)."""
+"""Fuzz tests of forks: a child computes, whatever other threads of its parent were doing (see `forks`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The override with malformed and odd tensors: refused, or PyTorch's answer; never a crash."""
+"""Fuzz tests of the torch override with malformed and unusual tensors: refused or PyTorch's answer, and no crash."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PARTS = 2
 
 
 def run(n: int, seed: int) -> dict[str, int]:
-    """Outcomes of cases in another process, which a crash would end."""
+    """Return the outcomes of cases that run in another process, so that a crash fails the test only."""
     command = [sys.executable, "-m", "tests.fuzz.override_calls", str(n), str(seed)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

@@ -1,4 +1,4 @@
-"""Every public call of `autosparse.torch` with wrong lengths, ids, dtypes, dimensions, objects: right, or refused."""
+"""Fuzz tests of the public calls of `autosparse.torch` with wrong lengths, ids, dtypes, dimensions and objects."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_a_hundred_calls_are_right_or_refused():
 @pytest.mark.full
 @pytest.mark.parametrize("part", range(PARTS))
 def test_thousands_of_calls_are_right_or_refused(part):
-    """In another process, which a crash would end."""
+    """The calls run in another process, so that a crash fails the test only."""
     n = N_CASES // PARTS
     command = [sys.executable, "-m", "tests.fuzz.torch_calls", str(n), str(1000 + part * n)]
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)

@@ -1,4 +1,4 @@
-"""With every warning an error: what SciPy computes we compute, whatever goes wrong beside the product (ADR 30)."""
+"""Fuzz tests with every warning an error: products that SciPy computes succeed, whatever fails besides the product."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ UNASKED = {"overhead": 1.0, "runs": 10**9, "budget_s": 1e6}
 
 @pytest.fixture
 def troubles(tmp_path: Path) -> list[dict[str, Any]]:
-    """Options under which something fails beside the product."""
+    """Return options under which something besides the product fails."""
     failing = executable(tmp_path / "cc", "#!/bin/sh\nexit 1\n")
     no_folder = tmp_path / "file"
     no_folder.write_text("no folder")
@@ -76,14 +76,14 @@ def _cast(values: Any, dtype: str) -> Any:
 
 
 def cases(n_cases: int, seed: int) -> Iterator[tuple[str, Any, Any, Any, int]]:
-    """(operation, A of SciPy, x, X, number of the trouble)."""
+    """Yield (operation, A of SciPy, x, X, index of the options)."""
     rng = np.random.default_rng(seed)
     for number in range(n_cases):
         n, dtype, other = int(rng.integers(1, 14)), rng.choice(DTYPES), rng.choice(DTYPES)
         plain = sps.random_array((n, n), density=0.4, random_state=rng, format=str(rng.choice(("csr", "csc"))))
         values = VALUES[rng.integers(len(VALUES))]
         if dtype == "float16":
-            dtype = "float32"  # SciPy has none
+            dtype = "float32"  # SciPy has no float16
         data = _cast(values(rng, plain.nnz), dtype)
         A = type(plain)((data, plain.indices, plain.indptr), shape=plain.shape)
         x, X = _cast(values(rng, n), other), _cast(values(rng, n * 3).reshape(n, 3), other)
@@ -91,17 +91,20 @@ def cases(n_cases: int, seed: int) -> Iterator[tuple[str, Any, Any, Any, int]]:
 
 
 def outcome(operation: str, A: Any, x: Any, X: Any) -> Any:
-    """What comes back, dense; or the class of what is raised."""
+    """Return the dense result, or the class of the exception raised."""
     try:
         with np.errstate(all="warn"):
             found = OPERATIONS[operation](A, x, X)
-    except Exception as err:  # noqa: BLE001  # whatever SciPy raises, we may
+    except Exception as err:  # noqa: BLE001  # whatever SciPy raises is allowed
         return type(err)
     return found.toarray() if hasattr(found, "toarray") else np.asarray(found)
 
 
 def agree(ours: Any, theirs: Any) -> bool:
-    """Whether ours is right; where a warning took SciPy's result away, ours may be there."""
+    """Return whether our result is right.
+
+    Where a warning made SciPy raise, ours may be a result.
+    """
     if isinstance(theirs, type):
         return issubclass(theirs, Warning) or (isinstance(ours, type) and issubclass(ours, theirs.__mro__[-3:]))
     if isinstance(ours, type) or ours.shape != theirs.shape or ours.dtype != theirs.dtype:
@@ -109,7 +112,7 @@ def agree(ours: Any, theirs: Any) -> bool:
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         if theirs.size and not np.abs(theirs).max() < 1e15:
-            return True  # what remains of sums of such numbers depends on their order
+            return True  # the sum of such numbers depends on their order
         finite = np.isfinite(theirs)
         return bool(np.allclose(ours[finite], theirs[finite], rtol=1e-3, atol=1e-3, equal_nan=True))
 
@@ -132,7 +135,7 @@ def test_products_with_warnings_as_errors(n_cases: int, troubles: list[dict[str,
 
 @pytest.mark.parametrize("n_cases", [12, pytest.param(600, marks=pytest.mark.full)])
 def test_tuning_with_warnings_as_errors(n_cases: int, troubles: list[dict[str, Any]]) -> None:
-    """`tune` itself neither raises nor loses what it found."""
+    """`tune` must neither raise nor spoil the products that follow."""
     rng = np.random.default_rng(n_cases)
     for number in range(n_cases):
         forget_warnings()

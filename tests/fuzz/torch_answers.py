@@ -1,4 +1,4 @@
-"""What the functions of `autosparse.torch` give, by dense tensors of double precision."""
+"""Expected answers of the functions of `autosparse.torch`, computed with dense tensors in double precision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def solid(X):
-    """`X` without bits and without a graph."""
+    """Return `X` without conjugate and negative bits and without a graph."""
     X = X.detach()
     return torch.zeros(X.shape, dtype=X.dtype) if X._is_zerotensor() else X.resolve_conj().resolve_neg().clone()
 
@@ -17,7 +17,7 @@ def wide(X):
 
 
 def matrix_of(case, values=None):
-    """The dense matrix of a case's entries."""
+    """Return the dense matrix of a case's entries."""
     values = wide(case.values if values is None else values)
     D = torch.zeros(case.n, case.m, dtype=values.dtype)
     return D.index_put((case.row, case.col), values, accumulate=True)

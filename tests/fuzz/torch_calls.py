@@ -1,8 +1,8 @@
-"""Random calls of `autosparse.torch` whose arguments are right, or wrong in one or two places, and what must follow.
+"""Random calls of `autosparse.torch` with right arguments, or with one or two wrong ones, and their expected answers.
 
-A call gives what dense tensors of double precision give, or a Python exception that says why; right arguments are not
-refused. Run as a script (``python -m tests.fuzz.torch_calls N SEED``) the process ends with 0 if that held N times; it
-writes the number of each case beforehand, so that a crash names its case.
+A call must give what dense tensors of double precision give, or raise a Python exception that says why. Right arguments
+must not be refused. ``python -m tests.fuzz.torch_calls N SEED`` exits with 0 if that held for N cases. It writes the
+number of each case beforehand, so that a crash names its case.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autosparse.torch import thresholds
 from tests.fuzz.torch_answers import matrix_of, reduced, softmax_of, solid, weighted, wide
 
 REFUSALS = (AutosparseError, RuntimeError, TypeError, ValueError, IndexError, OverflowError, MemoryError)
-"""Ours and PyTorch's; an AttributeError, KeyError or ZeroDivisionError says nothing to a user."""
+"""Exceptions with which a call may refuse. An AttributeError, KeyError or ZeroDivisionError tells a user nothing."""
 NUMBERS = (torch.float32, torch.float64, torch.complex64, torch.complex128, torch.float16, torch.bfloat16)
 REAL = tuple(dtype for dtype in NUMBERS if not dtype.is_complex)
 LOOSE = {torch.float32: 1e-3, torch.complex64: 1e-3, torch.float16: 5e-2, torch.bfloat16: 3e-1}
@@ -29,18 +29,18 @@ IDS = (-1, -(10**9), -(2**62), 10**9, 2**40, 2**62)
 
 
 class Wrong(Exception):
-    """A call did not answer as it must."""
+    """A call gave a wrong answer, or refused right arguments."""
 
 
 class Case:
-    """One random matrix and the random things that are done to arguments; `faults` are the wrong ones."""
+    """Random matrix and random arguments; `faults` names the wrong ones."""
 
     def __init__(self, seed: int) -> None:
         self.rng = random.Random(seed)
         torch.manual_seed(seed)
         self.faults: list[str] = []
-        self.is_pytorchs = False  # the operator, and what it takes
-        self.n_left = self.rng.choice((0, 1, 1, 2))  # faults still to be made
+        self.is_pytorchs = False  # whether the case calls PyTorch's own operator, which may refuse right arguments
+        self.n_left = self.rng.choice((0, 1, 1, 2))  # number of faults to make
         self.n, self.m = (self.rng.choice((0, 1, 2, 3, 5, 8, 40)) for _ in range(2))
         nnz = self.rng.randint(0, 3 * max(self.n, self.m)) if self.n and self.m else 0
         self.row = torch.randint(max(self.n, 1), (nnz,)).sort().values
@@ -54,7 +54,7 @@ class Case:
         return self.row.shape[0]
 
     def fault(self, name: str, odds: float = 0.5) -> bool:
-        """Whether this one is to be made; remembered."""
+        """Decide whether to make this fault; if so, record it and return True."""
         if not self.n_left or self.rng.random() > odds:
             return False
         self.n_left -= 1
@@ -64,7 +64,7 @@ class Case:
     # -- arguments
 
     def dense(self, *shape: int, dtype=None):
-        """A tensor of this shape, in any order of memory; or something else."""
+        """Return a tensor of this shape in a random layout; or, as a fault, something else."""
         dtype = dtype or self.dtype
         if self.fault("shape", 0.3):
             shape = self.other_shape(shape)
@@ -97,7 +97,7 @@ class Case:
         return tuple(shape)
 
     def placed(self, X):
-        """The same numbers, lying otherwise."""
+        """Return the same numbers in another memory layout."""
         way = self.rng.randrange(9)
         if way == 0 and X.dim() == 2:
             return X.t().contiguous().t()
@@ -118,7 +118,7 @@ class Case:
         return X
 
     def entries(self):
-        """Values, rows and columns for an edge index, and its shape."""
+        """Return an edge index, values and the shape of the matrix."""
         values, edges, shape = self.dense(self.nnz), torch.stack([self.row, self.col]).to(self.index), (self.n, self.m)
         if self.nnz and self.fault("id"):
             id_ = self.rng.choice((*IDS, self.n, self.m, max(self.n, self.m)))
@@ -131,7 +131,7 @@ class Case:
         return edges, values, shape
 
     def matrix(self):
-        """The matrix as something that `csr` takes, and its values as numbers; faults in lengths and ids."""
+        """Return the matrix as `csr` makes it from a random kind of input, with faults in lengths and ids."""
         maker = self.rng.choice((self._edges, self._edges, self._compressed, self._compressed, self._coo, self._scipy))
         return maker()
 
@@ -155,7 +155,7 @@ class Case:
         self.row, self.col = (
             torch.repeat_interleave(torch.arange(self.n), crow.long().diff()),
             col.long(),
-        )  # may be valid
+        )  # a fault may leave them valid
         return made
 
     def spoiled(self, crow, col, values):
@@ -211,7 +211,7 @@ class Case:
         return asp.csr(M)
 
 
-# -- calls: each gives what came, and a function that gives what should have
+# -- calls: each returns its result, and a function that returns the expected result
 
 
 def spmm(case):
@@ -257,7 +257,7 @@ def sddmm(case):
 
 
 def real(case):
-    """A matrix whose values do not count, and real numbers beside it."""
+    """Return a matrix for functions that ignore its values, and make the case's numbers real."""
     if case.dtype.is_complex:
         case.dtype, case.values = torch.float64, case.values.real.double()
     return case.matrix()
@@ -301,7 +301,7 @@ def gat(case):
 
 
 def overridden(case):
-    """PyTorch's own operators on a tensor that PyTorch has checked, and on unchecked coordinates."""
+    """Call PyTorch's operators under the override, on checked tensors or unchecked coordinates."""
     edges, k = torch.stack([case.row, case.col]), case.rng.choice((1, 3, 9))
     layout = case.rng.choice(("coo", "csr", "csc"))
     if layout == "coo" and case.nnz and case.fault("id"):
@@ -313,7 +313,7 @@ def overridden(case):
         A = A.coalesce().to_sparse_csr() if layout == "csr" else A.coalesce().to_sparse_csc()
     B, c = case.dense(case.m, k), case.dense(case.n, k)
     way = case.rng.randrange(4)
-    case.is_pytorchs = True  # who refuses some of these layouts, dtypes and bits, each in its own words
+    case.is_pytorchs = True  # PyTorch refuses some of these layouts, dtypes and bits
     with asp.override():
         if way == 0:
             return A @ B, lambda: matrix_of(case) @ wide(B)
@@ -330,10 +330,10 @@ CALLS = (spmm, operator, with_values, sddmm, edge_softmax, attention, gat, overr
 
 
 def run(seed: int) -> str:
-    """One case: its call and what came of it. Raises Wrong."""
+    """Run one case and return its call and outcome. Raise `Wrong` if the outcome is not allowed."""
     case = Case(seed)
     call = case.rng.choice(CALLS)
-    small = case.rng.choice((8, 1 << 18))  # from here on products go by the executor
+    small = case.rng.choice((8, 1 << 18))  # larger products go through the executor
     thresholds.DIRECT_PRODUCT = thresholds.DIRECT_SAMPLE = small
     name = f"case {seed} ({call.__name__}, {case.dtype}, {case.n} x {case.m}, {case.nnz} entries"
     try:
@@ -369,7 +369,7 @@ def compare(name, got, want, *, is_pytorchs):
 
 
 def run_all(n: int, seed: int, *, tell: bool = False) -> dict[str, int]:
-    """Outcomes of N cases, counted."""
+    """Return the number of cases by outcome."""
     tally: dict[str, int] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

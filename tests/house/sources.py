@@ -1,4 +1,4 @@
-"""The source files of the installed package: the same in a checkout, an editable install and a wheel."""
+"""Source files of the installed package: the same in a checkout, an editable install and a wheel."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 IN_CHECKOUT = (REPOSITORY / "setup.py").exists()
 ROOTS = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
 BUILD_TIME = {"autosparse._native.runtime.build_runtime", "autosparse._native._runtime"}
-"""Run by the installer in a process where autosparse cannot be imported, or written by it."""
+"""Modules that the installer runs where autosparse cannot be imported, or that it writes."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One module: dotted name and file."""
+    """A module: dotted name and file."""
 
     name: str
     path: Path
@@ -32,7 +32,7 @@ class Source:
 
     @property
     def part(self) -> str:
-        """The name below `autosparse` that decides the layer: `config`, `tuner`, `_native`, ..."""
+        """Return the name below `autosparse` that decides the layer: `config`, `tuner`, `_native`, ..."""
         return [*self.name.split("."), "__init__"][1]
 
     def where(self, node: ast.AST) -> str:
@@ -41,7 +41,7 @@ class Source:
 
 @lru_cache(maxsize=1)
 def sources() -> tuple[Source, ...]:
-    """Every module of autosparse, each once."""
+    """Return every module of autosparse, each once."""
     found: dict[str, Path] = {}
     for root in ROOTS:
         folder = Path(importlib.import_module(root).__path__[0])
@@ -53,5 +53,5 @@ def sources() -> tuple[Source, ...]:
 
 
 def library() -> tuple[Source, ...]:
-    """The modules that run in a user's process."""
+    """Return the modules that run in a user's process."""
     return tuple(source for source in sources() if source.name not in BUILD_TIME)

@@ -1,4 +1,4 @@
-"""What `make test` takes of many combinations has every two values in it."""
+"""Tests that the combinations which `make test` takes cover every pair of values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No module imports, at its top, inside a function or for type checkers, what imports it."""
+"""Test that imports form no cycle, whether they stand at the top, inside functions or for type checkers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documentation that can be compared with the code is."""
+"""Tests that documentation agrees with the code where the two can be compared."""
 
 from __future__ import annotations
 

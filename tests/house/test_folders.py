@@ -1,4 +1,4 @@
-"""Folders: of the library's, none holds more than 15 modules; each of tests is named like one of the library's."""
+"""Tests of folders: a folder of the library holds at most 15 modules; a folder of tests is named like a library's."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "triton": "of `_native/triton`, `autosparse/cuda` and `autosparse/gpu`, on one device that stands in",
     "typing": "what type checkers see of the surface",
 }
-"""Folders of `tests/` that are like none of the library, and what their tests are of."""
+"""Folder of `tests/` without a counterpart in the library -> subject of its tests."""
 
 
 def modules() -> Counter[str]:
@@ -38,12 +38,12 @@ def test_a_folder_holds_few_modules(folder: str) -> None:
 
 
 def folders_of_tests() -> list[str]:
-    """Paths below `tests/` that hold tests or what they use."""
+    """Return the paths below `tests/` that hold tests or helpers of tests."""
     return sorted({path.parent.relative_to(TESTS).as_posix() for path in TESTS.rglob("*.py")} - {"."})
 
 
 def library_folders() -> set[str]:
-    """Paths of the library's folders as tests name them: `tuner/learned`, `torch/autograd`, `native`."""
+    """Return the paths of the library's folders as tests write them: `tuner/learned`, `torch/autograd`, `native`."""
     found = set()
     for source in library():
         parts = source.name.removeprefix("autosparse.").lstrip("_").split(".")[:-1]

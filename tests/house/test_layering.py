@@ -1,4 +1,4 @@
-"""Imports point down, and the mapped folders exist once."""
+"""Tests that imports point down, and that each mapped folder is imported under one name only."""
 
 from __future__ import annotations
 
@@ -37,29 +37,32 @@ LAYERS = (
     }
     | {"__main__", "__init__", "_names"},
 )
-"""A module may import its own layer and those above it in this table. A new module needs a place here."""
+"""Layers of the library, from the bottom up.
+
+A module may import its own layer and the rows above it in this table. A new module needs a row.
+"""
 
 SIDEWAYS = {
-    ("autosparse._native.c.build", "cache"),  # kernels are kept by the cache
-    ("autosparse._native.kernels.dumping", "cache"),  # sources on disk are trusted by the cache's rules
-    ("autosparse.tuner.features.counts", "_native"),  # the runtime counts in patterns
+    ("autosparse._native.c.build", "cache"),  # kernels are stored by the cache
+    ("autosparse._native.kernels.dumping", "cache"),  # the cache decides which sources on disk are trusted
+    ("autosparse.tuner.features.counts", "_native"),  # the runtime counts features of patterns
     ("autosparse.tuner.features.statistics", "_native"),
-    ("autosparse.tuner.learned.embeddings", "_native"),  # and computes what models predict
+    ("autosparse.tuner.learned.embeddings", "_native"),  # the runtime evaluates models
     ("autosparse.tuner.learned.scorers", "_native"),
     ("autosparse.tuner.learned.trees", "_native"),
 }
-"""The only imports between the three engines; none leads back to where it came from."""
+"""The only imports between the three engines. They form no cycle."""
 
 UPWARDS = {
-    ("autosparse.core.pattern", "_native"),  # a pattern's hash is computed by the runtime, on first use
-    ("autosparse.core.target", "_native"),  # the instruction set is the one that the runtime found
-    ("autosparse.ops.sddmm", "_native"),  # rows of operations name what computes them
+    ("autosparse.core.pattern", "_native"),  # the runtime computes the hash of a pattern on first use
+    ("autosparse.core.target", "_native"),  # the runtime detects the instruction set
+    ("autosparse.ops.sddmm", "_native"),  # a row of an operation names its implementation
     ("autosparse.ops.sddmm", "operands"),
-    ("autosparse.dispatch.executor", "tuning"),  # imported when products have paid for it, or when a user asks
-    ("autosparse.dispatch.first_look", "tuning"),  # imported when earlier processes have left a plan
+    ("autosparse.dispatch.executor", "tuning"),  # imported once products have paid for tuning, or when a user calls it
+    ("autosparse.dispatch.first_look", "tuning"),  # imported where an earlier process has left a plan
     ("autosparse.dispatch.state", "tuning"),
 }
-"""The only imports from a lower layer, each inside a function."""
+"""The only imports from a higher layer, each inside a function."""
 
 ENGINES = {"_native", "tuner", "cache"}
 LEVEL = {part: level for level, parts in enumerate(LAYERS) for part in parts}
@@ -67,7 +70,7 @@ BARE = ("tuner", "cache", "_native")
 
 
 def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
-    """Every absolute module name that `source` imports, inside functions too; names for type checkers aside."""
+    """Return every absolute module name that `source` imports, also inside functions, without type-checking imports."""
     typing_only = {
         child
         for node in ast.walk(source.tree)
@@ -86,7 +89,7 @@ def imported(source: Source) -> Iterator[tuple[ast.AST, str]]:
 
 
 def ours(name: str) -> str | None:
-    """The part of autosparse that the imported name lives in."""
+    """Return the part of autosparse that contains the imported name."""
     parts = name.split(".")
     return parts[1] if parts[0] == "autosparse" and len(parts) > 1 else None
 
@@ -96,9 +99,9 @@ def test_every_module_has_a_layer():
 
 
 def reason_against(source: Source, node: ast.AST, name: str) -> str | None:
-    """Why `source` may not import `name`, or None."""
+    """Return why `source` may not import `name`, or None."""
     target = ours(name)
-    if target not in LEVEL:  # not ours, or a name of the lazy package itself
+    if target not in LEVEL:  # another library, or a name of the lazy package itself
         is_fine = target is None or source.part in LAYERS[-1]
         return None if is_fine else f"{source.where(node)} imports {name} of the surface"
     if LEVEL[target] > LEVEL[source.part] and (source.name, target) not in UPWARDS:
@@ -156,7 +159,7 @@ assert not second, second
 
 
 def test_mapped_folders_are_imported_once():
-    """From the repository root, where a bare `import tuner` would find a second copy."""
+    """Run in the repository root, where a bare `import tuner` would find a second copy of the package."""
     names = [source.name for source in library() if not source.name.endswith("__main__")]
     script = USE_EVERYTHING.format(names=names, bare=BARE)
     done = subprocess.run([sys.executable, "-c", script], cwd=REPOSITORY, capture_output=True, text=True)

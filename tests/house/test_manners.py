@@ -1,4 +1,4 @@
-"""House rules that a reader would otherwise have to check: sizes, one door to the environment, no print."""
+"""Tests of house rules: sizes of modules and functions, one reader of the environment, no print."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ MAX_LINES = 400
 MAX_FUNCTION_LINES = 40
 MAX_POSITIONAL = 5
 POSITIONAL_BY_CONTRACT = {
-    ("autosparse._native.kernels.kernel", "run"),  # called for every product: keywords would cost as much as the rest
+    # called for every product, where keywords would cost as much as the rest of the call
+    ("autosparse._native.kernels.kernel", "run"),
     ("autosparse._native.kernels.composite", "run"),
     ("autosparse._native.numba.intrinsics", "run_parallel"),  # numba types an intrinsic's arguments by position
     ("autosparse.torch.autograd.attention", "forward"),  # autograd.Function.apply passes by position only
@@ -29,7 +30,7 @@ WIDE = {"Exception", "BaseException"}
 
 
 def every_file() -> list[Path]:
-    """Python and C of the package, and in a checkout those of tests, benchmarks and tools."""
+    """Return the Python and C files of the package, and in a checkout those of tests, benchmarks and tools."""
     found = {source.path for source in sources()}
     found |= {file for source in sources() for file in source.path.parent.rglob("*.[ch]")}
     if IN_CHECKOUT:
@@ -43,7 +44,7 @@ def functions(source: Source) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
 
 
 def lines_of_code(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines of a function without its decorators and docstring."""
+    """Return the number of lines of a function without its decorators and docstring."""
     first = function.body[0]
     documented = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
     docstring = (first.end_lineno or 0) - first.lineno + 1 if documented else 0
@@ -63,7 +64,7 @@ def test_functions_are_short():
 
 
 def n_positional(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Parameters that may be given by position, `self` aside."""
+    """Return the number of parameters that may be given by position, without `self`."""
     names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
     return len(names) - (names[:1] in (["self"], ["cls"]))
 
@@ -89,7 +90,10 @@ def prints(node: ast.AST) -> bool:
 
 
 def catches_everything(node: ast.AST) -> bool:
-    """`except Exception` hides mistakes; one that only cleans up and raises again is fine."""
+    """Return whether the node is an `except Exception`, which hides programming errors.
+
+    One that cleans up and raises again is allowed.
+    """
     if not isinstance(node, ast.ExceptHandler):
         return False
     wide = node.type is None or (isinstance(node.type, ast.Name) and node.type.id in WIDE)

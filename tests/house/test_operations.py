@@ -1,4 +1,4 @@
-"""What is specific to an operation is said in `autosparse/ops/`: its name is a literal nowhere else."""
+"""Tests that names of operations are literals in `autosparse/ops/` only: the rest of the library asks its rows."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ ALLOWED = {
     "torch": 1,  # the function `spmm`, in its own messages
     "__init__": 4,  # names of public functions
 }
-"""Literals by folder. A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...).
+"""Maximum number of literals with the name of an operation, by folder.
 
-What is left are names that users write: public functions, and a default that is part of a public signature.
+A number may only fall: ask the row of the operation instead (`abilities`, `packed`, ...). The remaining ones are names
+that users write: public functions, and a default in a public signature.
 """
 
 

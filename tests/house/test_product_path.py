@@ -1,4 +1,4 @@
-"""What tuning imports of `tuner` only shrinks: training, collecting and experiments stand beside it."""
+"""Test that the part of `tuner` which tuning imports does not grow by training, collecting or experiments."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from tests.house.sources import library
 
 ROOTS = ("autosparse.tuning", "autosparse.dispatch")
 MAX_LINES = 5_510
-"""Lines of the modules of `tuner` that those import, at whatever depth and however late."""
+"""Maximum number of lines of the modules of `tuner` that `tuning` imports, directly or indirectly, at any time."""
 
 
 def imported(tree: ast.AST) -> Iterator[str]:
-    """Names that any statement imports; not those for type checkers alone."""
+    """Return the names that any statement imports, but not those for type checkers alone."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test):
             continue
@@ -26,7 +26,7 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 def test_the_products_path_through_the_tuner_does_not_grow():
-    """Whoever adds to it takes away elsewhere; MAX_LINES is lowered with the count."""
+    """Compare the lines of the imported modules with MAX_LINES, which is lowered when the count falls."""
     known = {one.name: one for one in library()}
     found: set[str] = set()
     waiting = [name for name in known if name.startswith(ROOTS)]

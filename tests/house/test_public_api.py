@@ -1,4 +1,4 @@
-"""The public names are a promise: a change shows as a diff of tests/golden/public_api.txt."""
+"""Tests of the public names: a change shows as a difference from tests/golden/public_api.txt."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HEAVY = ("torch", "numba", "matplotlib", "hnswlib", "dask", "pycparser", "sklear
 
 
 def public_api() -> list[str]:
-    """Own names of the package, and the public names that our classes add to SciPy's."""
+    """Return the package's own names, and the public names that its classes add to SciPy's."""
     from autosparse import _HOME_OF, _SUBMODULES
 
     names = [f"autosparse.{name}" for name in (*_HOME_OF, *_SUBMODULES)]

@@ -1,4 +1,4 @@
-"""Whatever the library holds, a user reaches: oracles belong to the tests, studies to the benchmarks."""
+"""Test that users can reach every module of the library: oracles belong to the tests, studies to the benchmarks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 SURFACES = re.compile(r"autosparse(\.\w+|\.cli\..*|\.(torch|cuda|dask)(\..*)?)?$")
-"""Modules at the top, commands, and what torch and dask hand over."""
+"""Entry points: top-level modules, commands, and all modules of the packages torch, cuda and dask."""
 
 EXCEPTIONS = {
     "autosparse.tuner.targets.cpu": "a kind of target, for programs that transfer from a CPU (docs/transfer.md)",
@@ -25,11 +25,11 @@ EXCEPTIONS = {
     "autosparse.tuner.networks.published": "reads the weights that WACO's authors published",
     "autosparse.tuner.hybrid.greedy": "STile's Algorithm 2, which does not choose a plan yet (docs/adr/0041)",
 }
-"""Modules that nothing reaches, and why they are here all the same. It may only become shorter."""
+"""Module that no entry point reaches -> why the library contains it. The table may only become shorter."""
 
 
 def _named(source: Source, names: frozenset[str]) -> Iterator[str]:
-    """Modules that a module imports, or names in a text such as ``"c.build:CBackend"``."""
+    """Return the modules that a module imports, or names in a text such as ``"c.build:CBackend"``."""
     for node in ast.walk(source.tree):
         found: list[str] = []
         if isinstance(node, ast.Import):
@@ -44,7 +44,7 @@ def _named(source: Source, names: frozenset[str]) -> Iterator[str]:
 
 
 def _reached() -> set[str]:
-    """Names of all modules that the surfaces reach, or that a page of `docs/` tells a user to import."""
+    """Return the names of all modules that the entry points reach, or that a page of `docs/` tells a user to import."""
     modules = {source.name: source for source in library()}
     names = frozenset(modules)
     pages = "\n".join(page.read_text(encoding="utf-8") for page in (REPOSITORY / "docs").glob("*.md"))

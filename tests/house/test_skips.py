@@ -1,4 +1,4 @@
-"""Every reason for which a test is skipped is sorted: allowed anywhere, or only outside of continuous integration."""
+"""Tests that every skip reason is classified: allowed anywhere, or only outside of continuous integration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SKIPS = ("skip", "skipif", "importorskip")
 
 
 def reasons() -> Iterator[tuple[str, str]]:
-    """(where, reason) of every call that skips and says why in so many words."""
+    """Return (location, reason) of every call that skips with a literal reason."""
     for path in sorted((REPOSITORY / "tests").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if not isinstance(node, ast.Call) or ast.unparse(node.func).rpartition(".")[2] not in SKIPS:

@@ -1,4 +1,4 @@
-"""`install`: calls of SciPy and scikit-learn return our matrices while it is active, and SciPy's afterwards."""
+"""Tests of `install`: calls of SciPy and scikit-learn return our matrices while it is active, and not afterwards."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`install`: names of SciPy's solvers lead to ours while it is active, and to SciPy's afterwards."""
+"""Tests of `install`: names of SciPy's solvers refer to ours while it is active, and to SciPy's afterwards."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ b = np.random.default_rng(0).random(40)
 
 @pytest.fixture
 def begun(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Names of the solvers of ours that began a solve."""
+    """Record the names of our solvers that begin a solve."""
     names: list[str] = []
     enter = Solve.__enter__
 

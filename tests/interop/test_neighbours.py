@@ -1,4 +1,4 @@
-"""Other libraries take our matrices as they take SciPy's: anndata, Dask, pydata/sparse, threadpoolctl."""
+"""Tests of libraries that must accept our matrices as SciPy's: anndata, Dask, pydata/sparse, pandas, threadpoolctl."""
 
 from __future__ import annotations
 

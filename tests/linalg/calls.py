@@ -1,4 +1,4 @@
-"""One small call of every solver, for laws that hold for all of them."""
+"""Calls of every solver for a small system, for laws that hold for all solvers."""
 
 from __future__ import annotations
 

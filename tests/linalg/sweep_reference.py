@@ -16,7 +16,7 @@ def wide(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def run(steps: Sequence[Step], coefficients: Sequence[Any]) -> list[Any]:
-    """Execute the steps on vectors or columns; return the dots, of columns one array each."""
+    """Execute the steps on vectors or columns; return the dot products, as arrays for columns."""
     left, dots = list(coefficients), []
     for step in steps:
         if isinstance(step, Combine):

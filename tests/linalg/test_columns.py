@@ -1,4 +1,4 @@
-"""`columns=True`: each column has the iterations, info and solution of a solve for it alone."""
+"""Tests of `columns=True`: each column has the iterations, info and solution of a separate solve."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RTOL = {"f": 1e-3, "d": 1e-6, "F": 1e-3, "D": 1e-6}
 
 
 def matrix(name: str, code: str, n: int = 12) -> sps.csr_array:
-    """A matrix that the solver is for: Hermitian for cg and minres."""
+    """Return a matrix that suits the solver: Hermitian for cg and minres."""
     S = hermitian(n) if code in "FD" else grid(n, shift=2.3)
     if name in ("bicgstab", "gmres"):
         S = S + sps.random_array(S.shape, density=0.02, rng=np.random.default_rng(0)) * 0.3
@@ -32,7 +32,7 @@ def matrix(name: str, code: str, n: int = 12) -> sps.csr_array:
 
 
 def right_sides(S: sps.csr_array, k: int) -> Any:
-    """Columns that converge at different times: noise, a zero, a solution in one step, a smooth one."""
+    """Return columns that converge at different times: noise, zero, an eigenvector, a smooth solution."""
     rng = np.random.default_rng(k)
     B = rng.standard_normal((S.shape[0], k)) + (1j * rng.standard_normal((S.shape[0], k)) if S.dtype.kind == "c" else 0)
     B[:, 1 % k] = 0
@@ -51,7 +51,7 @@ def agree(name: str, A: Any, S: Any, B: Any, x0: Any = None, **how: Any) -> None
     X, info = columns.solve(name, A, B, x0, **how)
     wanted, infos = one_by_one(name, S, B, x0, **how)
     assert info.tolist() == infos
-    assert X.dtype == wanted.dtype or name == "minres"  # whose result SciPy widens
+    assert X.dtype == wanted.dtype or name == "minres"  # SciPy's minres widens its result
     eps = np.finfo(X.dtype).eps
     np.testing.assert_allclose(
         X, wanted, rtol=0, atol=np.abs(wanted).max(initial=1) * (1e6 if eps < 1e-8 else 1e4) * eps
@@ -164,7 +164,7 @@ def test_same_bits_for_any_number_of_threads(name: str) -> None:
     rank=st.integers(1, 9), maxiter=st.integers(1, 6),
 )  # fmt: skip
 def test_small_systems(data: Any, n: int, k: int, name: str, rank: int, maxiter: int) -> None:
-    """Symmetric systems of small integers, singular ones among them: same info, and solutions where there is one."""
+    """Use symmetric systems of small integers, some singular: same info, and solutions where they exist."""
     whole = st.lists(st.integers(-3, 3), min_size=n * n, max_size=n * n)
     F = np.array(data.draw(whole), float).reshape(n, n)[:, :rank]
     S = sps.csr_array(F @ F.T + np.diag(np.arange(n) % 3))

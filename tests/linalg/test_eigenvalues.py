@@ -1,4 +1,4 @@
-"""eigsh, eigs, svds and lobpcg find SciPy's values; lobpcg keeps its iterations, histories and dtypes."""
+"""Tests that eigsh, eigs, svds and lobpcg find SciPy's values; lobpcg keeps its iterations, histories and dtypes."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ PROBLEMS: list[dict[str, Any]] = [
 
 
 def problem(code: str, **asked: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """S, X and keyword arguments of lobpcg."""
+    """Return S, X and keyword arguments of lobpcg."""
     n, rng = 300, np.random.default_rng(3)
     S = symmetric(n, code)
     parts = {

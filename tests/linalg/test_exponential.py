@@ -1,4 +1,4 @@
-"""`expm_multiply` equals SciPy's within its error bounds, for matrices, operators, times and dtypes."""
+"""Tests that `expm_multiply` equals SciPy's within its error bounds, for matrices, operators, times and dtypes."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_formats_equal_scipy(convert: Any) -> None:
 
 @needs_runtime
 def test_a_large_shift_is_subtracted_from_the_matrix() -> None:
-    """Eigenvalues near 1e6 apart by 1: the fused shift would lose six digits."""
+    """Eigenvalues near 1e6 differ by 1: a shift within the products would lose six digits."""
     S = sps.csr_array(matrix(30, "d") - sps.eye_array(30) * 1e6)
     B = block((30,), "d")
     found = asp.linalg.expm_multiply(asp.csr(S), B, traceA=-30e6) * np.exp(100.0)
@@ -98,7 +98,7 @@ def test_a_large_shift_is_subtracted_from_the_matrix() -> None:
 
 @needs_runtime
 def test_parameters_are_scipys_where_norms_must_be_estimated() -> None:
-    """Many columns and a large norm: m and s come from estimated norms of powers."""
+    """With many columns and a large norm, m and s follow from estimated norms of powers."""
     n = 400
     S = sps.csr_array(sps.diags_array([1.0, -2.0, 1.0], offsets=[-1, 0, 1], shape=(n, n))) * 40
     B = block((n, 6), "d")

@@ -1,4 +1,4 @@
-"""gmres equals SciPy's: iterations, residuals that a callback is given, x, info, dtypes, warnings, errors."""
+"""Tests that gmres equals SciPy's: iterations, callback residuals, x, info, dtypes, warnings, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 
 
 def grid(n: int, wind: float = 0.3, code: str = "d") -> sps.csr_array:
-    """An unsymmetric matrix of n * n unknowns, complex for complex codes."""
+    """Return an unsymmetric matrix of n * n unknowns, complex for complex codes."""
     ones = np.ones(n)
     T = sps.diags_array([-(1 + wind) * ones[1:], 2.1 * ones, -(1 - wind) * ones[1:]], offsets=[-1, 0, 1])
     S = sps.kron(T, sps.eye_array(n)) + sps.kron(sps.eye_array(n), T)
@@ -33,7 +33,7 @@ def right_side(n: int, code: str = "d") -> Any:
 
 
 def both(ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) -> list[tuple[Any, int, list[Any]]]:
-    """(x, info, everything that a callback was given) of our gmres and of SciPy's."""
+    """Return (x, info, arguments of the callback) of our gmres and of SciPy's."""
     found = []
     for solve, A in ((asp.linalg.gmres, ours), (scipys.gmres, theirs)):
         seen: list[Any] = []
@@ -43,7 +43,7 @@ def both(ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) -> list[tup
 
 
 def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, tolerance: float = 1e-8, **how: Any) -> None:
-    """Same iterations and info; equal residuals and iterates as far as the precision goes."""
+    """Check for the same iterations and info, and for residuals and iterates that agree up to rounding."""
     how = {"callback_type": "pr_norm", **how}
     (x, info, seen), (y, wanted, theirs_seen) = both(ours, theirs, b, x0, **how)
     assert info == wanted
@@ -113,7 +113,7 @@ def test_callback_types_and_the_meaning_of_maxiter(kind: str | None, maxiter: in
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         agree(asp.csr(grid(12)), grid(12), right_side(144), callback_type=kind, maxiter=maxiter, restart=5, rtol=1e-10)
-    for one in ("x", "pr_norm", "legacy", None):  # of no effect without a callback
+    for one in ("x", "pr_norm", "legacy", None):  # without effect if there is no callback
         x, info = asp.linalg.gmres(asp.csr(grid(12)), right_side(144), maxiter=1, callback_type=one)
         y, wanted = scipys.gmres(grid(12), right_side(144), maxiter=1, callback_type=one)
         assert info == wanted
@@ -165,7 +165,7 @@ def test_an_exception_of_a_callback_passes() -> None:
     ],
 )
 def test_errors_are_scipys(A: Any, b: Any, how: dict[str, Any]) -> None:
-    with pytest.raises(Exception) as wanted:  # noqa: PT011  (whichever SciPy raises)
+    with pytest.raises(Exception) as wanted:  # noqa: PT011  (any exception that SciPy raises)
         scipys.gmres(A, b, **how)
     with pytest.raises(wanted.type) as found:
         asp.linalg.gmres(asp.csr(A) if sps.issparse(A) else A, b, **how)
@@ -193,7 +193,7 @@ def test_breakdowns(A: Any, b: Any, restart: int | None) -> None:
 
 
 def test_a_singular_inconsistent_system_ends_like_scipys() -> None:
-    """x is rounding error over rounding error, in SciPy too."""
+    """x is a quotient of rounding errors, in SciPy too, so only info and iterations are compared."""
     A = np.diag([1.0, 1.0, 0.0])
     with np.errstate(all="ignore"):
         (_, info, seen), (_, wanted, others) = both(asp.csr(A), A, np.ones(3), rtol=1e-10, callback_type="pr_norm")
@@ -226,7 +226,7 @@ def test_bits_do_not_depend_on_threads(code: str) -> None:
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 10), density=st.floats(0.1, 1), rank=st.integers(0, 10))
 def test_small_systems(seed: int, n: int, density: float, rank: int) -> None:
-    """Singular and inconsistent ones included: what SciPy finds for one of the orders of the unknowns."""
+    """Use systems that may be singular or inconsistent; SciPy must find the same for some order of the unknowns."""
     rng = np.random.default_rng(seed)
     A = sps.random_array((n, n), density=density, rng=rng).toarray() + np.diag((np.arange(n) < rank) * 2.0)
     b, infos, sizes = rng.integers(-3, 4, n).astype(float), set(), [1e-8 * n**0.5]
@@ -270,7 +270,7 @@ def test_the_basis_stays_as_orthogonal_as_one_by_one() -> None:
 @pytest.mark.parametrize("code", "fdFD")
 @pytest.mark.parametrize("n", [1, 2, 7, 513, 1024, 1025, 5000])
 def test_products_with_a_basis(code: str, n: int) -> None:
-    """A row per pass of the runtime: (I + L) h = V^H w, and w - sum_i h_i v_i, for any number of rows."""
+    """Compare one pass of the runtime with (I + L) h = V^H w and w - sum_i h_i v_i, for any number of rows."""
     from autosparse.linalg.generalised_residual import Basis
 
     rng = np.random.default_rng(n)

@@ -1,4 +1,4 @@
-"""Solves that are interrupted, nested, run by two threads, or forked leave nothing behind: the next ones are right."""
+"""Tests that interrupted, nested, concurrent or forked solves leave nothing behind that spoils the next solve."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from tests.linalg.calls import EVERY, WITH_CALLBACK, bits, call, operator, plain
 pytestmark = pytest.mark.filterwarnings("ignore:Exited:UserWarning")  # lobpcg has not converged
 
 RING_AGAIN_S = 5.0
-"""Interval of alarms after the first: Python drops the exception of an alarm that arrives inside a destructor."""
+"""Interval in seconds of repeated alarms: Python drops the exception of an alarm inside a destructor."""
 
 
 @pytest.fixture(autouse=True)
 def one_order_of_summation() -> Iterator[None]:
-    """Compute in one order of summation: with other settings a tuned kernel may serve from any product on."""
+    """Compute in one order of summation. Otherwise a tuned kernel may serve from any product on and change bits."""
     with asp.options(deterministic=True):
         yield
 
@@ -42,7 +42,7 @@ class Refused(Exception):
 
 
 class Countdown:
-    """Raises at the call with a given number."""
+    """Callable that raises at the call with a given number."""
 
     def __init__(self, left: int, error: type[BaseException] = Refused) -> None:
         self.left, self.error, self.n_calls = left, error, 0
@@ -83,7 +83,7 @@ def test_an_exception_of_a_product_comes_through_and_leaves_nothing(name: str, e
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="signals of timers are POSIX")
 @pytest.mark.parametrize("name", ["cg", "bicgstab", "gmres", "cgs", "qmr", "minres"])
 def test_a_signal_ends_a_solve_that_would_take_forever(name: str) -> None:
-    """The solver sees neither a callback nor a product of Python's: the signal arrives between its own steps."""
+    """The solver calls neither a callback nor a Python operator, so the signal arrives between its own steps."""
     A, expected = matrix(60), bits(call(name, matrix(60)))
     _interrupt(name, A)
     assert bits(call(name, A)) == expected
@@ -91,7 +91,7 @@ def test_a_signal_ends_a_solve_that_would_take_forever(name: str) -> None:
 
 def _solve_forever(name: str, A: Any) -> None:
     signal.setitimer(signal.ITIMER_REAL, 0.05, RING_AGAIN_S)
-    while True:  # some solvers end by themselves: by a breakdown, or when nothing is left to gain
+    while True:  # some solvers end by a breakdown or by stagnation
         call(name, A, rtol=0.0, maxiter=10**9)
 
 
@@ -127,7 +127,7 @@ def test_a_solve_inside_a_callback(name: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_a_solve_inside_a_product_of_another(name: str) -> None:
-    """Inner and outer iterations with one matrix: the preconditioner or operator solves."""
+    """Solve inside the preconditioner or operator of another solve with the same matrix."""
     A, inner = matrix(), []
     expected = bits(call(name, operator(A, lambda: None)))
     single = bits(call("cg", matrix(), seed=2))

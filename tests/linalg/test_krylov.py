@@ -1,4 +1,4 @@
-"""cg, cgs, bicgstab and minres equal SciPy's: iterations, results, info, dtypes, callbacks, errors."""
+"""Tests that cg, cgs, bicgstab and minres equal SciPy's: iterations, results, info, dtypes, callbacks, errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WITH_ATOL = ("cg", "cgs", "bicgstab")
 
 
 def grid(n: int, shift: float = 2.05) -> sps.csr_array:
-    """A symmetric, positive definite matrix of n * n unknowns; indefinite where `shift` is small."""
+    """Return a symmetric positive definite matrix of n * n unknowns; it is indefinite for a small `shift`."""
     ones = np.ones(n)
     T = sps.diags_array([-ones[1:], shift * ones, -ones[1:]], offsets=[-1, 0, 1])
     return sps.csr_array(sps.kron(T, sps.eye_array(n)) + sps.kron(sps.eye_array(n), T))
@@ -45,7 +45,7 @@ def right_side(n: int, code: str = "d") -> Any:
 
 
 def both(name: str, ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) -> list[tuple[Any, int, list[Any]]]:
-    """(x, info, every x that a callback was given) of our solver and of SciPy's."""
+    """Return (x, info, every x that a callback was given) of our solver and of SciPy's."""
     found = []
     for module, A in ((asp.linalg, ours), (scipys, theirs)):
         seen: list[Any] = []
@@ -55,7 +55,7 @@ def both(name: str, ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) 
 
 
 def agree(name: str, ours: Any, theirs: Any, b: Any, x0: Any = None, slack: int = 0, **how: Any) -> None:
-    """Same info, dtype, number of iterations up to `slack`, and iterates while rounding does not tell them apart."""
+    """Check for the same info and dtype, iterations up to `slack`, and iterates that agree up to rounding."""
     (x, info, seen), (y, wanted, theirs_seen) = both(name, ours, theirs, b, x0, **how)
     assert info == wanted
     assert x.dtype == y.dtype
@@ -91,7 +91,8 @@ def preconditioners(S: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("kind", ["none", "diagonal", "old diagonal", "operator", "matrix"])
 def test_preconditioners(name: str, kind: str) -> None:
     scale = sps.diags_array(np.linspace(1, 3, 225))
-    S = sps.csr_array(scale @ grid(15, shift=3.0) @ scale)  # shifted: iterations do not depend on the order of sums
+    # the shift makes iterations independent of the order of sums
+    S = sps.csr_array(scale @ grid(15, shift=3.0) @ scale)
     M = preconditioners(S)[kind]
     for x0 in (None, np.linspace(0, 1, 225), "Mb"):
         agree(name, asp.csr(S), S, right_side(225), x0, slack=1 + (name in ("cgs", "bicgstab")), M=M, rtol=1e-6)
@@ -102,7 +103,7 @@ def test_preconditioners(name: str, kind: str) -> None:
 @pytest.mark.parametrize("b", ["f", "d", "F", "D", "i", ">f"])
 def test_dtypes(name: str, a: str, b: str) -> None:
     if name == "minres" and {a, b} & set("FD"):
-        return  # SciPy's own function computes complex systems
+        return  # SciPy's function computes complex systems
     S = (hermitian(9) if a in "FD" else grid(9, shift=3.0)).astype(a)
     agree(name, asp.csr(S), S, right_side(81, "D" if b in "FD" else "d").astype(b), slack=1, rtol=1e-3)
 
@@ -166,7 +167,7 @@ def test_a_right_side_that_is_not_finite(name: str, bad: float) -> None:
 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_right_sides_as_people_hold_them(name: str) -> None:
-    """Not aligned, with gaps, read-only, a list, an np.matrix, a memory map's view."""
+    """Right sides are unaligned, strided, read-only, an np.matrix, of a subclass of ndarray, a list."""
     plain = right_side(81)
     shifted = np.frombuffer(b"x" + plain.tobytes(), np.uint8)[1:].view(np.float64)
     apart, fixed = np.repeat(plain, 2)[::2], plain.copy()
@@ -193,7 +194,7 @@ def test_atol_is_refused_as_scipy_does(name: str, atol: Any) -> None:
 
 
 def same_error(name: str, A: Any, b: Any, *more: Any, **how: Any) -> None:
-    with pytest.raises(Exception) as wanted:  # noqa: PT011  (whichever SciPy raises)
+    with pytest.raises(Exception) as wanted:  # noqa: PT011  (any exception that SciPy raises)
         getattr(scipys, name)(A, b, *more, **how)
     ours = asp.csr(A) if sps.issparse(A) else A
     with pytest.raises(TypeError if issubclass(wanted.type, TypeError) else wanted.type) as found:
@@ -221,7 +222,7 @@ def same_error(name: str, A: Any, b: Any, *more: Any, **how: Any) -> None:
 )
 def test_errors_are_scipys(name: str, A: Any, b: Any, how: dict[str, Any]) -> None:
     if name == "minres" and ("maxiter" in how or isinstance(A, scipys.LinearOperator)):
-        return  # SciPy's takes both
+        return  # SciPy's minres accepts both
     same_error(name, A, b, **how)
 
 
@@ -309,7 +310,7 @@ def test_bits_do_not_depend_on_threads(name: str) -> None:
 @pytest.mark.parametrize("name", SOLVERS)
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 12), density=st.floats(0.1, 1))
 def test_small_systems(name: str, seed: int, n: int, density: float) -> None:
-    """Positive definite ones: info and the true residual."""
+    """Use positive definite systems, and compare info and the true residual."""
     rng = np.random.default_rng(seed)
     B = sps.random_array((n, n), density=density, rng=rng)
     S, b = sps.csr_array(B @ B.T + n * sps.eye_array(n)), rng.standard_normal(n)

@@ -1,4 +1,4 @@
-"""lsqr and lsmr equal SciPy's: every value that they return, iterations, what they print, errors."""
+"""Tests that lsqr and lsmr equal SciPy's: returned values, iterations, printed lines, errors."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 SOLVERS = ("lsqr", "lsmr")
 LIMIT = {"lsqr": "iter_lim", "lsmr": "maxiter"}
 VAGUE = {"lsqr": {5, 6, 7, 9}, "lsmr": {4, 5, 6}}
-"""Places of results that rounding changes: norm and condition of A, gradient where it is nearly 0, variances."""
+"""Positions of results that rounding changes: norm and condition of A, gradient norm near 0, variances."""
 
 
 def matrix(m: int, n: int, code: str = "d") -> sps.csr_array:
-    """A well-conditioned matrix: rounding does not change iterations."""
+    """Return a well-conditioned matrix, for which rounding does not change iterations."""
     rng = np.random.default_rng(m * n)
     S = sps.random_array((m, n), density=0.2, rng=rng) + 4 * sps.eye_array(m, n)
     return sps.csr_array(S + 1j * sps.random_array((m, n), density=0.2, rng=rng) if code in "FD" else S).astype(code)
@@ -38,14 +38,14 @@ def right_side(m: int, code: str = "d") -> Any:
 
 
 def agree(name: str, ours: Any, theirs: Any, b: Any, **how: Any) -> None:
-    """Equal results, of the same types."""
+    """Check for equal results of the same types."""
     found, wanted = getattr(asp.linalg, name)(ours, b, **how), getattr(scipys, name)(theirs, b, **how)
     single = np.result_type(b.dtype, theirs.dtype).char in "fF"
     assert len(found) == len(wanted)
     assert found[1] == wanted[1], "istop"
     assert abs(found[2] - wanted[2]) <= single, "itn"
     for place, (one, other) in enumerate(zip(found, wanted, strict=True)):
-        if not single or place == 0:  # SciPy's types of float32 depend on the values
+        if not single or place == 0:  # SciPy's types of float32 results depend on the values
             assert type(one) is type(other), (place, one, other)
             assert np.asarray(one).dtype == np.asarray(other).dtype
         if found[2] == wanted[2] and not (single and place in VAGUE[name]):
@@ -100,7 +100,7 @@ def test_mixed_dtypes(name: str, a: str, b: str) -> None:
     S = sps.csr_array(matrix(30, 20, "D" if a in "FD" else "d").astype(a))
     side = (right_side(30, "D" if b in "FD" else "d") * 10).astype(b)
     if name == "lsmr" and a in "FD" and b not in "FD":
-        return same_error(name, S, side)  # SciPy adds to the real b in place
+        return same_error(name, S, side)  # SciPy adds to the real b in place and raises
     return agree(name, asp.csr(S), S, side, atol=1e-3, btol=1e-3)
 
 
@@ -135,7 +135,7 @@ def test_nothing_to_minimise(name: str, code: str) -> None:
     agree(name, asp.csr(S), S, 0 * b, x0=x0)
     agree(name, asp.csr(0 * S), 0 * S, b)
     agree(name, asp.csr(0 * S), 0 * S, b, x0=x0)
-    whole = sps.csr_array(np.round(S.toarray() * 8)).astype(code)  # products are exact
+    whole = sps.csr_array(np.round(S.toarray() * 8)).astype(code)  # small integers, so that products are exact
     agree(name, asp.csr(whole), whole, whole @ x0.astype(code), x0=x0)
 
 
@@ -158,7 +158,7 @@ def test_what_show_prints(name: str, how: dict[str, Any], factor: int, capsys: p
 
 
 def same_error(name: str, A: Any, b: Any, **how: Any) -> None:
-    with pytest.raises(Exception) as wanted:  # noqa: PT011  (whichever SciPy raises)
+    with pytest.raises(Exception) as wanted:  # noqa: PT011  (any exception that SciPy raises)
         getattr(scipys, name)(A, b, **how)
     with pytest.raises(wanted.type) as found:
         getattr(asp.linalg, name)(A, b, **how)
@@ -181,7 +181,7 @@ def test_errors_are_scipys(name: str) -> None:
 @pytest.mark.parametrize("factor", [1e-200, 1e-160, 1e160, 1e200, np.inf, np.nan])
 @pytest.mark.parametrize("part", ["A", "b"])
 def test_numbers_at_the_ends_of_the_range(name: str, factor: float, part: str) -> None:
-    """Python's floats raise there: SciPy's function computes."""
+    """Python's floats raise in this range, so SciPy's function computes."""
     S, b = matrix(20, 10), right_side(20)
     S, b = (S * factor, b) if part == "A" else (S, b * factor)
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -221,7 +221,10 @@ def test_arguments_are_left_alone(name: str) -> None:
 @pytest.mark.parametrize("name", SOLVERS)
 @given(seed=st.integers(0, 10**6), m=st.integers(1, 10), n=st.integers(1, 10), density=st.floats(0.1, 1))
 def test_small_systems(name: str, seed: int, m: int, n: int, density: float) -> None:
-    """Singular and inconsistent ones included: the iterations of SciPy for some order of the rows and columns, +-3."""
+    """Use systems that may be singular or inconsistent.
+
+    Iterations may differ by 3 from SciPy's for some order of rows and columns.
+    """
     rng = np.random.default_rng(seed)
     A, b = sps.random_array((m, n), density=density, rng=rng).toarray(), rng.standard_normal(m)
     how: dict[str, Any] = {"atol": 1e-8, "btol": 1e-8, "conlim": 0, LIMIT[name]: 60}

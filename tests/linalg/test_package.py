@@ -1,4 +1,4 @@
-"""`autosparse.linalg` has every name of `scipy.sparse.linalg`, ours where we have one."""
+"""Tests that `autosparse.linalg` has every name of `scipy.sparse.linalg`, with our solvers where they exist."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Preconditioners equal their NumPy references, in themselves and in the iterations of cg."""
+"""Tests that preconditioners equal NumPy references, applied to vectors and in the iterations of cg."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 
 
 def scaled_grid(code: str, n: int = 15) -> sps.csr_array:
-    """Hermitian and positive definite, with rows of different sizes."""
+    """Return a Hermitian positive definite matrix with rows of different scales."""
     S = hermitian(n) if code in "FD" else grid(n)
     d = sps.diags_array(np.linspace(1, 4, n * n))
     return sps.csr_array(d @ S @ d).astype(code)
@@ -35,7 +35,7 @@ def block_jacobi(S: Any, size: int) -> Any:
 
 
 def chebyshev(S: Any, degree: int, low: float, high: float) -> Any:
-    """The polynomial p by its residual 1 - t p(t), a Chebyshev polynomial on (low, high) that is 1 at 0."""
+    """Return p of the residual polynomial 1 - t p(t), a Chebyshev polynomial on (low, high) that is 1 at 0."""
     values, vectors = np.linalg.eigh(S.toarray())
     T = np.polynomial.chebyshev.Chebyshev.basis(degree + 1)
     residual = T((high + low - 2 * values) / (high - low)) / T((high + low) / (high - low))

@@ -1,4 +1,4 @@
-"""qmr equals SciPy's: iterations, iterates, info, dtypes, callbacks, errors."""
+"""Tests that qmr equals SciPy's: iterations, iterates, info, dtypes, callbacks, errors."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 
 
 def grid(n: int, code: str = "d") -> sps.csr_array:
-    """An unsymmetric matrix of n * n unknowns that is far from singular: few iterations, no breakdown."""
+    """Return an unsymmetric matrix of n * n unknowns, far from singular: few iterations, no breakdown."""
     ones = np.ones(n)
     T = sps.diags_array([-1.2 * ones[1:], 3 * ones, -0.8 * ones[1:]], offsets=[-1, 0, 1])
     S = sps.kron(T, sps.eye_array(n)) + sps.kron(sps.eye_array(n), T)
@@ -33,7 +33,7 @@ def right_side(n: int, code: str = "d") -> Any:
 
 
 def agree(ours: Any, theirs: Any, b: Any, x0: Any = None, **how: Any) -> None:
-    """Same info, dtype, iterations and iterates."""
+    """Check for the same info, dtype, iterations and iterates."""
     found = []
     for solve, A in ((asp.linalg.qmr, ours), (scipys.qmr, theirs)):
         seen: list[Any] = []
@@ -112,7 +112,7 @@ def test_breakdowns(A: Any, b: Any) -> None:
     ],
 )
 def test_errors_are_scipys(A: Any, b: Any, how: dict[str, Any]) -> None:
-    with pytest.raises(Exception) as wanted:  # noqa: PT011  (whichever SciPy raises)
+    with pytest.raises(Exception) as wanted:  # noqa: PT011  (any exception that SciPy raises)
         scipys.qmr(A, b, **how)
     with pytest.raises(wanted.type) as found:
         asp.linalg.qmr(asp.csr(A) if sps.issparse(A) else A, b, **how)
@@ -131,7 +131,7 @@ def test_bits_do_not_depend_on_threads(code: str) -> None:
 
 @given(seed=st.integers(0, 10**6), n=st.integers(1, 10), density=st.floats(0.1, 1))
 def test_small_systems(seed: int, n: int, density: float) -> None:
-    """Diagonally dominant ones: info and the true residual."""
+    """Use diagonally dominant systems, and compare info and the true residual."""
     rng = np.random.default_rng(seed)
     A = sps.random_array((n, n), density=density, rng=rng).toarray() + 2 * n * np.eye(n)
     b = rng.standard_normal(n)

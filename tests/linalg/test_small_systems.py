@@ -1,4 +1,4 @@
-"""Small systems, singular and inconsistent ones among them: `info`, iterations and residuals are SciPy's."""
+"""Tests of small systems, some singular or inconsistent: `info`, iterations and residuals are SciPy's."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ SOLVERS = {
     "cg": "definite", "minres": "symmetric", "gmres": "general", "bicgstab": "general", "cgs": "general",
     "qmr": "general", "lsqr": "general", "lsmr": "general",
 }  # fmt: skip
-"""Solver -> the widest class of matrices that it is meant for."""
+"""Solver -> the most general class of matrices that it supports."""
 LEAST_SQUARES = ("lsqr", "lsmr", "minres")
-"""Solvers that minimise a norm of the residual where there is no solution."""
+"""Solvers that minimise a norm of the residual if there is no solution."""
 SENSITIVE = ("bicgstab", "cgs", "qmr")
-"""Solvers whose number of iterations depends on how sums are rounded."""
+"""Solvers whose number of iterations depends on the rounding of sums."""
 
 
 @st.composite
 def systems(draw: st.DrawFn, kind: str) -> tuple[Any, Any, dict[str, Any]]:
-    """A, b and tolerances. Where A is singular, b is in its range or not. Condition numbers are at most 20."""
+    """Draw A, b and tolerances.
+
+    If A is singular, b may be outside its range. The Hermitian part of the nonsingular block has eigenvalues of
+    magnitude 1 to 20.
+    """
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n, n_zeros = draw(st.integers(1, 12)), draw(st.sampled_from([0, 0, 1, 2]))
     code = draw(st.sampled_from("dfDF" if kind != "symmetric" else "df"))
@@ -40,7 +44,7 @@ def systems(draw: st.DrawFn, kind: str) -> tuple[Any, Any, dict[str, Any]]:
     if kind == "symmetric":
         A = (A + A.T) / 2
     if kind == "general":
-        A = A + 2 * (X - X.conj().T)  # a skew part: the eigenvalues keep positive real parts
+        A = A + 2 * (X - X.conj().T)  # skew part: the eigenvalues keep positive real parts
     m = n + n_zeros
     order = rng.permutation(m)
     whole = np.zeros((m, m), A.dtype)
@@ -53,7 +57,7 @@ def systems(draw: st.DrawFn, kind: str) -> tuple[Any, Any, dict[str, Any]]:
 
 
 def solved(linalg: Any, solver: str, A: Any, b: Any, rtol: float) -> tuple[Any, int, int]:
-    """x, info, and the number of iterations."""
+    """Return x, info and the number of iterations."""
     seen: list[Any] = []
     function, limit = getattr(linalg, solver), 10 * b.size
     with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -89,7 +93,7 @@ def test_a_small_system_is_solved_as_by_scipy(solver: str) -> None:
             assert our_info == info
             assert solver in SENSITIVE or abs(our_iterations - n_iterations) <= 1
             limit = max(norm_of_residual(A, x, b), limit)
-        else:  # what a recurrence does with rounding errors where there is no solution is left to chance
+        else:  # without a solution, the result of a recurrence depends on rounding errors
             assert (our_info == 0) == (info == 0)
         if our_info == 0 or solver in LEAST_SQUARES:
             attainable = 20 * np.finfo(A.dtype).eps * scale(A, found)

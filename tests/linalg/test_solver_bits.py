@@ -1,4 +1,4 @@
-"""The same bits in every run and for any number of threads."""
+"""Tests that solvers give the same bits in every run, in every process and for any number of threads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def matrix(dtype: str) -> Any:
 
 
 def dtypes(name: str) -> str:
-    """Dtypes to test: the vectors of ARPACK are its own, and `minres` is real."""
+    """Return the dtypes to test. ARPACK allocates its own vectors, and `minres` is real."""
     return "d" if name in EIGENVALUES else "df" if name == "minres" else "dfDF"
 
 
@@ -36,7 +36,7 @@ def test_threads_do_not_change_bits(name: str, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", EVERY)
 def test_runs_do_not_change_bits(name: str) -> None:
-    """With one matrix again and again, from the first solve on."""
+    """Solve with one matrix repeatedly, from the first solve on."""
     A = matrix("d")
     with asp.options(deterministic=True):
         found = [bits(call(name, A, steps=6)) for _ in range(4)]

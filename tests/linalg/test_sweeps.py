@@ -1,4 +1,4 @@
-"""Sweeps equal their NumPy meaning; their bits depend neither on threads nor on the instruction set."""
+"""Tests that sweeps equal their NumPy references; their bits depend neither on threads nor on the instruction set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C r
 
 DTYPES = ("f", "d", "F", "D")
 CHUNKS = {"f": 2048, "d": 1024, "F": 1024, "D": 512}
-"""Elements of a chunk, of 8192 bytes."""
+"""Number of elements in a chunk of 8192 bytes, by dtype."""
 
 
 def lengths(code: str) -> list[int]:
@@ -40,7 +40,7 @@ def close(found: Any, wanted: Any, code: str, scale: float = 1.0) -> None:
 
 
 def steps_on(v: Sequence[Any], d: Any) -> list[Step]:
-    """Each kind of step, one to four terms, results that are terms, vectors that were written before."""
+    """Return each kind of step with one to four terms, with results among terms, and with vectors written before."""
     return [
         Combine(v[0], (v[0], v[1])),
         Dot(v[0], v[0]),
@@ -97,7 +97,7 @@ def test_columns_are_sweeps_of_each(code: str, k: int) -> None:
 
 
 def everything(code: str, n: int) -> list[bytes]:
-    """The bits of all vectors and dots after each kind of sweep."""
+    """Return the bytes of all vectors and dot products after each kind of sweep."""
     vectors = [random(n, code, seed) for seed in range(4)]
     dots = Sweep(steps_on(vectors, random(n, code.lower(), 9)))(*coefficients(code))
     squares = [random((n // 6, 6), code, seed) for seed in range(4)]

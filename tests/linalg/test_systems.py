@@ -1,4 +1,4 @@
-"""Forty systems and further ones: iterations, `info` and residuals of our solvers are SciPy's."""
+"""Tests of forty systems and further ones: iterations, `info` and residuals of our solvers are SciPy's."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.linalg.systems import (
 
 QUICK = ("grid 12x12x12", "magnetic grid, complex64", "Neumann grid", "shifted grid", "slow convection", "damped waves")
 SENSITIVE = ("bicgstab", "cgs", "qmr")
-"""Solvers whose number of iterations depends on how sums are rounded."""
+"""Solvers whose number of iterations depends on the rounding of sums."""
 ORDERS = 10
 
 
@@ -47,7 +47,7 @@ def cases() -> list[Any]:
 
 @functools.lru_cache(maxsize=2)
 def made(name: str) -> tuple[System, Any, Any, Any]:
-    """The system, A, b and a matrix of ours with its own arrays."""
+    """Return the system, A, b, and a matrix of ours with its own arrays."""
     system = SYSTEMS[name]
     A = system.matrix()
     return system, A, system.right_side(A), asp.csr(A, copy=True)
@@ -58,7 +58,7 @@ def is_near(mine: int, theirs: int) -> bool:
 
 
 def theirs_of(solver: str, A: Any, b: Any, M: Any, rtol: float, *, orders: int) -> list[Outcome]:
-    """SciPy's solves of the system, and of the system in other orders of its unknowns."""
+    """Return SciPy's solves of the system, first in its own order and then in other orders of its unknowns."""
     others = [(A, b, M), *(permuted(A, b, M, seed) for seed in range(orders))]
     return [solve(scipy.sparse.linalg, solver, A, b, rtol=rtol, M=M) for A, b, M in others]
 
@@ -97,7 +97,10 @@ def agrees(mine: Outcome, theirs: list[Outcome], system: System) -> bool:
 
 @pytest.mark.full
 def test_iterations_are_no_more_outside_the_range_of_scipys_than_chance_lets_them_be() -> None:
-    """Count solves outside SciPy's range: n / 6 of n equal draws lie outside the range of eleven others."""
+    """Count solves outside SciPy's range.
+
+    For n draws of equal distribution, n / 6 are expected outside the range of eleven others.
+    """
     outside = []
     for system in GENERATED:
         _, A, b, ours = made(system.name)

@@ -1,4 +1,4 @@
-"""Each test of SciPy's solvers runs twice: with sparse matrices made ours, and with dense ones made ours too."""
+"""Fixtures that run each test of SciPy's solvers twice: with sparse matrices of ours, and with dense ones too."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from typing import Final
 FOLDER: Final = Path(__file__).resolve().parent
 
 COUNTS: Final = "AUTOSPARSE_TEST_COUNTS"
-"""Variable of the environment: the file that gets the counts of calls."""
+"""Environment variable with the file to which the counts of calls are written."""
 
 OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 """Solvers that `autosparse.linalg` leaves to SciPy."""
@@ -18,7 +18,7 @@ OTHER_SOLVERS: Final = frozenset({"bicg", "gcrotmk", "lgmres", "tfqmr"})
 DIFFERENT: Final[Mapping[str, str]] = {
     r"for_k_greater.*dense": "SciPy computes so many eigenvalues of a dense A by LAPACK, and refuses a sparse A",
 }
-"""Part of a test's identifier -> why it fails with our solvers. A test that passes again fails the run."""
+"""Regular expression for a test's identifier -> why it fails with our solvers. If it passes again, the run fails."""
 
 COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     "testComplexX0": "lsmr with a complex x0 where A and b are real",
@@ -31,13 +31,13 @@ COMPUTED_BY_SCIPY: Final[Mapping[str, str]] = {
     r"test_arpack.py::(test_eigen_bad_shapes|test_eigs.*_for_k_greater)": "SciPy refuses A or k",
     r"test_arpack.py::(test_parallel_threads|test_symmetric_starting_vector)": "eigsh copies A for so many eigenvalues",
 }
-"""Part of a test's identifier -> why SciPy computes some of its calls."""
+"""Regular expression for a test's identifier -> why SciPy computes some of its calls."""
 
 SLOW: Final = (
     r"[\[-]dense[\]-]|test_arpack|test_svds|poisson2d|test_dtypes|test_lobpcg.*test_tolerance|interval"
     r"|test_diagonal_data_types"
 )
-"""Tests that run in `make test-full` only."""
+"""Regular expression for the identifiers of tests that run in `make test-full` only."""
 
 
 def reason_for(identifier: str, table: Mapping[str, str]) -> str | None:

@@ -1,7 +1,7 @@
-"""SciPy's own test files of solvers, loaded with the solvers of `autosparse.linalg` in the place of SciPy's.
+"""SciPy's own test files of solvers, loaded with the solvers of `autosparse.linalg` in place of SciPy's.
 
-`over_ours` executes such a file anew. While it is executed, each name of a solver that it imports leads to a function
-that makes the matrix of the call one of ours, calls our solver, and counts what that ran (`CALLS`).
+`over_ours` executes such a file again. While it is executed, each solver name that it imports refers to a function that
+converts the matrix of a call to our class, calls our solver, and counts what computed the answer (`CALLS`).
 """
 
 from __future__ import annotations
@@ -30,21 +30,24 @@ SOLVERS: Final = (
     "cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr",
     "lobpcg", "eigsh", "eigs", "svds", "expm_multiply",
 )  # fmt: skip
-"""Names that lead to ours."""
+"""Names of the solvers that are replaced by ours."""
 
 ARPACK: Final = ("eigsh", "eigs", "svds")
-"""Solvers that are SciPy's over products of ours."""
+"""Solvers for which SciPy iterates with products by our kernels."""
 
 RAN: Final = ("ours", "as given", "SciPy")
 CALLS: Final[Counter[tuple[str, str]]] = Counter()
-"""(solver, one of `RAN` or "arguments") -> calls: what computed the answer. "arguments": a call that ended before its
-first product, by an error or by b = 0, without a call of SciPy's function."""
+"""Number of calls by (solver, one of `RAN` or "arguments"), which names the code that computed the answer.
+
+"arguments" counts calls that ended before their first product, by an error or by b = 0, without a call of SciPy's
+function.
+"""
 
 
 class Switch:
-    """Which matrices are made ours before a call."""
+    """Choice of the matrices that are converted to our class before a call."""
 
-    dense = False  # also dense ones
+    dense = False  # convert dense matrices too
 
 
 def over_ours(name: str) -> dict[str, Any]:
@@ -82,7 +85,7 @@ def _names_lead_to_ours() -> Iterator[None]:
 
 @functools.cache
 def counting(name: str) -> Callable[..., Any]:
-    """Return a function that calls our solver `name` with a matrix of ours and counts what computed its answer."""
+    """Return a function that calls our solver `name` with a matrix of our class and counts what computed its answer."""
     theirs = getattr(scipy.sparse.linalg, name)
     ours = getattr(asp.linalg, name)
 
@@ -102,11 +105,12 @@ def counting(name: str) -> Callable[..., Any]:
 
 @contextlib.contextmanager
 def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
-    """Count one call of the solver `name`: whether it began a `Solve`, or else called SciPy's function.
+    """Count one call of the solver `name` under the code that computed its answer.
 
-    `eigsh`, `eigs` and `svds` are SciPy's over an operator of ours. Calls that give them no sparse matrix, or factorise
-    it, count as "as given". So do calls that no iteration of ours could compute: `lobpcg` with so few rows that SciPy
-    calls LAPACK, and long double, which has no kernels.
+    A call that begins a `Solve` counts as "ours", and a call of SciPy's function as "SciPy". `eigsh`, `eigs` and `svds`
+    count as "ours" when SciPy iterates with our operator. They count as "as given" without a sparse matrix or with a
+    factorization. So do calls that none of our iterations supports: `lobpcg` with so few rows that SciPy calls LAPACK,
+    and long double.
     """
     seen: set[str] = set()
 
@@ -143,7 +147,9 @@ def _is_long_double(args: tuple[Any, ...]) -> bool:
 
 
 def made_ours(A: Any) -> Any:
-    """Return a sparse matrix, or with `Switch.dense` a dense one of numbers, as one of ours; all else as it is."""
+    """Return a sparse matrix (with `Switch.dense` also a numeric dense one) in our class, and anything else
+    unchanged.
+    """
     if sps.issparse(A) and A.ndim == 2:
         return asp.csc(A) if A.format == "csc" else asp.csr(A)
     if Switch.dense and type(A) is np.ndarray and A.ndim == 2 and A.dtype.char in "fdFDlqi":

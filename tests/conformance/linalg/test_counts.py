@@ -1,4 +1,4 @@
-"""Share of the calls of SciPy's tests that our solvers computed, in a process that runs all of them."""
+"""Test of the share of calls of SciPy's tests that our solvers compute, in a process that runs all these tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.conformance.linalg import differences
 KRYLOV = ("cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr")
 MIN_KRYLOV_SHARE = 0.95
 MIN_SHARE = 0.95
-"""Minimum share of calls of all solvers that our code must compute."""
+"""Minimum share of the calls of all solvers that our code must compute or refuse."""
 
 
 @pytest.mark.full
@@ -35,7 +35,7 @@ def test_calls_of_scipys_tests_ran_ours(tmp_path: Path) -> None:
 
 
 def share(rows: list[Any]) -> float:
-    """Share of the calls that our code computed or refused."""
+    """Return the share of the calls that our code computed or refused."""
     ran: Counter[str] = Counter()
     for _, kind, n in rows:
         ran[kind] += n

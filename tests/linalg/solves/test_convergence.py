@@ -1,4 +1,4 @@
-"""Laws of extrapolated residuals: scripted solves, whose ends are known."""
+"""Tests of extrapolated residuals: scripted solves whose ends are known."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def lefts(residuals: list[float], *, limit: float = math.inf) -> dict[int, Left]
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("script", ["steady", "superlinear", "jumping"])
 def test_certain_iterations_run(script: str, length: int) -> None:
-    """Iterations that count as certain exceed those that run by at most a tenth of the whole, jumps included."""
+    """The iterations that count as certain may exceed those that run by a tenth of the solve, also with jumps."""
     for n, left in lefts(scripts.ALL[script](length)).items():
         assert left.certain <= (length - n) + 0.1 * length
 
@@ -57,7 +57,7 @@ def test_the_last_iterations_are_known_to_be_few() -> None:
 @pytest.mark.parametrize("length", LENGTHS[1:])
 def test_a_plateau_lasts_and_what_is_certain_is_a_part_of_it(length: int) -> None:
     for n, left in lefts(scripts.plateau(length)).items():
-        if 0.55 * length < n < 0.74 * length:  # half of the iterations were flat
+        if 0.55 * length < n < 0.74 * length:  # on the plateau, to which more than half of the iterations belong
             assert left.likely >= 0.25 * length
             assert left.certain <= length - n
 

@@ -1,4 +1,4 @@
-"""Laws of converted copies: one per matrix and dtype, of the values that the matrix has now, freed with the matrix."""
+"""Tests of converted copies: one per matrix and dtype, of the current values, freed with the matrix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of tuning that a solver's expectations pay for: scripted residuals, a scripted clock, prices that are known."""
+"""Tests of tuning paid for by a solver's expected products: scripted residuals, a scripted clock, known prices."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ PRODUCT_S = 1e-3
 
 
 class Session:
-    """Steps of tuning with a price each, of which some need no compiler; then a race against a slower challenger."""
+    """Tuning session with steps of given prices, followed by a race against a slower challenger.
+
+    With `on_credit`, its steps need no compiler and may be bought on credit.
+    """
 
     def __init__(self, clock: FakeClock, prices_s: list[float], *, on_credit: bool, gain: float) -> None:
         self.clock, self.prices_s, self.on_credit, self.gain = clock, prices_s, on_credit, gain
@@ -38,7 +41,7 @@ class Session:
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
-        """Nothing is remembered."""
+        """Do nothing: no result is kept."""
 
     def incumbent(self, *, is_over: bool) -> None:
         return None
@@ -55,13 +58,13 @@ class Session:
 
 @dataclass
 class Simulation:
-    """A solver over products of `PRODUCT_S` seconds; `is_off`: the same without tuning."""
+    """Solver whose products take `PRODUCT_S` seconds each, with a tuner."""
 
     prices_s: list[float]
     on_credit: bool = True
     gain: float = 0.2
     clock: FakeClock = field(default_factory=FakeClock)
-    bought_at: list[int] = field(default_factory=list)  # products after which tuning had spent more
+    bought_at: list[int] = field(default_factory=list)  # numbers of products after which a step of tuning ran
 
     def __post_init__(self) -> None:
         options = asp.get_options()._replace(overhead=0.04, effort=asp.Effort.MEASURE)
@@ -75,7 +78,7 @@ class Simulation:
         self.operand: Any = OneProblem(state)
 
     def product(self) -> None:
-        """One product, and tuning after it."""
+        """Run one product, and tuning after it."""
         state, before_s = self.state, self.tuner.tuning_s
         self.clock.spend(PRODUCT_S)
         state.count(int(PRODUCT_S * 1e9), is_tuned=False)
@@ -85,7 +88,7 @@ class Simulation:
             self.bought_at.append(state.n_calls)
 
     def solve(self, residuals: list[float], *, limit: float = 1e6, tells: bool = True) -> float:
-        """Seconds of a solve with these residuals."""
+        """Return the seconds that a solve with these residuals takes."""
         begun_s = self.clock()
         convergence, counts = Convergence(target=scripts.TARGET, limit=limit), ProductCounts(self.operand)
         due = 1
@@ -100,7 +103,7 @@ class Simulation:
 
 
 class OneProblem:
-    """An operand with one problem."""
+    """Operand with one problem."""
 
     def __init__(self, state: DispatchState) -> None:
         self.dispatcher = self
@@ -136,7 +139,7 @@ def test_a_long_solve_tunes_before_its_middle_and_before_rent_alone_would(name: 
 
 @pytest.mark.parametrize("name", ["steady", "superlinear"])
 def test_no_step_begins_that_what_is_left_would_not_pay_for(name: str) -> None:
-    """Tuning waits for a step of 40 products' time: after most of the solve it would save less than it costs."""
+    """A step that costs 40 products must not begin where the rest of the solve would save less than it costs."""
     simulation = Simulation([0.04], gain=0.2)
     simulation.solve(scripts.ALL[name](990))
     assert all(990 - at >= 0.04 / (0.2 * PRODUCT_S) * 0.8 for at in simulation.bought_at)
@@ -180,11 +183,12 @@ def test_what_is_switched_off_stays_off() -> None:
 
 
 def test_the_modules_of_tuning_are_loaded_once_enough_is_certain(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_look.states, "tuning_look_ns", lambda *problem: 0.75e9)  # before they are loaded
+    # product time at which they are loaded without expectations
+    monkeypatch.setattr(first_look.states, "tuning_look_ns", lambda *problem: 0.75e9)
     state = Simulation([1.0]).state
     state.count(int(5e-3 * 1e9), is_tuned=False)
     assert first_look._tuning_look_ns(state) > state.product_ns
-    state.expected = Expected(n_calls=100.0, n_certain=100.0)  # half a second of products: 4 % are 20 ms
+    state.expected = Expected(n_calls=100.0, n_certain=100.0)  # half a second of products, 4 % of which are 20 ms
     assert first_look._tuning_look_ns(state) > state.product_ns
     state.expected = Expected(n_calls=1000.0, n_certain=1000.0)
     assert first_look._tuning_look_ns(state) == 0.0

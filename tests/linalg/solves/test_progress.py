@@ -1,4 +1,4 @@
-"""Laws of `progress=True`: one line on a terminal that is redrawn, only where a solve takes long."""
+"""Tests of `progress=True`: one redrawn line on a terminal, and only for a long solve."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every solver reports its iterations, its target and its solution, and takes `progress`."""
+"""Tests that every solver reports its iterations and solution, announces products, and accepts `progress`."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_progress_is_taken_and_changes_nothing(name: str) -> None:
 
 @pytest.mark.parametrize("name", HOW)
 def test_tuning_is_told_of_what_is_left(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products by the transpose too, and fewer of them near the end; nothing once the solve is over."""
+    """Expected products must cover the transpose, be at least the certain ones, and end with the solve."""
     A, b = system()
     monkeypatch.setattr(expectation, "FIRST_ENTRIES", 1)
     told: dict[bool, list[Expected]] = {}
@@ -62,7 +62,7 @@ def test_tuning_is_told_of_what_is_left(name: str, monkeypatch: pytest.MonkeyPat
             told.setdefault(state.transposed, []).append(expected)
 
     monkeypatch.setattr(expectation, "tell", tell)
-    for _ in range(40):  # until products have a state
+    for _ in range(40):  # until both kinds of products have a state
         A @ b, A.T @ b
         if A._cell.dispatcher is not None and len(A._cell.dispatcher.hot) >= 2:
             break

@@ -1,4 +1,4 @@
-"""Laws of the explanation of a solve: its parts are those of its time, and nothing is measured unasked."""
+"""Tests of the explanation of a solve: its parts add up to its time, and nothing is measured outside a trace."""
 
 from __future__ import annotations
 

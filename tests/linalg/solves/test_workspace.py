@@ -1,4 +1,4 @@
-"""Laws of vectors that are kept per matrix: none is allocated again, none is shared, all are freed with the matrix."""
+"""Tests of vectors that a matrix keeps for its solves: reused, never shared by two solves, freed with the matrix."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def system() -> asp.csr_array:
 
 
 def test_a_second_solve_allocates_no_vectors() -> None:
-    """The only vector is the solution, which belongs to the user."""
+    """The only new vector is the solution, which belongs to the user."""
     A, b = system(), np.ones(N)
     with asp.options(effort="off"):
         asp.linalg.cg(A, b, maxiter=8)
@@ -45,7 +45,7 @@ def test_vectors_come_back_and_are_handed_out_once() -> None:
     memory = SolverMemory()
     first = memory.take(KEY, 3)
     assert len({vector.ctypes.data for vector in first}) == 3
-    second = memory.take(KEY, 2)  # a solve beside the first
+    second = memory.take(KEY, 2)  # a second solve at the same time
     assert not {vector.ctypes.data for vector in first} & {vector.ctypes.data for vector in second}
     memory.give(KEY, first)
     again = memory.take(KEY, 3)
