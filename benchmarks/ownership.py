@@ -71,7 +71,7 @@ def run_of(matrix: Any, operation: str, columns: int, dtype: str) -> Callable[[]
 
 
 def sample_s(run: Callable[[], Any], n: int) -> float:
-    """Return the mean seconds of `n` products in a row; the result of one lives until the next is there."""
+    """Return the mean seconds of `n` products in a row; each result lives until the next one exists."""
     start_s = time.perf_counter()
     for _ in range(n):
         kept = run()
@@ -107,11 +107,11 @@ def measure(M: Any, operation: str, columns: int, args: argparse.Namespace) -> d
 
 
 def collect(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what `results` lacks, until the time is over."""
+    """Measure the cases that `results` lacks, until the time is over."""
     from autosparse.config import set_options
 
     cache_dir = args.cache or Path(tempfile.mkdtemp())
-    set_options(overhead=0.0, cache_dir=cache_dir)  # nothing is tuned but by `tune`
+    set_options(overhead=0.0, cache_dir=cache_dir)  # no lazy tuning
     known = {record["key"] for record in results.cases()}
     rows = one_of_each_group(args.matrices, n_groups=args.groups, nnz=(20_000, args.max_nnz), seed=0)
     results.append({"kind": "run", **machine_facts()})
