@@ -169,7 +169,10 @@ def _times(lab: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, 
 
 
 def verdicts(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Return per case the planned and measured ratio of composite to single, for the composite of least planned cost."""
+    """Return per case the planned and measured ratio of composite to single format.
+
+    The composite is the one with the least planned cost.
+    """
     found = []
     for line in lines:
         one = [row for row in line["measured"] if row[0] == "single"]

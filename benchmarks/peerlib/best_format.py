@@ -35,8 +35,7 @@ Vectors = Mapping[str, np.ndarray]
 
 N_FORMATS: Final = 5
 PRIOR: Final = 4.0
-"""Number of pseudo-patterns of average distance that are added to each schedule, so that few measurements count less.
-"""
+"""Number of pseudo-patterns of average distance added to each schedule, so that few measurements count less."""
 FEWEST: Final = 5
 """Minimum number of patterns for which a family gets a predictor."""
 

@@ -21,7 +21,10 @@ MATRICES_BESIDE: Final = Path(__file__).resolve().parents[2].parent / "shared" /
 
 
 def matrices_folder() -> Path | None:
-    """Return the folder of real matrices: AUTOSPARSE_MATRICES, or ``../shared/matrices`` beside the checkout, or None."""
+    """Return the folder of real matrices, or None.
+
+    It is AUTOSPARSE_MATRICES if set, else ``../shared/matrices`` beside the checkout.
+    """
     named = os.environ.get(MATRICES)
     folder = Path(named) if named else MATRICES_BESIDE
     return folder if folder.is_dir() else None

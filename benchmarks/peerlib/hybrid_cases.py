@@ -32,7 +32,7 @@ def typed(made: Matrix) -> Matrix:
 
 
 def planted_blocks(n: int = 6000, side: int = 4, per_row: int = 10, scatter: float = 0.25, seed: int = 0) -> Matrix:
-    """Make a matrix of `per_row` full blocks per block row, with a fraction `scatter` of all entries at random places."""
+    """Make a matrix of `per_row` full blocks per block row; a fraction `scatter` of all entries is at random places."""
     rng = np.random.default_rng(seed)
     m = n // side
     down = np.repeat(np.arange(m), per_row)
