@@ -28,7 +28,7 @@ OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
-# longest compilation first
+# Files with the longest compilation, in descending order of time.
 SLOWEST = ("kernels_avx512.c", "kernels_avx2.c", "dots_rows.c", "csf.c", "kernels_base.c", "attention.c")
 FAILURES = (BaseError, CCompilerError, OSError)
 

@@ -57,7 +57,8 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--min-nnz", type=int, default=100_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--limit", type=int, help="the first LIMIT matrices only")
-    add("--ops", default="spmv,spmm32", help=f"of {', '.join(name for name, op in OPS.items() if op.n_dims == 2)}")
+    known = ", ".join(name for name, op in OPS.items() if op.n_dims == 2)
+    add("--ops", default="spmv,spmm32", help=f"operations, comma-separated, among {known}")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--seconds", type=float, default=8.0, help="search time per matrix and operation, all parts together")
@@ -173,7 +174,7 @@ def key_of(experiment: str, matrix: str, op: Op, args: argparse.Namespace) -> st
 
 
 def tuned_for(records: Sequence[Mapping[str, Any]], op: Op, names: Sequence[str]) -> dict[str, SuperSchedule]:
-    """Return, by matrix, the best schedule found by tuning both, for the `names` that were measured."""
+    """Return the best schedule found by tuning both, by matrix, for the `names` that were measured."""
     found = {one["matrix"]: one["schedules"]["both"] for one in records if one["operation"] == op.name}
     return {name: SuperSchedule.from_json(found[name]) for name in names if name in found}
 

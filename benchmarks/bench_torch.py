@@ -213,7 +213,7 @@ def report(found: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Measure, record and print."""
+    """Measure the cases, record them, and print the report."""
     args = arguments()
     start_again(args.threads)
     warnings.filterwarnings("ignore", message="Sparse")

@@ -137,7 +137,7 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
 
 HEAD: Final = """# Calibration on kinds of machines left out of training
 
-Written by `python benchmarks/calibrated_kinds.py`; what the columns mean is said there. Means over 20 draws.
+Written by `python benchmarks/calibrated_kinds.py`, whose docstring explains the columns. Means over 20 draws.
 """
 
 

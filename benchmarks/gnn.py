@@ -30,7 +30,15 @@ from peerlib.timing import Protocol, take_turns
 
 GRAPHS: Final = "cora_shchur,citeseer_shchur,pubmed"
 WARM_EPOCHS: Final = 5  # excluded from the median
-ORDER: Final = ("dense", "torch.sparse", "torch.compile", "PyG", "DGL", "autosparse override", "autosparse")  # of bars
+ORDER: Final = (
+    "dense",
+    "torch.sparse",
+    "torch.compile",
+    "PyG",
+    "DGL",
+    "autosparse override",
+    "autosparse",
+)  # order of the bars
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:

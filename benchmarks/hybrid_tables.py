@@ -4,7 +4,7 @@
 
 The tables show planned costs, and measured times of products in which generated kernels run the operators of a plan one
 after the other (`peerlib/tile_times.py`). Planned costs use this machine's primitives if `python -m autosparse
-calibrate` has measured them. The paper's figures, measured on its GPU, stand beside ours.
+calibrate` has measured them. Columns "paper" repeat the paper's results, which were measured on a GPU.
 """
 
 from __future__ import annotations

@@ -264,7 +264,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 HEAD: Final = """# Cost models on kinds of machines that they have not seen
 
-Written by `python benchmarks/kinds.py`; what the columns mean is said there. Trees of 100 (shipped: 300 to 400).
+Written by `python benchmarks/kinds.py`, whose docstring explains the columns. Trees of 100 (shipped: 300 to 400).
 """
 
 if __name__ == "__main__":

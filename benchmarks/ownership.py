@@ -1,12 +1,12 @@
-"""Measure the gain of tuning for three ways of holding a matrix: a copy beside a live original, `copy=True`, shared.
+"""Measure the gain of tuning for three ways of holding a matrix: a copy of a live original, `copy=True`, shared.
 
     python benchmarks/ownership.py --json ownership.jsonl --seconds 80
     python benchmarks/ownership.py --json ownership.jsonl --report ownership.md
 
 For every matrix, operation and dtype three matrices are made from one of SciPy's, which stays alive: `asp.csr(m)`,
-`asp.csr(m, copy=True)` and `asp.csr(m, copy=False)`. Each is tuned by `effort="measure"` with no plan remembered, then
-the three and a matrix with the default kernel take turns. A gain is (time of the default kernel) / (time of the plan),
-in medians over rounds, with products into new results. A stopped run continues where it was.
+`asp.csr(m, copy=True)` and `asp.csr(m, copy=False)`. Each is tuned by `effort="measure"` without a stored plan. The
+three and a matrix with the default kernel are then timed in alternation. A gain is (time of the default kernel) / (time
+of the plan), in medians over rounds, with products into new results. An interrupted run continues where it stopped.
 """
 
 from __future__ import annotations

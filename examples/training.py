@@ -12,7 +12,7 @@ import torch
 
 import autosparse as asp
 
-warnings.filterwarnings("ignore", message="Sparse")  # PyTorch says once that its sparse tensors are beta
+warnings.filterwarnings("ignore", message="Sparse")  # PyTorch warns once that its sparse tensors are beta
 
 
 def epochs(model: torch.nn.Module, forward: Callable, labels: torch.Tensor, n_epochs: int):

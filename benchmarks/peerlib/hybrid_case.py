@@ -34,7 +34,7 @@ N_FIXED: Final = 9
 MEMORY: Final = 40.0
 """Bytes of all packed copies in the race, relative to the matrix; searches use the default limit."""
 WAYS: Final = {"fresh": True, "again": False}
-"""Whether each product gets a new result, by name of the variant."""
+"""Variants of a race; the value tells whether each product gets a new result."""
 DEFAULT: Final = "default"
 """Name of the default kernel among schedules, which are named by their JSON text."""
 SCIPY: Final = "scipy"

@@ -46,7 +46,7 @@ def entries_of(pattern: Pattern, chosen: Array) -> Pattern:
 
 
 def layers(plan: Any) -> dict[tuple[int, int], Array]:  # Any: a TilePlan
-    """Return, by block shape (r, c), booleans of the entries that are stored in such blocks.
+    """Return booleans of the entries that are stored in blocks, by block shape (r, c).
 
     Shape (1, 1) is CSR. It comes first, because the first layer writes C.
     """

@@ -1,4 +1,4 @@
-"""The CPU as source of transfer: mapped schedules measured in `benchmarks/data`, without patterns of judged groups."""
+"""The CPU as source of transfer: mapped schedules measured in `benchmarks/data`, without patterns of test groups."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class CpuPattern:
 def cpu_patterns(
     data: Path, operation: str, matrices: Sequence[Named], folder: Path, n: int, *, seed: int = 0
 ) -> list[CpuPattern]:
-    """Return `n` random patterns of `data` outside of judged groups, or fewer if there are not enough."""
+    """Return `n` random patterns of `data` outside of test groups, or fewer if there are not enough."""
     judged = {one.group for one in matrices if not one.is_pool}
     measured = [one for one in read_folder(data, OPERATIONS[operation]) if _fits(one, judged)]
     found: list[CpuPattern] = []

@@ -1,4 +1,4 @@
-"""Methods of the tables: costs of all configurations on each judged matrix, from k sampled matrices of a draw."""
+"""Methods of the tables: costs of all configurations on each test matrix, from k sampled matrices of a draw."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ class Networks:
     programs: Programs = field(repr=False)
 
     def costs(self, name: str, world: World, draw: Draw, k: int, settings: Settings) -> list[Floats]:
-        """Return costs of all configurations on each judged matrix after fine-tuning on k matrices of `draw`.
+        """Return costs of all configurations on each test matrix after fine-tuning on k matrices of `draw`.
 
         With k = 0 the network is used without fine-tuning (zero-shot).
         """
@@ -201,7 +201,7 @@ def untrained(
 def tuned_whole(
     source: DashModel, world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
 ) -> list[Floats]:
-    """Fine-tune a copy of `source` with its featurizer on k matrices of `draw`; return costs on the judged matrices."""
+    """Fine-tune a copy of `source` with its featurizer on k matrices of `draw`; return costs on the test matrices."""
     p, z = programs.inputs(VARIANTS["DASH"])
     cases = []
     for at in draw.order[:k]:

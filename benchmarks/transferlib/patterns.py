@@ -1,4 +1,4 @@
-"""Real patterns for the simulated accelerators: a training pool and judged matrices, with disjoint groups."""
+"""Real patterns for the simulated accelerators: a training pool and test matrices, with disjoint groups."""
 
 from __future__ import annotations
 

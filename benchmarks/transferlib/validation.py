@@ -1,4 +1,4 @@
-"""Selection of the transfer that ships: candidates are compared on the pool alone, so judged matrices select nothing.
+"""Selection of the transfer that ships: candidates are compared on the pool alone, so test matrices select nothing.
 
 A hash splits the pool's groups into halves. Models (including the source's) are trained on one half and evaluated on
 the other, in N_DRAWS draws of five matrices each. A candidate's score is the median over the draws of both halves.

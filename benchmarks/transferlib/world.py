@@ -125,7 +125,7 @@ def draws(world: World, n: int = N_DRAWS) -> list[Draw]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Geometric means over the judged matrices; speedups are over the default configuration."""
+    """Geometric means over the test matrices; speedups are over the default configuration."""
 
     top1: float
     top5: float
@@ -145,7 +145,7 @@ def geometric(values: Any) -> float:
 
 
 def score(world: World, costs: Sequence[NDArray[Any]]) -> Score:
-    """Return the score of the costs (configurations,) of each judged matrix."""
+    """Return the score of the costs (configurations,) of each test matrix."""
     default, best, one, five, taus = [], [], [], [], []
     for matrix, cost in zip(world.judged, costs, strict=True):
         top = best_distinct(np.asarray(cost), matrix.same, 5)
