@@ -245,8 +245,8 @@ def gains(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 HEAD: Final = (
-    "Times as fast as the base, CSR as TACO computes it, after tuning the format (F.), the schedule (S.), or both; and "
-    "with the schedule tuned for another matrix (opt-...; -: the format cannot hold the matrix)."
+    "Speedups over the base, CSR as TACO computes it, after tuning the format (F.), the schedule (S.), or both, and "
+    'with the schedule tuned for another matrix (opt-...). "-": the format cannot hold the matrix.'
 )
 
 

@@ -250,7 +250,7 @@ def report(lines: Sequence[Line]) -> str:
         "below 1 the composite is faster. `right at 1.0`: planned and measured ratio are on the same side of 1.",
         "`chosen, held out`: composites below the largest margin under which at least",
         f"{RIGHT:.0%} of the other groups' were faster;",
-        "`time`: geometric mean of what they would have cost.",
+        "`time`: geometric mean of their time ratios.",
         "",
         markdown(rows),
         "",

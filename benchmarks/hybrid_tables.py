@@ -163,8 +163,8 @@ def main() -> int:
         "",
         "## Measured times, over those of the default plan",
         "",
-        "Operators one after the other, each by a generated kernel, in turns; `its time` is of the search, as above.",
-        "Entries of ELL tiles are in CSR: ELL alone is CSR with another kernel's name.",
+        "Generated kernels run the operators one after the other; plans alternate. `its time` is that of the search.",
+        "Entries of ELL tiles are stored in CSR, so that ELL alone equals CSR.",
         "",
         markdown(measured),
     ])  # fmt: skip

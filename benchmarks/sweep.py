@@ -132,7 +132,7 @@ def report(records: Sequence[dict[str, Any]], *, n_worst: int = 20) -> str:
     ]
     n_matrices = len({record["matrix"] for record in records})
     counted = f"{len(records)} plans of {n_matrices} matrices"
-    return f"{counted}\n\n{markdown(rows)}\n\nthe worst:\n" + "\n".join(lines)
+    return f"{counted}\n\n{markdown(rows)}\n\nworst cases:\n" + "\n".join(lines)
 
 
 def main() -> int:

@@ -175,7 +175,7 @@ def figure_17(records: Sequence[Record]) -> dict[str, list[tuple[float, float]]]
 def text() -> str:
     """Return the page as Markdown."""
     records, totals = tier_records(), ResultFile(RESULTS / "xeon480" / "totals.jsonl").cases()
-    parts = ["# Tables and figures of WACO's evaluation, from the data in this folder's neighbours\n"]
+    parts = ["# Tables and figures of WACO's evaluation, from committed data\n"]
     parts += ["## Table 6: where speed over OpenMP loops on CSR comes from\n", table_6(records)]
     parts += ["\n## Table 7: models trained on one kind of machine, tested on both\n", table_7(RESULTS / "cost_models")]
     rows = [["operation", "peer", "matrices", "geomean", "5 %", "above 1"]]
@@ -198,7 +198,7 @@ def text() -> str:
     points = figure_16b(totals)
     some = points[:: max(1, len(points) // 8)]
     rows += [[f"{n:,}", f"{1e3 * all_s:.2f}", f"{1e3 * pack_s:.2f}"] for n, all_s, pack_s in some]
-    parts += ["\n## Figure 16b: what a learned estimate takes, by size (16b.png)\n", markdown(rows)]
+    parts += ["\n## Figure 16b: time of a learned estimate, by size (16b.png)\n", markdown(rows)]
     rows = [["way", "matrices", "median price, products of MKL", "geomean speed over MKL"]]
     for way, found in figure_17(totals).items():
         price = statistics.median(one for one, _ in found)

@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 
 LIBRARY = re.compile(r"(autosparse|_native|tuner|cache)/.*\.(py|c|h)$")
-ELSE = "everything else, the rearranged code"
+ELSE = "everything else"
 RULES = (
     ("text of the kernels compiled at installation, generated", r"runtime/shipped/shipped_avx"),
     ("kernels compiled at installation, without their text", r"runtime/shipped/|kernels/shipped\.py"),
@@ -30,7 +30,7 @@ RULES = (
         "target hardware: accelerators, transfer, calibration",
         r"tuner/(targets|transfer|calibration)/|autosparse/calibration|accelerator|cli/(calibrate|transfer)|calibrating",
     ),
-    ("pool: cycles of a program's calls", r"threads/(cycles|company|pool)|runtime/(pool|cycles)"),
+    ("thread pool and call-interval tuner", r"threads/(cycles|company|pool)|runtime/(pool|cycles)"),
     ("command line, pages and reports", r"autosparse/cli/|explain/(page|cache_report)|arrays/page"),
     (
         "training and collecting",
@@ -65,7 +65,7 @@ def main(commits: list[str]) -> None:
     for name in names:
         print(f"| {name} | {' | '.join(f'{one[name]:,}' for one in counts)} |")
     print(
-        f"| **all that is written by hand** | {' | '.join(f'**{sum(one[n] for n in names):,}**' for one in counts)} |"
+        f"| **total without generated code** | {' | '.join(f'**{sum(one[n] for n in names):,}**' for one in counts)} |"
     )
     print(f"| {RULES[0][0]} | {' | '.join(f'{one[RULES[0][0]]:,}' for one in counts)} |")
 

@@ -97,8 +97,8 @@ def figures(lines: Sequence[Line]) -> list[str]:
         return []
     return [
         "## Figures 7 and 9",
-        "Times of SciPy's product over those of ours; of sampled products (sddmm) times of the default kernel. The",
-        "paper's are over cuSPARSE and DGL on an A100. Of its graphs, the three smallest.",
+        "Times of SciPy's product over ours; for sampled products (sddmm), times of the default kernel over ours.",
+        "The paper's values are over cuSPARSE and DGL on an A100. Of its graphs the three smallest are included.",
         "",
         markdown(table),
         "",
@@ -134,9 +134,9 @@ def gains(lines: Sequence[Line]) -> list[str]:
         "",
         markdown(rows(lines)),
         "",
-        f"What the hybrid search chose is faster: {_named(faster, lambda line: chosen[line['key']])}.",
+        f"The plan of the hybrid search is faster: {_named(faster, lambda line: chosen[line['key']])}.",
         "",
-        f"What the hybrid search chose is slower: {_named(slower, lambda line: chosen[line['key']])}.",
+        f"The plan of the hybrid search is slower: {_named(slower, lambda line: chosen[line['key']])}.",
         "",
         f"The fastest composite that was measured, searched or fixed: {_named(measured, _best)}.",
         "",
@@ -182,7 +182,12 @@ def _luck(by_product: Mapping[str, Sequence[tuple[float, Line]]]) -> list[str]:
             table.append([product, str(one.n), *(f"{value:.3f}" for value in (one.geomean, one.p5, one.least))])
     if len(table) == 1:
         return []
-    return ["The same of a second search with `hybrid=False`, as luck has it:", "", markdown(table), ""]
+    return [
+        "The same for a second search with `hybrid=False`, which shows the variation between equal searches:",
+        "",
+        markdown(table),
+        "",
+    ]
 
 
 LOSS: Final = 0.97

@@ -165,11 +165,13 @@ def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
     if begun:
         said += f", first after {_short(statistics.median(begun))} products (median)"
     if ahead:
-        said += f"; not behind default products any more from product {_short(statistics.median(ahead))} on (median)"
+        said += (
+            f"; total time below that of default products from product {_short(statistics.median(ahead))} on (median)"
+        )
     if tuned:
         middle = statistics.median(math.inf if n is None else n for n in tuned)
         said += f"; of the {len(tuned)} for which another kernel was chosen, from product {_short(middle)} on (median)"
-    said += f"; on {len(lazies) - len(ahead)} always behind by what tuning took."
+    said += f"; on {len(lazies) - len(ahead)} matrices the time of tuning is never recovered."
     return f"{said} {_beside_others(records, lazies)}\n"
 
 

@@ -31,8 +31,8 @@ SAMPLED_METHODS: Final = (
 HEADER: Final = """# Transfer of cost models to simulated accelerators
 
 Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are those of the simulator in
-`tuner/targets/simulation.py`; nothing here is a claim about SPADE. 172 real matrices of 5,000 to 260,000 entries: a
-pool of 64 (34 groups) to sample, 108 others (72 groups) to judge by. Each draw samples k matrices of the pool, 100
+`tuner/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000 entries,
+64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the pool, 100
 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles) over
 draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of `benchmarks/data`
 for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the

@@ -63,6 +63,6 @@ def table(found: Mapping[str, Mapping[str, Sequence[Score]]]) -> str:
 
 HEAD: Final = """# Which transfer ships: candidates on the pool alone
 
-Written by `python benchmarks/transfer.py --validate`: half of the pool's groups to learn from, the other half to judge
-by, and the other way round, five matrices per draw; the matrices of `transfer.md` are in neither.
+Written by `python benchmarks/transfer.py --validate`. Models are trained on half of the pool's groups and tested on the
+other half, and vice versa, with five matrices per draw. The test matrices of `transfer.md` are in neither half.
 """
