@@ -1,4 +1,4 @@
-# Every target sets itself up: a virtual environment in .venv, the package (editable) and what the target needs.
+# Every target sets itself up: a virtual environment in .venv, the package (editable) and the packages it needs.
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make chaos                tests of decisions on other machines, with random times
@@ -13,7 +13,7 @@ VENV ?= .venv
 BUILD ?= build
 PROCESSES ?= 2
 PYTEST_ARGS ?=
-# Folders of tests whose outcome must not depend on the machine or on measured times.
+# Test folders whose results must not depend on the machine or on measured times.
 DECISIONS := tests/tuning tests/dispatch tests/explain
 
 PY := $(VENV)/bin/python
@@ -65,8 +65,8 @@ $(VENV)/.wheels: $(VENV)/.made
 demo: $(VENV)/$(if $(MATRIX),.base,.demo)
 	@$(PY) -m autosparse demo $(if $(MATRIX),'$(MATRIX)')
 
-# An empty plan and kernel cache each time: a test must not pass because of what an earlier run left behind.
-# Bytecode is kept, because the tests start some hundred processes.
+# Each run starts with an empty plan and kernel cache, so that no test depends on an earlier run. Bytecode is kept,
+# because the tests start about a hundred processes.
 define run_tests
 cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 AUTOSPARSE_CACHE_DIR="$$cache" PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
@@ -76,7 +76,8 @@ test: $(VENV)/.test
 	@$(run_tests) $(PYTEST_ARGS)
 	@$(if $(PYTEST_ARGS),,$(run_tests) --chaos 5 $(DECISIONS))
 
-# Tests of decisions on other machines, with random times (tests/chaos.py): nothing may depend on either.
+# Tests of tuning decisions under other machine descriptions and random times (tests/chaos.py); results must not depend
+# on either.
 chaos: $(VENV)/.test
 	@for seed in $$(seq 1 20); do echo "seed $$seed"; ($(run_tests) --chaos $$seed $(DECISIONS) tests/tuner) || exit 1; done
 
@@ -86,12 +87,13 @@ test-full: $(VENV)/.test
 test-oldest:
 	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"
 
-# The tests of other packages with our matrices in the place of SciPy's, in the versions of the list.
+# Tests of other packages with autosparse's matrices in place of SciPy's, for the versions in
+# tools/downstream_requirements.txt.
 test-downstream: $(VENV)/.test
 	@$(PIP) install -r tools/downstream_requirements.txt
 	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
-# asv keeps no results of an environment that exists unless it is told whose they are.
+# asv stores results of an existing environment only if it is given the commit.
 bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv machine --yes >/dev/null
 	@cd benchmarks && ../$(PY) -m asv run --quick --show-stderr -E existing:../$(PY) \
@@ -99,7 +101,7 @@ bench: $(VENV)/.bench
 	@cd benchmarks && ../$(PY) -m asv publish
 	@echo "$(BUILD)/asv/html/asv/index.html; make docs takes the pages into the site"
 
-# Resumed where it was stopped; simulated times are stored, networks are trained anew: about an hour.
+# An interrupted run continues where it stopped. Simulated times are stored; networks are trained anew (about an hour).
 transfer: $(VENV)/.test
 	@nice -n 10 $(PY) benchmarks/transfer.py $(TRANSFER_ARGS)
 
@@ -109,14 +111,14 @@ lint: $(VENV)/.lint types
 	@$(PY) -m mypy -p autosparse
 	@$(PY) -m mypy tests/typing/surface.py
 
-# mypy does not read the mapping of folders to packages: show it a tree of links that has it.
+# mypy does not read the mapping of folders to packages, so it gets a tree of links with the package layout.
 types:
 	@mkdir -p $(BUILD)/typing/autosparse
 	@find $(BUILD)/typing -type l -delete
 	@for entry in autosparse/*; do case $$entry in *__pycache__) ;; *) ln -s "$(CURDIR)/$$entry" $(BUILD)/typing/$$entry;; esac; done
 	@for name in tuner cache _native; do ln -s "$(CURDIR)/$$name" $(BUILD)/typing/autosparse/$$name; done
 
-# Warnings are errors; links within the site are looked at, none outside of it.
+# Warnings are errors. Links within the site are checked; external links are not.
 docs: $(VENV)/.docs
 	@cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && AUTOSPARSE_CACHE_DIR="$$cache" \
 	  $(PY) -m sphinx -b html -W --keep-going -q -d $(BUILD)/docs/doctrees docs $(BUILD)/docs/html
@@ -130,7 +132,7 @@ wheels: $(VENV)/.wheels
 	@PATH="$(CURDIR)/$(VENV)/bin:$$PATH" sh tools/make_wheels.sh $(PY) dist
 	@PROCESSES="$(PROCESSES)" sh tools/try_wheel.sh "$(PYTHON)" "$$(ls -t dist/*manylinux*.whl | head -n 1)" $(BUILD)/wheels
 
-# The wheel alone, in an environment of its own, with the tests copied away from the sources.
+# Test the wheel in a new environment, with the tests copied away from the sources.
 test-wheel:
 	@rm -rf $(BUILD)/wheel && mkdir -p $(BUILD)/wheel
 	@$(MAKE) --no-print-directory wheel VENV="$(VENV)"

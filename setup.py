@@ -1,8 +1,9 @@
-"""Build of the C runtime; everything else is declared in pyproject.toml.
+"""Build the C runtime; everything else is declared in pyproject.toml.
 
-Three outcomes, best first: the cffi extension `_runtime`; where Python's headers are missing (no python3-dev), the
-same C as a plain library behind a generated `_runtime.py` (cffi ABI mode, 0.4 us more per call); where no C compiler
-works, nothing: SciPy then computes every product, and `python -m autosparse doctor` says so.
+There are three outcomes, best first. The cffi extension `_runtime` is built. If Python's headers are missing (no
+python3-dev), the same C is built as a plain library behind a generated `_runtime.py` (cffi ABI mode, 0.4 us more per
+call). If no C compiler works, nothing is built: SciPy computes every product, and `python -m autosparse doctor` reports
+it.
 """
 
 from __future__ import annotations
@@ -22,26 +23,27 @@ from setuptools.errors import BaseError, CCompilerError
 HERE = Path(__file__).resolve().parent
 RUNTIME = "_native/runtime/build_runtime.py"
 LIBRARY = "_runtime_plain.so"
-FAULT = "_runtime_fault.txt"  # why there is no runtime, for the warning and `doctor`
+FAULT = "_runtime_fault.txt"  # reason why the runtime is missing, for the warning and `doctor`
 OPEN_LIBRARY = f"""
 import os.path as _path
 lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
-SLOWEST = ("kernels_avx512.c", "kernels_avx2.c", "dots_rows.c", "csf.c", "kernels_base.c", "attention.c")  # to compile
+# Files with the longest compilation, in descending order of time.
+SLOWEST = ("kernels_avx512.c", "kernels_avx2.c", "dots_rows.c", "csf.c", "kernels_base.c", "attention.c")
 FAILURES = (BaseError, CCompilerError, OSError)
 
 if {"editable_wheel", "develop", "--inplace"} & set(sys.argv):
-    # The sources are worked on: the runtime has what only tests call (_native/runtime/hooks.h).
+    # Editable installation: also build the functions that only tests call (_native/runtime/hooks.h).
     os.environ["AUTOSPARSE_HOOKS"] = "1"
 
 
 class OptionalBuildExt(build_ext):
-    """build_ext for which a failing compiler is a message, not the end of the installation."""
+    """build_ext command that reports a failing compiler and lets the installation continue."""
 
     def build_extension(self, ext: Any) -> None:
-        ext.optional = True  # setuptools then does not miss the file afterwards
+        ext.optional = True  # setuptools then accepts that the file is missing
         ext.depends = [*(ext.depends or []), *map(str, sorted((HERE / RUNTIME).parent.rglob("*.[ch]")))]
-        if "-g" not in ext.extra_compile_args:  # Python's own flags have it: six times the size
+        if "-g" not in ext.extra_compile_args:  # Python's flags contain -g: six times the size
             ext.extra_compile_args = [*ext.extra_compile_args, "-g0"]
         folder = Path(self.get_ext_fullpath(ext.name)).parent
         for place in (folder, HERE / "_native") if self.editable_mode else (folder,):
@@ -62,7 +64,7 @@ class OptionalBuildExt(build_ext):
             (place / FAULT).write_text(f"{error}\n", encoding="utf-8")
 
     def build_plain_library(self, ext: Any, folder: Path) -> None:
-        """The runtime's own sources as `folder`/LIBRARY, and `folder`/_runtime.py with the names `ffi` and `lib`."""
+        """Build the runtime's sources as `folder`/LIBRARY and write `folder`/_runtime.py with `ffi` and `lib`."""
         from cffi import FFI
 
         objects = self.compiler.compile(
@@ -85,7 +87,7 @@ class OptionalBuildExt(build_ext):
 
 
 def _compile_in_parallel(compiler: Any) -> None:
-    """One file per core at a time, the slowest first; setuptools would take them in turn, twice as long."""
+    """Make `compiler` compile one file per core at a time, the slowest files first; setuptools uses one core."""
     compile_all = compiler.compile
 
     def compile_each(sources: Sequence[str], **how: Any) -> list[str]:
@@ -98,13 +100,13 @@ def _compile_in_parallel(compiler: Any) -> None:
 
 
 def _forget_builds(folder: Path) -> None:
-    """Remove earlier builds: Python, or a wheel, would take one of them instead of the new one."""
+    """Remove earlier builds from `folder`: Python, or a wheel, would take one of them instead of the new one."""
     for old in [*folder.glob("_runtime*.so"), folder / "_runtime.py", folder / FAULT]:
         old.unlink(missing_ok=True)
 
 
 def _wheel_options() -> dict[str, str]:
-    """One wheel for Python 3.10 and later: the runtime keeps to the stable ABI, which free-threaded builds lack."""
+    """Return options for one wheel for Python 3.10 and later; free-threaded builds lack the stable ABI."""
     return {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"py_limited_api": "cp310"}
 
 

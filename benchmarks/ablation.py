@@ -1,15 +1,17 @@
-"""What tuning the format, the schedule, or both gains over CSR as TACO computes it (WACO §2, Tables 1 and 2).
+"""Measure the gain of tuning the format, the schedule, or both, over CSR as TACO computes it (WACO §2, Tables 1 and
+2).
 
     python benchmarks/ablation.py --matrices DIR --ops spmv,spmm32 --seconds 8 --cross 8 --json FILE
-
-For each matrix the tuner's own search runs in three parts of the space (peerlib/parts.py); then the fastest of every
-part, the base and the default kernel take turns in one process, and the fastest of a part is its result, as in the
-paper (§5.2). With --cross N, the first N matrices of each operation are also computed with the schedules tuned for each
-other. A run that was interrupted goes on where it stopped when given the same --json, and its steps can be taken one
-by one: --step compile builds the kernels that searches can ask for, --step search finds the fastest, --step race (the
-short one, for which the machine should be quiet) lets them take turns. --at-most S begins nothing after S seconds.
-
     python benchmarks/ablation.py --report --json FILE     # the tables, in Markdown
+
+For each matrix the tuner searches three parts of the space (peerlib/parts.py). The fastest schedules of every part, the
+base and the default kernel are then timed in alternation in one process. The result of a part is its fastest schedule,
+as in the paper (§5.2). With --cross N, the first N matrices of each operation are also computed with the schedules
+tuned for each other.
+
+An interrupted run continues where it stopped when given the same --json. Its steps can be run one by one: --step
+compile builds the kernels that searches can ask for, --step search finds the fastest schedules, and --step race times
+them. The race is short and needs a quiet machine. With --at-most S no step begins after S seconds.
 """
 
 from __future__ import annotations
@@ -41,29 +43,30 @@ from autosparse.core.schedule import SuperSchedule
 
 PARTS: Final = ("format", "schedule", "both")
 SHARES: Final = {"format": 0.25, "schedule": 0.25, "both": 0.5}
-"""Of the seconds of a matrix."""
+"""Fraction of the seconds per matrix that the search of each part gets."""
 N_FINALISTS: Final = 3
-"""Schedules of each part that race."""
+"""Number of schedules of each part that take part in the race."""
 PROTOCOL: Final = Protocol(rounds=11, most_s=2.0)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
     add("--min-nnz", type=int, default=100_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--limit", type=int, help="the first LIMIT matrices only")
-    add("--ops", default="spmv,spmm32", help=f"of {', '.join(name for name, op in OPS.items() if op.n_dims == 2)}")
+    known = ", ".join(name for name, op in OPS.items() if op.n_dims == 2)
+    add("--ops", default="spmv,spmm32", help=f"operations, comma-separated, among {known}")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
-    add("--seconds", type=float, default=8.0, help="of searching per matrix and operation, the parts together")
-    add("--cross", type=int, default=0, metavar="N", help="each of the first N with the schedules of the others")
+    add("--seconds", type=float, default=8.0, help="search time per matrix and operation, all parts together")
+    add("--cross", type=int, default=0, metavar="N", help="compute the first N matrices with each other's schedules")
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
     add("--step", choices=("all", "compile", "search", "race"), default="all", help="take only this step")
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
-    add("--report", action="store_true", help="only print the tables of what --json holds")
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
+    add("--report", action="store_true", help="only print the tables of the results in --json")
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not parsed.report:
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
@@ -75,7 +78,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 @contextmanager
 def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[CollectingLab]:
-    """The workbench of `op` on the pattern of a file, values random."""
+    """Open the collecting context of `op` on the pattern of a file, with random values."""
     found = load(file.path, dtype=args.dtype).tocoo()
     pattern = Coordinates.of(found.shape, (found.row, found.col))
     with config.options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
@@ -83,10 +86,10 @@ def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[Colle
 
 
 def race(lab: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
-    """(timing by name, why others are left out). Equal schedules are timed once; None is the default kernel.
+    """Time the named schedules in alternation; return timings by name, and the reasons of those left out by name.
 
-    Those whose packed copies have no room beside the others' race afterwards. The first one runs every time: times are
-    given as if it had taken the same in all.
+    None is the default kernel. Equal schedules are timed once. Schedules whose packed copies do not fit beside the
+    others are timed in a later round. The first schedule runs in every round and its time normalises the rounds.
     """
     trials = {one: lab(one) for one in dict.fromkeys(named.values())}
     lab.build([trial for one, trial in trials.items() if one is not None])
@@ -109,7 +112,7 @@ def race(lab: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> tuple
 def _heat(
     lab: CollectingLab, trials: Mapping[SuperSchedule | None, Trial]
 ) -> tuple[dict[SuperSchedule | None, Timing], list[SuperSchedule | None]]:
-    """(times of those that can run side by side, those that had no room)."""
+    """Time the trials that fit into memory together; return their timings and the schedules that did not fit."""
     runs: dict[SuperSchedule | None, Callable[[], object]] = {}
     crowded = []
     try:
@@ -117,7 +120,7 @@ def _heat(
             trial.pack()
             if trial.crowded:
                 crowded.append(one)
-            elif (run := lab.served(trial, is_fresh=True)) is not None:  # one memory for all of them
+            elif (run := lab.served(trial, is_fresh=True)) is not None:  # all use the same output
                 runs[one] = run
         timings = take_turns({str(at): run for at, run in enumerate(runs.values())}, PROTOCOL)
         return dict(zip(runs, timings.values(), strict=True)), crowded
@@ -127,7 +130,7 @@ def _heat(
 
 
 def search(lab: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
-    """The fastest schedules of each part of the space, as far as `seconds` go."""
+    """Search each part of the space for its fastest schedules; `seconds` bounds the total time."""
     base = base_schedule(op)
     found: dict[str, list[SuperSchedule]] = {}
     parts = {"format": lambda: format_part(lab, base), "schedule": lambda: schedule_part(base)}
@@ -143,7 +146,10 @@ def search(lab: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
 
 
 def ablate(lab: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
-    """What the fastest of each part take beside the base and the default kernel; a part holds its smaller parts."""
+    """Time the finalists of each part beside the base and the default kernel; name the fastest of each part.
+
+    The part "both" includes the finalists of the two other parts.
+    """
     base = base_schedule(op)
     read = {name: [SuperSchedule.from_json(text) for text in texts] for name, texts in finalists.items()}
     entrants = {one.to_json(): one for one in (base, *(one for fastest in read.values() for one in fastest))}
@@ -157,24 +163,24 @@ def ablate(lab: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -
 
 
 def borrowed(lab: CollectingLab, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
-    """Times with the schedules tuned for each matrix of `tuned`, beside the base."""
+    """Time the schedules tuned for each matrix of `tuned` on this matrix, beside the base."""
     times, left_out = race(lab, {"base": base_schedule(op), **tuned})
     return {"times": times, "left_out": left_out}
 
 
 def key_of(experiment: str, matrix: str, op: Op, args: argparse.Namespace) -> str:
-    """Names one cell of the experiment."""
+    """Return the identifier of one cell of the experiment."""
     return "|".join((experiment, matrix, op.name, args.dtype, str(args.threads)))
 
 
 def tuned_for(records: Sequence[Mapping[str, Any]], op: Op, names: Sequence[str]) -> dict[str, SuperSchedule]:
-    """Matrix -> the schedule that tuning both found, of those of `names` that were measured."""
+    """Return the best schedule found by tuning both, by matrix, for the `names` that were measured."""
     found = {one["matrix"]: one["schedules"]["both"] for one in records if one["operation"] == op.name}
     return {name: SuperSchedule.from_json(found[name]) for name in names if name in found}
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what is not there yet."""
+    """Measure every cell that `results` does not hold yet."""
     start_s, run_id = time.perf_counter(), time.strftime("%Y-%m-%dT%H:%M:%S")
     files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit)
     has_begun = False
@@ -233,19 +239,19 @@ def _brief(record: Mapping[str, Any]) -> str:
 
 
 def gains(record: Mapping[str, Any]) -> dict[str, float]:
-    """Name -> time of the base over its time, of those that ran."""
+    """Return the speedup over the base by name, for every contender that ran."""
     times_s = {name: timing["median_s"] for name, timing in record["times"].items()}
     return {name: times_s["base"] / time_s for name, time_s in times_s.items()}
 
 
 HEAD: Final = (
-    "Times as fast as the base, CSR as TACO computes it, after tuning the format (F.), the schedule (S.), or both; and "
-    "with the schedule tuned for another matrix (opt-...; -: the format cannot hold the matrix)."
+    "Speedups over the base, CSR as TACO computes it, after tuning the format (F.), the schedule (S.), or both, and "
+    'with the schedule tuned for another matrix (opt-...). "-": the format cannot hold the matrix.'
 )
 
 
 def ablation_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """WACO's Table 1: how many times as fast as the base, per matrix and in the geometric mean."""
+    """Format WACO's Table 1: speedups over the base per matrix, and their geometric means."""
     columns = (*PARTS, "default")
     rows = [["matrix", "nonzeros", "base", "F.", "S.", "F.+S.", "default kernel", "format of F.+S."]]
     for record in records:
@@ -259,12 +265,12 @@ def ablation_table(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def mean_gain(records: Sequence[Mapping[str, Any]], name: str) -> float:
-    """Geometric mean over the matrices on which `name` ran."""
+    """Return the geometric mean speedup of `name` over the matrices on which it ran."""
     return statistics.geometric_mean(gain[name] for gain in map(gains, records) if name in gain)
 
 
 def cross_table(records: Sequence[Mapping[str, Any]]) -> str:
-    """WACO's Table 2, times as fast as the base: matrices, and what the schedule was tuned for."""
+    """Format WACO's Table 2: speedups over the base by matrix (rows) and by the matrix tuned for (columns)."""
     names = [record["matrix"] for record in records]
     rows = [["matrix", *(f"opt-{name}" for name in names)]]
     for record in records:
@@ -276,7 +282,7 @@ def cross_table(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
-    """Time with another matrix's schedule over the time with the own one, of all pairs that ran."""
+    """Return the ratios of the time with another matrix's schedule to the time with the matrix's own schedule."""
     found = []
     for record in records:
         times_s = {name: timing["median_s"] for name, timing in record["times"].items() if name != "base"}
@@ -286,7 +292,7 @@ def losses(records: Sequence[Mapping[str, Any]]) -> list[float]:
 
 
 def report(results: ResultFile) -> str:
-    """All tables of a file; matrices by name."""
+    """Format all tables of a results file, with matrices in alphabetical order."""
     ablations, crosses = (
         sorted(results.cases(experiment=one), key=lambda record: str(record["matrix"])) for one in ("ablation", "cross")
     )
@@ -304,7 +310,7 @@ def report(results: ResultFile) -> str:
 
 
 def main() -> int:
-    """Measure and print."""
+    """Measure and print the tables."""
     args = arguments()
     results = ResultFile(args.json)
     if args.step == "compile":

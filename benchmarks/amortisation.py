@@ -1,11 +1,11 @@
-"""Does tuning pay from the first product on? N lazily tuned products against N default ones, for N = 1 ... 10,000.
+"""Compare the total time of N lazily tuned products with N default products, for N = 1 ... 10,000.
 
     python benchmarks/amortisation.py --matrices DIR --ops spmv,spmm32 --json out.jsonl
 
-Each cell is a fresh process with an empty cache; with --second the process has tuned another matrix already, as it has
-for every matrix but the first. The tuned stream (effort=measure: search, compilation, conversion and
-all) and the default stream (effort=off) run side by side in blocks. A cell that would last longer than --seconds stops
-there, and the rest is taken at the pace of the last block; such cells are marked and counted in the table.
+Each cell is a fresh process with an empty cache. With --second the process has tuned another matrix before, which is
+the situation of every matrix but the first. The tuned stream (effort=measure, with search, compilation and conversion)
+and the default stream (effort=off) alternate in blocks. A cell stops after --seconds; its remaining calls are
+extrapolated at the pace of the last block. Such cells are counted in the last column of the table.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from peerlib.streams import Stream, side_by_side
 from peerlib.summary import Distribution, Versus
 from peerlib.table import aligned, distribution_rows
 
-N_REPEATED = 10  # cells of few calls are noisy: they are run --repeats times, the median counts
+N_REPEATED = 10  # up to this N a cell is noisy, so it runs --repeats times and the median counts
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
@@ -46,9 +46,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--effort", choices=("estimate", "measure", "full"), default="measure")
-    add("--hint", action="store_true", help="tell autosparse N by options(runs=N)")
+    add("--hint", action="store_true", help="pass N to autosparse as options(runs=N)")
     add("--second", action="store_true", help="let the process tune another matrix first")
-    add("--compiler", help="what compiles kernels: those that were compiled at installation are left out")
+    add("--compiler", help="compiler of kernels; kernels compiled at installation are then not used")
     add("--repeats", type=int, default=4, help=f"fresh processes per cell with N <= {N_REPEATED}")
     add("--seconds", type=float, default=20.0, help="most seconds of one cell, both streams together")
     add("--json", type=Path, help="JSON lines: appended to; cells that are there are not measured again")
@@ -60,7 +60,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
-    """One cell, in this process: totals of both streams."""
+    """Run one cell in this process; return the totals of both streams."""
     import numpy as np
 
     import autosparse
@@ -84,14 +84,14 @@ def run_cell(cell: dict[str, Any]) -> dict[str, Any]:
     n_calls, lead = cell["n_calls"], bool(cell["repeat"] % 2)
     totals = side_by_side(lazily, plainly, n_calls=n_calls, most_s=cell["most_s"], second_leads=lead)
     states = tuned._cell.dispatcher.states.values() if tuned._cell.dispatcher is not None else ()
-    for state in states:  # products past Python are counted when somebody asks
+    for state in states:  # products of the fast call are counted only when the state is settled
         state.settle()
     n_by_default = sum(state.n_calls - state.n_tuned for state in states)
     return {**asdict(totals), "ratio": totals.ratio(n_calls), "n_by_default": n_by_default}
 
 
 def tune_another(dtype: str) -> None:
-    """Products of a matrix made up, until its tuning has loaded what all tunings need."""
+    """Multiply a synthetic matrix until its tuning has loaded everything that later tuning needs."""
     import numpy as np
     import scipy.sparse as sp
 
@@ -106,7 +106,7 @@ def tune_another(dtype: str) -> None:
 
 
 def fresh_process(cell: dict[str, Any]) -> dict[str, Any]:
-    """`run_cell` in a new process with an empty cache."""
+    """Run `run_cell` in a new process with an empty cache."""
     with tempfile.TemporaryDirectory(prefix="autosparse-amortisation-") as cache:
         done = subprocess.run(
             [sys.executable, __file__, "--cell", json.dumps(cell)],
@@ -120,7 +120,7 @@ def fresh_process(cell: dict[str, Any]) -> dict[str, Any]:
 
 
 def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dict[str, Any]]:
-    """Every cell of the experiment."""
+    """Yield every cell of the experiment."""
     shared = {"dtype": args.dtype, "threads": args.threads, "effort": args.effort, "hint": args.hint}
     for file in files:
         for operation in args.ops.split(","):
@@ -133,7 +133,7 @@ def cells(args: argparse.Namespace, files: Sequence[MatrixFile]) -> Iterator[dic
 
 
 def measure(cell: dict[str, Any], repeats: int) -> dict[str, Any]:
-    """The record of one cell: totals of the first repeat, the ratios of all and their median."""
+    """Return the record of one cell: totals of the first repeat, all ratios, and the median ratio."""
     n_repeats = repeats if cell["n_calls"] <= N_REPEATED else 1
     totals = [fresh_process({**cell, "repeat": repeat}) for repeat in range(n_repeats)]
     all_ratios = [each["ratio"] for each in totals]
@@ -141,7 +141,7 @@ def measure(cell: dict[str, Any], repeats: int) -> dict[str, Any]:
 
 
 def print_summary(records: Sequence[dict[str, Any]]) -> None:
-    """Distribution over matrices for each operation and N; ratio = tuned total / default total, below 1 is a gain."""
+    """Print the distribution over matrices of tuned total / default total, by operation and N; below 1 is a gain."""
     rows = []
     for operation in dict.fromkeys(record["operation"] for record in records):
         for n_calls in sorted({record["n_calls"] for record in records}):
@@ -158,7 +158,7 @@ def print_summary(records: Sequence[dict[str, Any]]) -> None:
 
 
 def main() -> int:
-    """Measure what is not there yet, and print."""
+    """Measure the cells that the results file lacks, and print the summary."""
     args = arguments()
     if args.cell is not None:
         print(json.dumps(run_cell(json.loads(args.cell))))

@@ -1,10 +1,12 @@
-"""What it gains to correct the learned model by times of its first favourites (`tuner.correction`, ADR 27).
+"""Measure the gain of correcting the learned model by the times of its first candidates
+(`tuner.search.residual_model`).
 
     python benchmarks/asked_again.py --op spmv --data benchmarks/data/xeon480 --matrices FOLDER
 
-Replayed on collected data of one machine: of the schedules that were timed on each pattern that no training saw, 18 are
-chosen, and the fastest of them is compared with the fastest of all (or the default kernel). Either 14 by the learned
-model and 4 by the statistics, all at once; or 10 and 4, and then 4 more as `next_best` says after their times.
+The tuner is replayed on collected data of one machine. For each pattern that no training saw, 18 of the timed schedules
+are chosen, and the fastest of them is compared with the fastest schedule of all (or the default kernel). Policy "at
+once" chooses 14 by the learned model and 4 by the statistics model. Policy "asked again" chooses 10 and 4, then 4 more
+by `next_best`, which uses the times of the first 14.
 """
 
 from __future__ import annotations
@@ -34,41 +36,44 @@ from autosparse.core.schedule import SuperSchedule
 
 N_FIRST, N_STATISTICS, N_AGAIN = 10, 4, 4
 FEWEST: Final = 2 * (N_FIRST + N_STATISTICS + N_AGAIN)
-"""Times that a pattern must have: with fewer most of them would be chosen."""
+"""Minimum number of timed schedules per pattern; with fewer, the policies would choose most of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """Schedules of one pattern: what the models predict, and times over the default kernel's."""
+    """Schedules of one pattern, with predictions of both models and times relative to the default kernel."""
 
-    named: Sequence[Proposal]  # by the learned model
+    named: Sequence[Proposal]  # predictions of the learned model
     statistics: Sequence[float]
     ratios: Sequence[float]
     is_held_out: bool
 
     @property
     def best(self) -> float:
-        """Of the fastest, or of the default kernel."""
+        """Time ratio of the fastest schedule, or 1 if the default kernel is fastest."""
         return min(1.0, *self.ratios)
 
     def quality(self, chosen: Sequence[int]) -> float:
-        """Time of the best over that of the best chosen one."""
+        """Return the best time over the time of the best chosen schedule, at most 1."""
         return self.best / min(1.0, *(self.ratios[at] for at in chosen))
 
     def first(self, n: int) -> list[int]:
-        """`n` favourites of the learned model, some of each format, and those of the statistics, one of each."""
+        """Return indices of `n` favourites of the learned model and of N_STATISTICS favourites of the statistics model.
+
+        At most PER_FORMAT favourites of the learned model, and one of the statistics model, share a format.
+        """
         chosen = _some_of_each(self.named, np.argsort([one.ratio for one in self.named]), n, PER_FORMAT)
         others = [at for at in np.argsort(self.statistics).tolist() if at not in chosen]
         return chosen + _some_of_each(self.named, others, N_STATISTICS, 1)
 
 
 def at_once(case: Case) -> list[int]:
-    """All by what was predicted."""
+    """Choose all schedules by predictions."""
     return case.first(N_FIRST + N_AGAIN)
 
 
 def asked_again(case: Case) -> list[int]:
-    """The last ones after the times of the first."""
+    """Choose the first schedules by predictions and the last ones by `next_best`, given the times of the first."""
     first = case.first(N_FIRST)
     times = {case.named[at].schedule: case.ratios[at] for at in first}
     places = {one.schedule: at for at, one in enumerate(case.named)}
@@ -93,7 +98,7 @@ def _some_of_each(named: Sequence[Proposal], order: Sequence[Any], n: int, per_f
 
 
 def cases(data: Sequence[Path], op: str, model: LearnedModel, matrices: Path | None) -> Iterator[Case]:
-    """Of the patterns that no training saw; those whose matrices are not here are left out."""
+    """Yield cases of the patterns that no training saw; patterns whose matrix is missing here are skipped."""
     for found in itertools.chain.from_iterable(read_folder(folder, op) for folder in data):
         if found.is_held_out or is_validation(found.recipe.group):
             try:
@@ -131,7 +136,7 @@ def _case(found: Measurements, model: LearnedModel, pattern: Any) -> Case | None
 
 
 def report(op: str, found: Sequence[Case]) -> str:
-    """A row per policy: best of all over best chosen, geometric mean and 5th percentile, by groups."""
+    """Format a table with one row per policy: geometric mean and 5th percentile of the quality, by split."""
     rows = [["operation", "18 chosen", "validation", "geomean", "5 %", "held out", "geomean", "5 %"]]
     for name, choose in POLICIES.items():
         row = [op, name]
@@ -144,17 +149,19 @@ def report(op: str, found: Sequence[Case]) -> str:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--op", default="spmv", choices=sorted(OPS))
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="collected data of one machine")
-    parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="the real ones among the patterns")
+    parser.add_argument(
+        "--matrices", type=Path, default=matrices_folder(), help="folder of the real matrices among the patterns"
+    )
     parser.add_argument("--models", type=Path, help="learned models (default: those in use)")
     return parser.parse_args(given)
 
 
 def main() -> int:
-    """Replay, then report."""
+    """Replay both policies and print the report."""
     from autosparse.config import get_options, set_options
     from autosparse.core.target import Target
     from autosparse.tuning.learned import find_model

@@ -1,9 +1,9 @@
-"""torch.sparse products with and without autosparse: forward and backward, sampled products, overhead of a call.
+"""Time torch.sparse products with and without autosparse: forward, backward, sampled products, overhead of a call.
 
     python benchmarks/bench_torch.py --matrices DIR --json benchmarks/results/torch.jsonl
 
-Square matrices, CSR with int64 indices (PyTorch's default), float32. The override is switched before the untimed calls
-that precede each sample. A new file begins with the overhead of small calls and of an unrelated dense product.
+Matrices are square CSR tensors with int64 indices (PyTorch's default), float32. The override is switched during the
+untimed calls that precede each sample. A new file starts with the overhead of small calls and of a dense product.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CASES: Final = ("forward", "training", "sampled")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
@@ -50,13 +50,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 class Switch:
-    """The override, turned only when the contender changes: turning costs a millisecond."""
+    """Switch of the override. It acts only when the contender changes, because switching takes a millisecond."""
 
     def __init__(self) -> None:
         self.is_on = False
 
     def turned(self, run: Callable[[], Any], *, on: bool) -> Callable[[], Any]:
-        """`run` under the override, or without."""
+        """Return `run` wrapped to run with the override on, or off."""
         import autosparse.torch
 
         def call() -> Any:
@@ -69,7 +69,7 @@ class Switch:
 
 
 def contest(run: Callable[[], Any], protocol: Protocol) -> dict[str, Timing]:
-    """Time of `run` by PyTorch and by us."""
+    """Time `run` with PyTorch and with autosparse in alternation."""
     switch = Switch()
     found = take_turns({"torch": switch.turned(run, on=False), "ours": switch.turned(run, on=True)}, protocol)
     switch.turned(lambda: None, on=False)()
@@ -77,7 +77,7 @@ def contest(run: Callable[[], Any], protocol: Protocol) -> dict[str, Timing]:
 
 
 def runs_of(case: str, A: Any, width: int) -> Callable[[], Any]:
-    """One call of the case."""
+    """Return a function that makes one call of the case."""
     import torch
 
     n, m = A.shape
@@ -98,7 +98,7 @@ def runs_of(case: str, A: Any, width: int) -> Callable[[], Any]:
 
 
 def checked(run: Callable[[], Any]) -> None:
-    """AssertionError when the two do not agree."""
+    """Raise AssertionError if PyTorch and autosparse disagree."""
     import torch
 
     import autosparse.torch
@@ -115,7 +115,7 @@ def checked(run: Callable[[], Any]) -> None:
 
 
 def torch_csr(path: Path) -> Any:
-    """The matrix as PyTorch keeps it: sparse_csr, int64 indices."""
+    """Load the matrix as PyTorch stores it by default: sparse_csr with int64 indices."""
     import torch
 
     m = load(path, dtype="float32")
@@ -124,7 +124,7 @@ def torch_csr(path: Path) -> Any:
 
 
 def overheads(protocol: Protocol) -> dict[str, dict[str, float]]:
-    """Times of calls on 8 × 8 operands, and of a dense product that has nothing to do with us."""
+    """Time calls on 8 × 8 operands, and a dense product that autosparse does not handle."""
     import torch
 
     A, B, D, x, y = torch.eye(8).to_sparse_csr(), torch.randn(8, 8), torch.randn(8, 8), torch.randn(8), torch.randn(8)
@@ -155,7 +155,7 @@ def overheads(protocol: Protocol) -> dict[str, dict[str, float]]:
 
 
 def overhead_rows(found: dict[str, dict[str, float]]) -> list[list[str]]:
-    """The table of `overheads`."""
+    """Return the rows of the table of `overheads`."""
     rows = [["", "torch", "ours", "difference"]]
     for name, times in found.items():
         theirs_s, ours_s = times["torch"], times["ours"]
@@ -164,14 +164,14 @@ def overhead_rows(found: dict[str, dict[str, float]]) -> list[list[str]]:
 
 
 def cases(args: argparse.Namespace) -> Iterator[tuple[str, Path, list[tuple[str, int]]]]:
-    """(matrix, path, [(case, width)])."""
+    """Yield (matrix, path, [(case, width)])."""
     wanted = [(case, int(width)) for case in args.cases.split(",") for width in args.widths.split(",")]
     for file in find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit):
         yield file.name, file.path, wanted
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Every case that the file does not hold yet; all of them."""
+    """Measure every case that the file does not hold yet; return the records of all cases."""
     protocol = Protocol(rounds=args.rounds, most_s=args.most_s)
     known = {record["key"]: record for record in results.cases(threads=args.threads)}
     found = []
@@ -198,7 +198,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def report(found: Sequence[dict[str, Any]]) -> str:
-    """Ratios PyTorch / ours per case and width."""
+    """Format the ratios PyTorch / autosparse by case and width."""
     named, texts = [], []
     for case in sorted({record["case"] for record in found}):
         for width in sorted({record["width"] for record in found}):
@@ -213,7 +213,7 @@ def report(found: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Measure, record, print."""
+    """Measure the cases, record them, and print the report."""
     args = arguments()
     start_again(args.threads)
     warnings.filterwarnings("ignore", message="Sparse")

@@ -1,10 +1,9 @@
-"""``A @ x`` on a machine whose every core is kept busy by another process: ours against SciPy, on small problems.
+"""Compare ``A @ x`` with SciPy on small problems while other processes keep every core busy.
 
     python benchmarks/busy.py --matrices DIR
 
-A parallel region waits at its end for the thread that the scheduler put last: a product of 0.2 ms can take 8 ms.
-Samples last long enough to hold many scheduler slices; totals count, not only medians, because a slice lost now and
-then is what hurts.
+A parallel region ends when its last thread does. If the operating system has suspended that thread, a product of 0.2 ms
+can take 8 ms. Each sample therefore spans many scheduler slices, and totals are compared instead of medians.
 """
 
 from __future__ import annotations
@@ -30,16 +29,16 @@ SPIN = "while True: pass"
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
     add("--min-nnz", type=int, default=2_000)
     add("--only", action="append", default=[], metavar="NAME")
     add("--limit", type=int)
-    add("--below", type=float, default=1e-3, help="only matrices whose product takes SciPy less than this, seconds")
+    add("--below", type=float, default=1e-3, help="only matrices whose product takes SciPy less than this many seconds")
     add("--threads", type=int, default=2)
-    add("--busy", type=int, default=2, help="how many other processes spin")
+    add("--busy", type=int, default=2, help="number of other processes that spin")
     add("--seconds", type=float, default=2.0, help="measuring time per matrix")
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--json", type=Path)
@@ -51,7 +50,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 @contextmanager
 def busy_cores(n_processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
-    """`n_processes` processes that spin while the block runs."""
+    """Run `n_processes` processes that spin for the duration of the block."""
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(n_processes)]
     try:
         yield spinning
@@ -63,7 +62,7 @@ def busy_cores(n_processes: int) -> Iterator[list[subprocess.Popen[bytes]]]:
 
 
 def compare(m: Any, args: argparse.Namespace) -> dict[str, Any] | None:
-    """Totals of ours and SciPy's stream beside busy neighbours; None when the product is too long to count."""
+    """Return totals of autosparse's and SciPy's streams beside busy processes, or None if the product is too long."""
     import autosparse
 
     x = np.random.default_rng(0).standard_normal(m.shape[1]).astype(m.dtype)

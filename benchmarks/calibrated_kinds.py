@@ -1,12 +1,15 @@
-"""What `calibrate` gains on a kind of machine that was left out of training, from a few patterns measured on it.
+"""Measure what `calibrate` gains on a kind of machine that was left out of training.
 
     python benchmarks/calibrated_kinds.py --matrices DIR --ops spmm32 --out benchmarks/results/calibrated_kinds
 
-From committed measurements, as benchmarks/kinds.py: trees are fitted to every other kind; then, N_DRAWS times, a few
-training patterns of the kind, of as many groups, are what a user has measured, and `tuner.calibration.choose` decides.
-Reported is the share of the best measured speed that the first of the predicted order comes to (top 1, the default
-kernel included in the order at 1) on the kind's validation and open held-out patterns: before, after what was chosen,
-and after each way by itself, which nobody can choose by: the data that judge are not the user's.
+The benchmark replays committed measurements, as benchmarks/kinds.py does. Trees are fitted to all other kinds. Then,
+N_DRAWS times, a few training patterns of the left-out kind, from distinct groups, play the role of a user's
+measurements, and `tuner.calibration.choose` selects an adjustment.
+
+The score "top 1" is the share of the best measured speed that the first predicted schedule reaches, on the kind's
+validation and open held-out patterns. The default kernel counts among the best. The table shows it before calibration,
+after the chosen adjustment, and after each adjustment by itself. The last is for comparison only: a user does not have
+the test data.
 """
 
 from __future__ import annotations
@@ -36,19 +39,22 @@ Predicted = Callable[[Seen], np.ndarray]
 
 
 def example(one: Seen, predicted: Predicted, n_sketch: int) -> Example:
-    """A measured pattern as `calibrate` reads it."""
+    """Return a measured pattern as an `Example`, which `calibrate` reads."""
     case = one.case
     programs = one.rows[:, n_sketch:].astype(np.int16)
     return Example(case.recipe.group, one.rows[0, :n_sketch], programs, predicted(one), case.ratios, case.censored)
 
 
 def adjusted(adjustment: Adjustment, predicted: Predicted, n_sketch: int) -> Predicted:
-    """Predictions after calibration."""
+    """Return `predicted` followed by the adjustment."""
     return lambda one: adjustment.on(example(one, predicted, n_sketch))
 
 
 def top1(cases: Sequence[Seen], predicted: Predicted) -> float:
-    """Geometric mean of (best measured time) / (time of the first predicted); the default kernel is among the best."""
+    """Return the geometric mean over `cases` of best measured time / time of the first predicted schedule.
+
+    The best may be the default kernel.
+    """
     logs = []
     for one in cases:
         ratios = np.minimum(one.case.ratios, 1e3)
@@ -57,7 +63,7 @@ def top1(cases: Sequence[Seen], predicted: Predicted) -> float:
 
 
 def drawn(own: Sequence[Seen], k: int, seed: int) -> list[Seen]:
-    """`k` patterns, one of a group as long as there are enough groups."""
+    """Draw `k` patterns, from distinct groups as long as there are enough groups."""
     rng = np.random.default_rng([26, seed])
     order = [own[at] for at in rng.permutation(len(own)).tolist()]
     first: dict[str, Seen] = {}
@@ -68,7 +74,7 @@ def drawn(own: Sequence[Seen], k: int, seed: int) -> list[Seen]:
 
 
 def judged(op: str, seen: Sequence[Seen], kinds: Sequence[str]) -> list[dict[str, Any]]:
-    """A record of each kind and number of patterns."""
+    """Return a record for each kind and number of patterns."""
     n_sketch = n_inputs(seen[0].case.recipe.n_dims)
     found = []
     for kind in kinds or sorted({one.kind for one in seen}):
@@ -112,7 +118,7 @@ def _drawn_often(
 
 
 def report(records: Sequence[Mapping[str, Any]]) -> str:
-    """A table in Markdown."""
+    """Format the records as a Markdown table."""
     ways = ("chosen", *list(ADJUSTMENTS)[1:])
     rows = [["operation", "kind", "measured", "judged by", "top 1 before", *(f"after {way}" for way in ways),
              "least of the chosen", "chosen", "estimate before, after (default)"]]  # fmt: skip
@@ -131,17 +137,19 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
 
 HEAD: Final = """# Calibration on kinds of machines left out of training
 
-Written by `python benchmarks/calibrated_kinds.py`; what the columns mean is said there. Means over 20 draws.
+Written by `python benchmarks/calibrated_kinds.py`, whose docstring explains the columns. Means over 20 draws.
 """
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Fit, draw, judge, write OUT.jsonl and OUT.md."""
+    """Fit, draw, evaluate, and write OUT.jsonl and OUT.md."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
     parser.add_argument("--ops", default="spmm32")
-    parser.add_argument("--kinds", default="", metavar="KIND,KIND", help="kinds to leave out (all)")
-    parser.add_argument("--out", type=Path, help="without suffix")
+    parser.add_argument(
+        "--kinds", default="", metavar="KIND,KIND", help="kinds to leave out, one at a time (default: all)"
+    )
+    parser.add_argument("--out", type=Path, help="output path without suffix")
     args = parser.parse_args(given)
     records: list[dict[str, Any]] = []
     for op in args.ops.split(","):

@@ -1,11 +1,11 @@
-"""How many kernels sampled schedules need, and how long a kernel takes to compile.
+"""Count the kernels that sampled schedules need, and time the compilation of a kernel.
 
     python benchmarks/compile_time.py [--ops spmv,spmm256,...] [--patterns 50] [--schedules 100] [--kernels 24]
 
-For every generated pattern as many schedules are drawn as data collection draws: the statistics model's favourites,
-uniform draws of our space, draws from a pool of WACO's template, and neighbours of the best predicted. Schedules that
-differ in run-time arguments share a kernel. A random part of the kernels is then compiled into an empty cache: one half
-one by one, the other half on all cores.
+For every generated pattern, schedules are drawn as in data collection: favourites of the statistics model, uniform
+draws from the library's space, draws from a pool of WACO's template, and neighbours of the best predicted. Schedules
+that differ only in run-time arguments share a kernel. A random sample of the kernels is compiled into an empty cache:
+one half sequentially, the other half on all cores.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 
 SIZES: Final = (500, 2_000, 8_000)
-"""Entries of the patterns, in turn: formats and tiles that make sense depend on the shape only."""
+"""Numbers of entries of the patterns, used in rotation; useful formats and tiles depend on the shape only."""
 TEMPLATE_KERNELS: Final = 100
-"""In the pool of WACO's template, for so few patterns."""
+"""Number of kernels in the pool of WACO's template; small, because there are few patterns."""
 N_BEST: Final = 3
-"""Schedules whose neighbours are drawn too."""
+"""Number of best predicted schedules whose neighbours are drawn."""
 
 
 def drawn(op: Op, *, n_patterns: int, n_schedules: int, seed: int = 0) -> Iterator[_native.KernelSpec]:
-    """The kernels that `n_schedules` schedules of each of `n_patterns` generated patterns ask for; repeated ones too.
+    """Yield the kernels that `n_schedules` schedules of each of `n_patterns` generated patterns need.
 
-    A little fewer where a space has not so many neighbours.
+    Kernels repeat. There are slightly fewer schedules if a space has too few neighbours.
     """
     pool = KernelPool(waco_space(op.algorithm), TEMPLATE_KERNELS, seed=seed, supports=_native.supports)
     families = [name for name, row in FAMILIES.items() if row.n_dims == op.n_dims]
@@ -69,9 +69,10 @@ def _spec(op: Op, schedule: SuperSchedule, isa: str) -> _native.KernelSpec:
 
 
 def compile_times(specs: Sequence[_native.KernelSpec], folder: Path) -> tuple[list[float], float]:
-    """(seconds of each of the even ones, compiled one by one; seconds per kernel of the odd ones, all cores at work).
+    """Compile `specs` into an empty cache in `folder`; a compilation is lowering, emitting, compiling and loading.
 
-    Lowering, emitting, compiling and loading, into an empty cache in `folder`.
+    Return the seconds of each kernel with an even index, compiled one by one, and the seconds per kernel of the others,
+    compiled on all cores.
     """
     with config.options(cache_dir=folder):
         store, compiler = cache.open_store(), config.get_options().compiler
@@ -90,19 +91,19 @@ def compile_times(specs: Sequence[_native.KernelSpec], folder: Path) -> tuple[li
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("--ops", default=",".join(OPS), help=f"of {', '.join(OPS)}")
+    add("--ops", default=",".join(OPS), help=f"operations, comma-separated: {', '.join(OPS)}")
     add("--patterns", type=int, default=50)
     add("--schedules", type=int, default=100, help="per pattern")
-    add("--kernels", type=int, default=24, help="of these, so many are compiled per operation (0: none)")
+    add("--kernels", type=int, default=24, help="number of kernels compiled per operation (0: none)")
     add("--seed", type=int, default=0)
     return parser.parse_args(given)
 
 
 def main() -> int:
-    """Count, compile, print."""
+    """Count and compile kernels, and print the table."""
     args = arguments()
     rows = [["", "pairs", "kernels", "pairs per kernel", "median", "95 %", "longest", "per kernel, all cores"]]
     all_s: list[float] = []

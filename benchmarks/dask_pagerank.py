@@ -1,12 +1,12 @@
-"""PageRank of a graph that is made block by block, on two Dask workers: our blocks against SciPy's, same program.
+"""Time PageRank on two Dask workers with autosparse's blocks and with SciPy's, in the same program.
 
     python benchmarks/dask_pagerank.py                      # 78 million links, 2 workers of 2 GB, one vector
     python benchmarks/dask_pagerank.py --tune 15            # also with blocks tuned before, 15 s each
     python benchmarks/dask_pagerank.py --columns 8          # 8 personalised PageRanks at once
     python benchmarks/dask_pagerank.py --overhead           # A @ x in 16 blocks against the product in one piece
 
-The workers make both kinds of blocks themselves and keep them; the kinds are timed in turns on the same cluster. Half
-of a page's links go to pages near it, half to pages drawn with a probability that falls with a power of their number.
+The workers make and keep both kinds of blocks; the kinds are timed in alternation on the same cluster. Half of the
+links of a page come from nearby pages; the others come from random pages, low page numbers more often.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ import autosparse as asp
 
 DAMPING = np.float32(0.85)
 STRIP = 20_000
-"""Rows that are made at once."""
+"""Number of rows that are made at once."""
 
 
 def links(i: int, j: int, *, n: int, rows: int, degree: int, kind: Callable[[Any], Any]) -> Any:
-    """Block i of DAMPING times the transition matrix, transposed: rows are pages linked to."""
+    """Make block i of DAMPING times the transposed transition matrix: rows are the linked pages."""
     rng = np.random.default_rng(i)
     columns = np.empty((rows, degree), np.int32)
-    for first in range(0, rows, STRIP):  # strip by strip: a block must fit a worker, and its making too
+    # strips keep temporaries small: a block and its construction must fit into a worker
+    for first in range(0, rows, STRIP):
         here = np.arange(first, min(first + STRIP, rows))[:, None]
         shape = here.size, degree
         near = (here + i * rows + rng.integers(-500, 501, shape)) % n
@@ -47,7 +48,7 @@ def links(i: int, j: int, *, n: int, rows: int, degree: int, kind: Callable[[Any
 
 
 def graph(options: argparse.Namespace, kind: Callable[[Any], Any]) -> list[Any]:
-    """The blocks of the matrix, which the workers make and keep."""
+    """Let the workers make and keep the blocks of the matrix; return their futures in order."""
     rows = options.pages // options.blocks
     make = partial(links, n=rows * options.blocks, rows=rows, degree=options.degree, kind=kind)
     made = asp.dask.from_blocks if kind is asp.dask.block else plain_blocks
@@ -57,21 +58,21 @@ def graph(options: argparse.Namespace, kind: Callable[[Any], Any]) -> list[Any]:
 
 
 def plain_blocks(make: Callable[..., Any], chunks: Any, *, dtype: Any) -> da.Array:
-    """`from_blocks` with what `make` gives, as SciPy has it."""
+    """Make an array of the SciPy blocks that `make` returns; the counterpart of `from_blocks`."""
     name = f"scipy-{dask.base.tokenize(make, chunks)}"
     tasks = {(name, i, 0): (make, i, 0) for i in range(len(chunks[0]))}
     return da.Array(tasks, name, tuple(map(tuple, chunks)), meta=sps.csr_array((0, 0), dtype=dtype))
 
 
 def step(block: Any, jump: Any, *parts: np.ndarray) -> np.ndarray:
-    """The rows of DAMPING * (A @ x) + jump that one block gives; x in the parts that the blocks gave before."""
+    """Return the rows of DAMPING * (A @ x) + jump of one block; `parts` are the blocks of x."""
     y = block @ np.concatenate(parts)
     y += jump
     return y
 
 
 def pagerank(client: Client, blocks: list[Any], *, n: int, n_iterations: int, columns: int) -> np.ndarray:
-    """Ranks after some iterations, (n,) or (n, columns) for seeds 0, 1, ...; x stays on the workers."""
+    """Return ranks of shape (n,), or (n, columns) for seeds 0, 1, ...; x stays on the workers between iterations."""
     rows = n // len(blocks)
     jumps: list[Any] = [np.float32((1 - DAMPING) / n)] * len(blocks)
     parts = [client.submit(np.full, rows, np.float32(1 / n), pure=False) for _ in blocks]
@@ -86,7 +87,7 @@ def pagerank(client: Client, blocks: list[Any], *, n: int, n_iterations: int, co
 
 
 def tuned(block: Any, columns: int, budget_s: float) -> str:
-    """What a block's product is done with once it was tuned."""
+    """Tune a block's product and return the description of its plan."""
     return str(block.tune("matmul", columns=columns, effort="measure", runs=10**6, budget_s=budget_s))
 
 
@@ -108,14 +109,14 @@ def compare(client: Client, options: argparse.Namespace) -> None:
 
 
 def in_turns(run: Callable[..., np.ndarray], blocks: dict[str, list[Any]], options: argparse.Namespace) -> None:
-    """Print how long each kind takes, and how far their results are apart."""
+    """Time each kind in alternation; print medians and the largest difference of the results."""
     took: dict[str, list[float]] = {name: [] for name in blocks}
     found: dict[str, np.ndarray] = {}
     for turn in range(options.repeats + 1):
         for name, its in blocks.items():
             start = time.perf_counter()
             found[name] = run(its)
-            if turn:  # the first prepares
+            if turn:  # the first turn is a warm-up
                 took[name].append(time.perf_counter() - start)
     apart = np.abs(found["autosparse"] - found["SciPy"]).max() / np.abs(found["SciPy"]).max()
     for name, seconds in took.items():
@@ -128,7 +129,7 @@ def in_turns(run: Callable[..., np.ndarray], blocks: dict[str, list[Any]], optio
 
 
 def overhead(options: argparse.Namespace) -> None:
-    """Dask's threaded scheduler: the product in 16 blocks, in one piece, and 16 tasks that do nothing."""
+    """Time Dask's threaded scheduler: the product in 16 blocks, in one piece, and 16 tasks that do nothing."""
     n = options.pages
     m = links(0, 0, n=n, rows=n, degree=options.degree // 2, kind=sps.csr_array)
     whole, x = asp.csr(m, copy=True), np.ones(n, np.float32)
@@ -166,7 +167,7 @@ def main() -> None:
     parser.add_argument("--iterations", type=int, default=20)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--tune", type=float, default=0.0, help="seconds for each block, after the first comparison")
-    parser.add_argument("--effort", default="off", help="of tuning, for --overhead")
+    parser.add_argument("--effort", default="off", help="tuning effort for --overhead")
     parser.add_argument("--overhead", action="store_true")
     options = parser.parse_args()
     if options.overhead:

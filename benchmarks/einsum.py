@@ -1,13 +1,15 @@
-"""asp.einsum beside others and beside its own frontier: python benchmarks/einsum.py WHAT.
+"""Benchmark asp.einsum against other libraries and against the other programs of its own frontier.
 
-`graphs`: the SciPy expression that a user would write, on real matrices (--matrices FOLDER).
-`choice`: the program that the model chose, and the one kept after the race, against the fastest of the frontier.
-`figure7`: the default program (loops in alphabetical order, no workspace) against the chosen one on uniform patterns,
-and the plot; --only NAME ... measures these kernels and keeps the rows of others from the run before.
-`scheduling`: what finding a plan takes.
-`peers`: pydata/sparse and python-graphblas, where they are installed or lie in the folder --packages, and TACO, where
---taco names a checkout with the library built in its folder build; --only NAME ... as above, of graphs.
-Each writes its rows to benchmarks/results/einsum-WHAT.json and its table into benchmarks/results/einsum.md.
+    python benchmarks/einsum.py WHAT
+
+`graphs`: the SciPy expression that a user would write, on real matrices (--matrices FOLDER). `choice`: the program that
+the model chose, and the winner of the race, against the fastest of the frontier. `figure7`: the default program
+(alphabetical loop order, no workspace) against the chosen one on uniform patterns, and the plot. With --only NAME ...
+these kernels are measured; rows of other kernels are kept from the previous run. `scheduling`: the time that finding a
+plan takes. `peers`: pydata/sparse and python-graphblas, if installed or found in the folder --packages, and TACO, if
+--taco names a checkout whose library is built in its folder build. --only NAME ... selects graphs in the same way.
+
+Each benchmark writes its rows to benchmarks/results/einsum-WHAT.json and its table into benchmarks/results/einsum.md.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what", choices=sorted(WHAT))
     parser.add_argument("--matrices", type=Path, default=Path("../shared/matrices"), help="folder of NAME.npz")
-    parser.add_argument("--packages", type=Path, help="folder of installed packages that are looked for last")
+    parser.add_argument("--packages", type=Path, help="folder of installed packages, searched last")
     parser.add_argument("--taco", type=Path, help="checkout of TACO")
     parser.add_argument("--only", nargs="+", choices=[*figure7.KERNELS, *inputs.GRAPHS], help="kernels or graphs")
     chosen = parser.parse_args()

@@ -1,13 +1,14 @@
-"""What the first calls of `asp.einsum` take beside SciPy's way.
+"""Time the first calls of `asp.einsum` against the equivalent SciPy expression.
 
     python benchmarks/einsum_first.py --json benchmarks/results/einsum_first.jsonl
     python benchmarks/einsum_first.py --part 1/3 --json FILE
     python benchmarks/einsum_first.py --quick
 
-Thirteen expressions, each in fresh processes with a cold cache, SciPy's and ours in turn: the first call, and the total
-at every number of calls up to `--calls`, or as many as fit `--most-s` seconds. The bounds are: first call <= SciPy's +
-10 ms, total <= 1.1 x SciPy's + 10 ms. Of several processes the least total at each number of calls counts. Times are in
-milliseconds; `excess` is the largest one over the bound of the total. The whole run takes about two minutes.
+Each of the expressions runs in fresh processes with a cold cache, SciPy and autosparse in alternation. Recorded are the
+time of the first call and the total after every number of calls, up to `--calls` or for `--most-s` seconds. The bounds
+are: first call <= SciPy's + 10 ms, total <= 1.1 x SciPy's + 10 ms. At each number of calls the minimum total over the
+processes counts. Times are in milliseconds; `excess` is the largest difference between our total and its bound. A
+complete run takes about two minutes.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ EXPRESSIONS = {
     "trace": ("ii->", "A", "A.diagonal().sum()"),
     "MTTKRP": ("ikl,kj,lj->ij", "TGG", "mttkrp(T, G)"),
 }
-"""Name -> subscripts, operands by letter, what a user of SciPy writes."""
+"""Subscripts, operands (one letter each) and the equivalent SciPy expression, by name."""
 
 CODE = """
 import sys, time, json
@@ -87,17 +88,20 @@ print(json.dumps(times))
 
 
 TOUCH = "import numpy; numpy.ones(1 << 27)"
-"""Takes a gigabyte and gives it back: on a virtual machine, memory that nobody has touched lately comes slowly."""
+"""Program that allocates and frees 1 GB.
+
+On a virtual machine, memory that was not touched recently is slow to obtain.
+"""
 
 
 def calls_s(name: str, is_ours: bool, n_entries: int, n_calls: int, most_s: float) -> list[float]:
-    """Seconds of calls in turn, in a process of their own with a cache of its own."""
+    """Return the seconds of successive calls, made in a new process with an empty cache."""
     text, letters, way = EXPRESSIONS[name]
     with tempfile.TemporaryDirectory() as folder:
         given = json.dumps([text, letters, way, is_ours, n_entries, n_calls, most_s])
         environment = {**os.environ, "AUTOSPARSE_CACHE_DIR": folder}
         subprocess.run([sys.executable, "-c", TOUCH], check=True)
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library's modules are compiled already
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library has compiled modules
         run = subprocess.run(
             [sys.executable, "-W", "ignore", "-c", CODE, given],
             env=environment,
@@ -110,7 +114,7 @@ def calls_s(name: str, is_ours: bool, n_entries: int, n_calls: int, most_s: floa
 
 
 def totals(times: list[float]) -> list[float]:
-    """Running sums."""
+    """Return the running sums of `times`."""
     found: list[float] = []
     for one in times:
         found.append(one + (found[-1] if found else 0.0))
@@ -118,9 +122,9 @@ def totals(times: list[float]) -> list[float]:
 
 
 def measured(name: str, n_entries: int, n_calls: int, n_processes: int, most_s: float) -> dict[str, Any]:
-    """First calls, and the largest excess of our total over the bound."""
+    """Measure one expression: first calls, totals, and the largest excess of our total over the bound."""
     runs: dict[bool, list[list[float]]] = {True: [], False: []}
-    calls_s(name, True, 1000, 1, most_s)  # which writes the bytecode of what is imported
+    calls_s(name, True, 1000, 1, most_s)  # writes the bytecode of imported modules
     for _ in range(n_processes):
         for is_ours in (False, True):
             runs[is_ours].append(totals(calls_s(name, is_ours, n_entries, n_calls, most_s)))
@@ -135,7 +139,7 @@ def measured(name: str, n_entries: int, n_calls: int, n_processes: int, most_s: 
 
 
 def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows as Markdown."""
+    """Format the rows as a Markdown table."""
     lines = [
         "| expression | subscripts | SciPy first | ours first | calls | SciPy total | ours total | excess |",
         "|---|---|---|---|---|---|---|---|",
@@ -150,15 +154,21 @@ def as_table(rows: Sequence[Mapping[str, Any]]) -> str:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
-    add("--quick", action="store_true", help="fewer entries, calls and processes; no time is judged")
-    add("--only", nargs="+", choices=list(EXPRESSIONS), default=list(EXPRESSIONS), help="these expressions")
+    add("--quick", action="store_true", help="fewer entries, calls and processes; bounds are not enforced")
+    add(
+        "--only",
+        nargs="+",
+        choices=list(EXPRESSIONS),
+        default=list(EXPRESSIONS),
+        help="expressions to measure (default: all)",
+    )
     add("--calls", type=int, default=1000)
     add("--processes", type=int, default=3)
     add("--most-s", type=float, default=1.5, help="seconds of calls in one process")
-    add("--json", type=Path, help="JSON lines, appended; a Markdown table is written beside")
+    add("--json", type=Path, help="JSON lines, appended to; a Markdown table is written beside it")
     add_part(parser)
     parsed = parser.parse_args(given)
     parsed.entries = 400_000
@@ -168,7 +178,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Measure every chosen expression; records as they are kept."""
+    """Measure every chosen expression; return the records."""
     from peerlib.machine import machine_facts
 
     run_id = time.strftime("%Y-%m-%dT%H:%M:%S")
@@ -183,7 +193,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def beyond(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Expressions whose first call or total lies beyond the bounds."""
+    """Return the expressions whose first call or total exceeds its bound."""
     return [
         row["expression"] for row in rows
         if row["worst_excess_ms"] > 0 or row["ours_first_ms"] > row["scipy_first_ms"] + 1e3 * ALLOWED_S
@@ -191,7 +201,7 @@ def beyond(rows: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def write_table(path: Path) -> None:
-    """Write the newest figures of every expression in `path` beside it, in Markdown."""
+    """Write the newest results of every expression in `path` as a Markdown table beside it."""
     results = ResultFile(path)
     order = list(EXPRESSIONS)
     rows = sorted(results.cases(), key=lambda row: order.index(row["key"]))

@@ -1,11 +1,11 @@
-"""Graph networks end to end: epochs and loss curves of GCN, GraphSAGE and GAT; inference with pruned layers.
+"""Time training of GCN, GraphSAGE and GAT and inference with pruned layers, end to end.
 
     python benchmarks/gnn.py --matrices DIR --json benchmarks/results/gnn.jsonl --plot benchmarks/results/gnn.png
 
-Contenders take turns epoch by epoch, each with its own copy of the model; the first epochs (compilation, tuning) are
-told apart. Graphs are files of the folder; features are real where the folder has them (columns of `FEATURES`), random
-otherwise; classes are made from the features, so that there is something to learn. PyTorch Geometric and DGL take part
-where they are installed, the larger graph is `--large`.
+Contenders alternate epoch by epoch, each with its own copy of the model. The first epochs (compilation, tuning) are not
+part of the median. Graphs are files of the folder. Features are real if the folder contains them (`FEATURES` in
+peerlib/graph_networks.py) and random otherwise. Labels are computed from the features, so that the loss can decrease.
+PyTorch Geometric and DGL take part if they are installed. `--large` names an additional, larger graph.
 """
 
 from __future__ import annotations
@@ -29,24 +29,32 @@ from peerlib.table import aligned, seconds
 from peerlib.timing import Protocol, take_turns
 
 GRAPHS: Final = "cora_shchur,citeseer_shchur,pubmed"
-WARM_EPOCHS: Final = 5  # not part of the median
-ORDER: Final = ("dense", "torch.sparse", "torch.compile", "PyG", "DGL", "autosparse override", "autosparse")  # of bars
+WARM_EPOCHS: Final = 5  # excluded from the median
+ORDER: Final = (
+    "dense",
+    "torch.sparse",
+    "torch.compile",
+    "PyG",
+    "DGL",
+    "autosparse override",
+    "autosparse",
+)  # order of the bars
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
     add("--graphs", default=GRAPHS)
-    add("--large", default="soc-brightkite", help="a larger graph; empty: none")
+    add("--large", default="soc-brightkite", help="an additional, larger graph; empty: none")
     add("--models", default=",".join(MODELS))
     add("--epochs", type=int, default=100)
     add("--hidden", type=int, default=64)
     add("--threads", type=int, default=2)
-    add("--dtype", choices=("float32", "float64"), default="float32", help="float64 tells whether loss curves are one")
-    add("--no-compile", action="store_true", help="leave torch.compile out: it takes minutes")
-    add("--no-mlp", action="store_true", help="leave the pruned layers out")
+    add("--dtype", choices=("float32", "float64"), default="float32", help="float64 shows whether loss curves agree")
+    add("--no-compile", action="store_true", help="leave out torch.compile, which takes minutes")
+    add("--no-mlp", action="store_true", help="leave out the pruned layers")
     add("--mlp-width", type=int, default=2048)
     add("--json", type=Path)
     add("--plot", type=Path, help="bars per model and graph (needs matplotlib)")
@@ -57,7 +65,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 class Run:
-    """One contender's training: its own model and optimiser, epoch by epoch."""
+    """Training of one contender, with its own model and optimiser."""
 
     def __init__(self, module: Any, forward: Forward, labels: Any, *, override: bool) -> None:
         import torch
@@ -83,12 +91,12 @@ class Run:
 
 
 def key_of(graph: str, model: str, args: argparse.Namespace) -> str:
-    """Name of a case in the results."""
+    """Return the name of a case in the results."""
     return f"{graph}|{model}" + ("" if args.dtype == "float32" else f"|{args.dtype}")
 
 
 def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """Every contender's epochs, in turns; the record of this case."""
+    """Train all contenders in alternation, epoch by epoch; return the record of the case."""
     import torch
 
     torch.manual_seed(0)
@@ -114,7 +122,7 @@ def train(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def pruned_layers(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    """Inference of a three-layer network, dense, by torch.sparse and by us, for three ways of pruning."""
+    """Time inference of a three-layer network for three kinds of pruning: dense, torch.sparse, and autosparse."""
     import torch
     from pruned_mlp import inference, pruned
 
@@ -134,7 +142,7 @@ def pruned_layers(args: argparse.Namespace) -> Iterator[dict[str, Any]]:
 
 
 def layer_times(dense: partial[Any], sparse: partial[Any]) -> dict[str, float]:
-    """Median seconds of one inference."""
+    """Return the median seconds of one inference by contender."""
     import torch
 
     import autosparse
@@ -147,7 +155,7 @@ def layer_times(dense: partial[Any], sparse: partial[Any]) -> dict[str, float]:
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """Time per epoch (or run) of every contender, and how much faster we are than torch.sparse."""
+    """Format the time per epoch (or run) of every contender, and the speedup over torch.sparse."""
     names = list(dict.fromkeys(who for record in found for who in record["epoch_s"]))
     rows = [["", *names, "best of ours", "loss gap"]]
     for record in found:
@@ -162,7 +170,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
-    """Bars of time relative to torch.sparse: a panel of networks, a panel of pruned layers."""
+    """Draw bars of time relative to torch.sparse: one panel for networks, one for pruned layers."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -187,7 +195,7 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
 
 
 def main() -> int:
-    """Measure, record, print, draw."""
+    """Measure, record, print and draw."""
     args = arguments()
     start_again(args.threads)
     warnings.filterwarnings("ignore", message="Sparse|index_reduce")

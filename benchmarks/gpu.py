@@ -1,13 +1,17 @@
-"""autosparse on one GPU against torch.sparse, torch BSR, CuPy, DGL, PyG and dense products, at most nine minutes.
+"""Compare autosparse on one GPU with torch.sparse, torch BSR, CuPy, DGL, PyG and dense products, in at most nine
+minutes.
 
-`python benchmarks/gpu.py`: every case is one JSON line in `--out`; a case that stands there is not run again
-(`--fresh`: all are). Each result is held against float64 first; a wrong one is told as wrong and never timed. `--dry`
-runs all parts on tiny inputs in Triton's interpreter, on a machine without a GPU, however long it takes: its times mean
-nothing, and the first candidate serves although torch is faster there, so that every product, and every gradient of the
-networks, is ours. The exit status is 1 where something of ours was wrong, and while cases are left to run.
+    python benchmarks/gpu.py
 
-`--hybrid` compares composites (matrices in parts, `docs/gpu.md`) with the best single layout and torch's path, in a
-file of its own.
+Each case is one JSON line in `--out`; cases that the file holds are not run again, unless `--fresh` is given. Each
+result is compared with float64 before it is timed; wrong results are reported and not timed.
+
+`--dry` runs all parts on tiny inputs in Triton's interpreter, without a GPU and without a time limit. Its times have no
+meaning. There the first candidate is used although torch is faster, so that autosparse's kernels compute every product
+and every gradient. The exit status is 1 if a result of autosparse was wrong or if cases remain.
+
+`--hybrid` compares composites (matrices in parts, `docs/gpu.md`) with the best single layout and with torch, and writes
+a file of its own.
 """
 
 from __future__ import annotations
@@ -29,9 +33,9 @@ from peerlib.environment import matrices_folder
 PARTS = ("spmv", "spmm", "spmm_half", "sddmm", "networks")
 NETWORKS = ("GCN", "GraphSAGE", "GAT")
 LIMIT_S = 540.0
-"""Of one run; `--seconds` sets another."""
+"""Default time limit of one run, in seconds; `--seconds` overrides it."""
 RESERVE_S = 25.0
-"""Before the limit no case is begun any more: what is left is for the one that runs."""
+"""Seconds before the limit from which no case is started, so that the running case can finish."""
 Record = dict[str, Any]
 
 
@@ -43,7 +47,9 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--fresh", action="store_true")
     parser.add_argument("--hybrid", action="store_true")
     parser.add_argument("--dry", action="store_true")
-    parser.add_argument("--seconds", type=float, default=LIMIT_S, help=f"of this run (default {LIMIT_S:.0f})")
+    parser.add_argument(
+        "--seconds", type=float, default=LIMIT_S, help=f"time limit of this run (default {LIMIT_S:.0f})"
+    )
     options = parser.parse_args(given)
     name = "gpu-hybrid" if options.hybrid else "gpu"
     options.out = options.out or Path(f"{name}-dry.jsonl" if options.dry else f"{name}.jsonl")
@@ -51,7 +57,10 @@ def arguments(given: Sequence[str] | None) -> argparse.Namespace:
 
 
 def cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Any], Record]]]:
-    """(name, what measures it on a clock), the parts in turn so that each has some when the time is over."""
+    """Yield (name, function that measures the case on a clock).
+
+    Parts alternate, so that each part is covered if time runs out.
+    """
     from gpulib import hybrid, inputs, measure, networks
 
     if options.hybrid:
@@ -76,7 +85,7 @@ def cases(options: argparse.Namespace) -> Iterator[tuple[str, Callable[[Any], Re
 
 
 def run(options: argparse.Namespace) -> tuple[list[Record], bool]:
-    """The records of all cases that the time allows, with those that stood in the file; whether these are all."""
+    """Run cases within the time limit; return all records, including those of the file, and whether no case is left."""
     from gpulib.measure import Clock
 
     if options.fresh:
@@ -97,7 +106,7 @@ def run(options: argparse.Namespace) -> tuple[list[Record], bool]:
 
 
 def table(lines: Sequence[Record]) -> str:
-    """Geometric mean and worst of each contender's time over ours, by part; who was wrong, and where."""
+    """Format geometric mean and minimum of each contender's time over autosparse's by part, followed by faults."""
     ratios: dict[tuple[str, str], list[float]] = defaultdict(list)
     for line in lines:
         seconds = line["seconds"]
@@ -115,7 +124,7 @@ def table(lines: Sequence[Record]) -> str:
 
 
 def faults(lines: Sequence[Record]) -> list[str]:
-    """Who was wrong, rejected or failed, and where."""
+    """Return lines about results that were wrong, rejected, failed, or not computed by autosparse."""
     rows = [f"NOT OURS {line['case']}: {line.get('why', '')}" for line in lines if is_unserved(line)]
     rows += [f"WRONG {line['case']}: {', '.join(line['wrong'])}" for line in lines if line["wrong"]]
     rows += [f"REJECTED {line['case']}: {', '.join(line['rejected'])}" for line in lines if line["rejected"]]
@@ -126,28 +135,31 @@ def faults(lines: Sequence[Record]) -> list[str]:
 
 
 def hybrid_table(lines: list[Record]) -> str:
-    """The table of composites."""
+    """Return the table of composites."""
     from gpulib import hybrid
 
     return hybrid.table(lines)
 
 
 def is_unserved(line: Record) -> bool:
-    """Whether a case of a dry run, which lets our kernels serve whatever they take, was computed by torch."""
+    """Return whether torch computed a product of a dry run, in which autosparse's kernels must compute all."""
     return bool(line["is_dry"]) and line["served"][0] < line["served"][1]
 
 
 def is_bad(line: Record) -> bool:
-    """Whether something of ours was wrong, or failed where torch, which serves first, did not."""
+    """Return whether a result of autosparse was wrong, or whether autosparse failed where torch did not."""
     ours = {"autosparse", "kernel"}
-    if "n_composites" in line:  # of a comparison of composites: all but torch is ours
+    if "n_composites" in line:  # --hybrid: every contender but torch is autosparse's
         return bool({*line["wrong"], *line["failed"]} - {"torch"}) or is_unserved(line)
     failed = "kernel" in line["failed"] or ("autosparse" in line["failed"] and "torch" not in line["failed"])
     return failed or bool(ours.intersection(line["wrong"])) or bool(line["rejected"]) or is_unserved(line)
 
 
 def _stand_in() -> None:
-    """Triton's interpreter for a GPU, whose first candidate serves as if it had won: torch's path wins every race."""
+    """Use Triton's interpreter as the GPU and accept the first candidate.
+
+    Otherwise torch's path would win every race there.
+    """
     import autosparse as asp
     from autosparse.cuda import choice, device
 
@@ -160,7 +172,7 @@ def main(given: Sequence[str] | None = None) -> int:
     options = arguments(given)
     if options.dry:
         os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
-    os.environ["AUTOSPARSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="autosparse-gpu-")  # plans are made, not remembered
+    os.environ["AUTOSPARSE_CACHE_DIR"] = tempfile.mkdtemp(prefix="autosparse-gpu-")  # no stored plans
     import torch
 
     if not options.dry and not torch.cuda.is_available():

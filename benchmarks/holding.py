@@ -1,14 +1,15 @@
-"""What tuning gains in the ways in which programs hold a matrix and change it between products.
+"""Measure the gain of tuning for the ways in which programs hold a matrix and change it between products.
 
     python benchmarks/holding.py --out benchmarks/results/holding.jsonl
     python benchmarks/holding.py --only "set all,scaled" --columns 1 --dtypes float64 --rounds 9
     python benchmarks/holding.py --out FILE --part 2/8
     python benchmarks/holding.py --quick
 
-Each round of a case is a fresh process with an empty cache of plans, in which SciPy, our default kernel and the tuned
-matrix take turns. Gain = median time of the default kernel / tuned, over rounds, with an interval of 90 % (bootstrap of
-rounds); while that holds 0.97, rounds go on, up to `--most-rounds`. Lazy tuning is off, except where a matrix is made
-for each product. `--quick`: a small matrix, one round, few products: whether all runs, no figures.
+Each round of a case is a fresh process with an empty plan cache, in which SciPy, the default kernel and the tuned
+matrix alternate. The gain is the median time of the default kernel over that of the tuned matrix, over rounds, with a
+90 % interval (bootstrap over rounds). While the interval contains 0.97, rounds are added, up to `--most-rounds`. Lazy
+tuning is off, except for ways that make a matrix for each product. `--quick` uses a small matrix, one round and few
+products: it checks that everything runs, and its times have no meaning.
 """
 
 from __future__ import annotations
@@ -37,21 +38,26 @@ BENCHMARKS: Final = Path(__file__).resolve().parent
 MATRICES: Final = ("grid", "random")
 N_WINDOWS: Final = 40
 N_PRODUCTS: Final = {1: 12, 32: 4}
-"""Columns of the dense operand -> products in a window."""
+"""Number of products in a window, by columns of the dense operand."""
 HEADER: Final = ["way", "matrix", "columns", "dtype", "SciPy", "default", "tuned", "look", "gain", "90 %", "x SciPy"]
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help="names of ways, comma-separated; default: all")
-    add("--columns", default="1,32", help="of the dense operand")
+    add("--columns", default="1,32", help="numbers of columns of the dense operand")
     add("--dtypes", default="float32,float64")
-    add("--rounds", type=int, default=5, help="fresh processes for each case")
-    add("--most-rounds", type=int, default=15, help="as many while it is open whether the gain is above 0.97")
-    add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
-    add("--quick", action="store_true", help="a small matrix and few products: whether everything runs")
+    add("--rounds", type=int, default=5, help="fresh processes per case")
+    add(
+        "--most-rounds",
+        type=int,
+        default=15,
+        help="maximum of rounds, used while the interval of the gain contains 0.97",
+    )
+    add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
+    add("--quick", action="store_true", help="use a small matrix and few products, to check that everything runs")
     add("--list", action="store_true", help="only print the ways")
     add_part(parser)
     parsed = parser.parse_args(given)
@@ -64,7 +70,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def run_once(way: Way, case: Mapping[str, Any], *, quick: bool) -> dict[str, Any]:
-    """One round: what a fresh process found."""
+    """Run one round in a fresh process and return its result."""
     n_windows, n_products = (2, 3) if quick else (N_WINDOWS, N_PRODUCTS.get(case["columns"], 4))
     given = (way.name, case["matrix"], case["columns"], case["dtype"], n_windows, n_products)
     with tempfile.TemporaryDirectory(prefix="autosparse-holding-") as cache:
@@ -81,7 +87,7 @@ def run_once(way: Way, case: Mapping[str, Any], *, quick: bool) -> dict[str, Any
 
 
 def interval(rounds: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
-    """5th and 95th percentile of the gain over draws of as many rounds (bootstrap), as `programs.py` has them."""
+    """Return the 5th and 95th percentile of the gain over bootstrap draws of the rounds, as `programs.py` does."""
     rng, n = random.Random(0), len(rounds)
     default, tuned = ([one["median_us"][name] for one in rounds] for name in ("default", "tuned"))
     gains = sorted(
@@ -92,7 +98,7 @@ def interval(rounds: Sequence[Mapping[str, Any]]) -> tuple[float, float]:
 
 
 def measured(way: Way, case: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """Rounds of a case, and what is kept of them."""
+    """Run the rounds of a case and return its record."""
     rounds: list[dict[str, Any]] = []
     while len(rounds) < (1 if args.quick else args.rounds):
         rounds.append(run_once(way, case, quick=args.quick))
@@ -113,7 +119,7 @@ def measured(way: Way, case: Mapping[str, Any], args: argparse.Namespace) -> dic
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
-    """One row of the table."""
+    """Return one row of the table."""
     times = [f"{record['median_us'][name]:.0f} us" for name in ("scipy", "default", "tuned")]
     look = "-" if record["look_us"] is None else f"{record['look_us']:.1f} us"
     spread = "{:.2f} to {:.2f}".format(*record["interval"])
@@ -122,7 +128,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Geometric mean of the gains, and what the page promises that was not found."""
+    """Summarise the gains, and list the cases that fall below what docs/ promises."""
     dist = Distribution.of([record["gain"] for record in records])
     below = [f"{record['key']} {record['gain']:.2f}" for record in records if record["interval"][1] < ENOUGH]
     writes = [
@@ -149,7 +155,7 @@ def cases(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Run every chosen case; records as they are kept."""
+    """Run every chosen case; return the records."""
     from peerlib.machine import machine_facts
 
     run_id = time.strftime("%Y-%m-%dT%H:%M:%S")
@@ -168,7 +174,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def write_table(out: Path) -> None:
-    """The newest figures of every case in `out`, beside it in Markdown."""
+    """Write the newest results of every case in `out` as a Markdown table beside it."""
     results = ResultFile(out)
     records = results.cases()
     facts = [line for line in results.lines() if line["kind"] == "run"][-1]

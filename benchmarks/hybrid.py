@@ -1,18 +1,21 @@
-"""Hybrid formats: the best single format and the best composite that searches of equal length find, taking turns.
+"""Compare the best single format with the best composite that searches of equal length find.
 
-    python benchmarks/hybrid.py [--cases TEXT] [--budget-s 20]                       # planted matrices, the paper's
-    python benchmarks/hybrid.py --matrices DIR --columns 32,256 [--only NAME]        # real ones
-    python benchmarks/hybrid.py --step candidates                                   # what looking for composites takes
+    python benchmarks/hybrid.py [--cases TEXT] [--budget-s 20]                       # planted and the paper's matrices
+    python benchmarks/hybrid.py --matrices DIR --columns 32,256 [--only NAME]        # real matrices
+    python benchmarks/hybrid.py --step candidates                                   # time to propose composites
     python benchmarks/hybrid.py --matrices DIR --products matmul:1,matmul:32,matmul:256,sddmm:256 --chosen-only
 
-Each case is searched twice with the same number of seconds, with ``hybrid=False`` and ``hybrid=True``, each time in a
-new process with an empty cache. What both found takes turns in a third one: the plans that were chosen, the fastest
-single formats of both searches, rows sorted by length, composites that were measured, and composites of the schedules
-that parts are tried with first ("fixed"), which tell what a search of parts missed; with --chosen-only the two plans
-alone, which tells whether looking for composites does harm, and with --again a second search without composites, which
-tells how much two equal searches differ. float32. A run that was interrupted goes on where it
-stopped, and its steps can be taken one by one: --step search (and compiles what will race), --step race (short: the
-machine should be quiet). --at-most S begins nothing after S seconds. --report prints what the file of results holds.
+Each case is searched twice with the same number of seconds, with ``hybrid=False`` and with ``hybrid=True``, each in a
+new process with an empty cache. A third process times, in alternation: the two chosen plans, the fastest single formats
+of both searches, rows sorted by length, measured composites, and composites of the schedules that parts are tried with
+first ("fixed"). The last show what the search of parts missed. All values are float32.
+
+With --chosen-only the two chosen plans alone are timed, which shows whether searching for composites does harm. With
+--again there is a second search without composites, which shows how much two equal searches differ.
+
+An interrupted run continues where it stopped. Steps can be run one by one: --step search (which also compiles the
+kernels of the race) and --step race (short; the machine should be quiet). With --at-most S no step starts after S
+seconds. --report prints the tables of the results file.
 """
 
 from __future__ import annotations
@@ -52,20 +55,20 @@ from peerlib.timing import Protocol
 
 N_SINGLES: Final = 3
 N_COMPOSITES: Final = 2
-"""Of each search, the fastest that take turns beside what was chosen."""
+"""Number of fastest composites of a search that are timed besides the chosen plan."""
 LEAST_NNZ: Final = 100_000
 SEED: Final = 0
 
 
 def planted() -> Iterator[HybridCase]:
-    """Matrices with planted parts, and the paper's masks, weights and case study."""
+    """Yield the matrices with planted parts, and the paper's masks, weights and case study."""
     for name, (_, products) in GENERATED.items():
         for operation, columns in products:
             yield HybridCase(name, operation, columns)
 
 
 def real(args: argparse.Namespace) -> Iterator[HybridCase]:
-    """Matrices of the folder with enough entries, in the order of `drawn`."""
+    """Yield matrices of the folder with enough entries, in the order of `drawn`."""
     files = find_matrices(args.matrices, min_nnz=args.least_nnz, only=tuple(args.only))
     for file in drawn(files, args.matrices, args.limit):
         for operation, columns in args.products:
@@ -73,7 +76,7 @@ def real(args: argparse.Namespace) -> Iterator[HybridCase]:
 
 
 def drawn(files: Sequence[MatrixFile], folder: Path, limit: int | None) -> list[MatrixFile]:
-    """All of `files` in a random order in which groups take turns, the first `limit` of them; the seed is fixed."""
+    """Return `files` in a random order (fixed seed) that alternates between groups; the first `limit` of them."""
     from autosparse.tuner.collect.recipes import real_files
 
     group_of = {one.name: one.group for one in real_files(folder)} if folder.is_dir() else {}
@@ -85,7 +88,7 @@ def drawn(files: Sequence[MatrixFile], folder: Path, limit: int | None) -> list[
 
 
 def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chosen_only: bool) -> dict[str, list[str]]:
-    """kind -> names of those that take turns, of the two searches of a case."""
+    """Return the names of the schedules to time by kind, from the two searches of a case."""
     kinds = {name: [one["chosen"]] for name, one in found.items()}
     if chosen_only:
         return kinds
@@ -105,7 +108,7 @@ def contenders(found: Mapping[str, Mapping[str, Any]], case: HybridCase, *, chos
 
 
 def search(case: HybridCase, args: argparse.Namespace) -> dict[str, Any]:
-    """The searches of a case; what will race is compiled."""
+    """Run the searches of a case and compile the kernels of its race; return the record."""
     wanted = {"off": False, "on": True, **({"again": False} if args.again else {})}
     found = {
         name: alone(searched, case, hybrid=hybrid, budget_s=args.budget_s, threads=args.threads)
@@ -124,7 +127,7 @@ def search(case: HybridCase, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def race(case: HybridCase, line: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-    """The race of what both searches found. Equal plans are one contender, and take the same time."""
+    """Time the results of both searches in alternation; equal plans are timed once. Return the record."""
     kinds = line["contenders"]
     texts = list(dict.fromkeys(one for kind in kinds.values() for one in kind))
     protocol = Protocol(rounds=args.rounds, most_s=args.race_s)
@@ -140,7 +143,7 @@ def race(case: HybridCase, line: Mapping[str, Any], args: argparse.Namespace) ->
 
 
 def known(results: ResultFile, kind: str, args: argparse.Namespace) -> dict[str, dict[str, Any]]:
-    """key -> the newest line of this kind that was made as asked."""
+    """Return the newest line of this kind by key, among lines that fit the arguments."""
     return {
         line["key"]: line
         for line in results.lines()
@@ -153,7 +156,7 @@ def known(results: ResultFile, kind: str, args: argparse.Namespace) -> dict[str,
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what is missing."""
+    """Measure the cases that `results` lacks."""
     start_s, has_begun = time.perf_counter(), False
     cases = [*real(args)] if args.matrices is not None else [*planted()]
     wanted = [case for case in cases if any(text in case.key for text in args.cases.split(","))]
@@ -174,7 +177,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
 
 def candidates(results: ResultFile) -> None:
-    """How long a search looks for composites of matrices of a million entries, those that need no compiler included."""
+    """Time the proposal of composites for matrices of a million entries, including composites without a compiler."""
     results.append({"kind": "run", **machine_facts(), "threads": 1, "arguments": given_arguments()})
     for name in MILLION:
         n_entries, n_found, seconds = alone(proposing_s, name)
@@ -196,41 +199,46 @@ def _ways(one: Mapping[str, Any]) -> dict[str, float]:
 
 
 def product(text: str) -> tuple[str, int]:
-    """``matmul:32`` as (operation, columns)."""
+    """Parse ``matmul:32`` as (operation, columns)."""
     operation, _, columns = text.partition(":")
     return operation, int(columns)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("--cases", default="", help="cases whose key contains one of these, separated by commas")
-    add("--matrices", type=Path, help="folder of real matrices, measured instead")
+    add("--matrices", type=Path, help="folder of real matrices, used instead of planted ones")
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
-    add("--transposed", action="store_true", help="of the real matrices: their transposes, by rows")
-    add("--least-nnz", type=int, default=LEAST_NNZ, help="of the real matrices: fewest entries")
-    add("--limit", type=int, help="most real matrices, drawn at random, groups in turn")
-    add("--products", default="matmul:32,matmul:256", help="of the real matrices")
-    add("--chosen-only", action="store_true", help="race the two chosen plans alone")
-    add("--again", action="store_true", help="search twice without composites: what is left is luck")
-    add("--budget-s", type=float, default=20.0, help="of each of the two searches")
+    add("--transposed", action="store_true", help="use the transposes of the real matrices, in CSR")
+    add("--least-nnz", type=int, default=LEAST_NNZ, help="minimum number of entries of real matrices")
+    add("--limit", type=int, help="number of real matrices, drawn at random from alternating groups")
+    add("--products", default="matmul:32,matmul:256", help="products of the real matrices")
+    add("--chosen-only", action="store_true", help="time the two chosen plans only")
+    add("--again", action="store_true", help="search twice without composites, to see the variation")
+    add("--budget-s", type=float, default=20.0, help="seconds of each search")
     add("--rounds", type=int, default=15)
-    add("--race-s", type=float, default=6.0, help="of the race; rounds are cut to fit")
+    add("--race-s", type=float, default=6.0, help="maximum seconds of the race; limits its rounds")
     add("--threads", type=int, default=1)
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
     add("--step", choices=("all", "search", "race", "candidates"), default="all", help="take only this step")
-    add("--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="kernels of races, kept")
+    add(
+        "--cache",
+        type=Path,
+        default=Path.home() / ".cache" / "autosparse-hybrid",
+        help="persistent cache for the kernels of races",
+    )
     add("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid.jsonl")
     add("--table", type=Path, help="write the tables as Markdown")
-    add("--report", action="store_true", help="print what --json holds and measure nothing")
+    add("--report", action="store_true", help="print the tables of --json and measure nothing")
     parsed = parser.parse_args(given)
     parsed.products = [product(one) for one in parsed.products.split(",")]
     return parsed
 
 
 def main() -> int:
-    """Measure what is missing and print."""
+    """Measure the cases that the results lack, and print the report."""
     args = arguments()
     results = ResultFile(args.json)
     if not args.report:

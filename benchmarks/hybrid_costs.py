@@ -1,11 +1,11 @@
-"""Hybrid formats: how often planned costs name the winner between the best composite and the best single format.
+"""Measure how often planned costs predict the winner between the best composite and the best single format.
 
-python benchmarks/hybrid_costs.py [--matrices FOLDER] [--columns 32,256] [--json FILE] [--report] [--table FILE]
+    python benchmarks/hybrid_costs.py [--matrices FOLDER] [--columns 32,256] [--json FILE] [--report] [--table FILE]
 
-Both sides come from fixed lists: the schedules that parts are tried with first, for every division of the matrix, and
-single formats (orders of rows, generated loops, blocks). They take turns in one process, float32, one thread. Planned
-costs are those of this machine if `python -m autosparse calibrate` has measured them. Groups are families of matrices;
-a margin that is chosen is judged on groups that did not choose it.
+Both candidates come from fixed lists: for every partition of the matrix the schedules that parts are tried with first,
+and single formats (row orders, generated loops, blocks). They alternate in one process, float32, one thread. Planned
+costs use this machine's primitives if `python -m autosparse calibrate` has measured them. Groups are families of
+matrices; a margin is evaluated on groups that did not choose it.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ from peerlib.timing import Protocol, take_turns
 
 Line = Mapping[str, Any]
 Matrix = tuple[str, str, Callable[[], Any]]
-"""Group, name, and what makes it."""
+"""Group, name, and function that makes the matrix."""
 
 ENTRIES: Final = (100_000, 1_500_000)
-"""Least and most entries of real matrices."""
+"""Minimum and maximum number of entries of real matrices."""
 PER_GROUP: Final = 1
 MARGINS: Final = (1.0, 0.97, 0.95, 0.9, 0.85, 0.8, 0.75, 0.7, 0.6)
-"""Planned costs over the best single format's below which a composite would be chosen."""
+"""Margins to try: a composite is chosen if its planned cost is below this multiple of the best single format's."""
 RIGHT: Final = 0.9
-"""Share of right choices from which a model may choose."""
+"""Minimum fraction of right choices for a margin to be accepted."""
 BLOCKS: Final = ((2, 2), (4, 4), (8, 8), (3, 3), (8, 2))
 MEMORY: Final = 60.0
 
 
 def generated() -> Iterator[Matrix]:
-    """Planted matrices; each kind is a group."""
+    """Yield the planted matrices; each kind is a group."""
     for scatter in (0.1, 0.25, 0.5):
         yield "planted", f"planted {scatter}", partial(made.planted_blocks, n=4000, scatter=scatter)
     yield "planted", "planted 8x8", partial(made.planted_blocks, n=4000, side=8, per_row=5)
@@ -64,7 +64,7 @@ def _with_dense_rows(n_rows: int) -> Any:
 
 
 def real(folder: Path | None) -> Iterator[Matrix]:
-    """At most PER_GROUP matrices of each group in the folder, the smallest of enough entries."""
+    """Yield at most PER_GROUP matrices of each group in the folder, the smallest with enough entries."""
     from autosparse.tuner.collect.recipes import real_files
 
     seen: dict[str, int] = {}
@@ -75,7 +75,7 @@ def real(folder: Path | None) -> Iterator[Matrix]:
 
 
 def singles(columns: int) -> dict[str, list[Any]]:
-    """Kind of tile -> schedules of single formats; "csr" or "RxC"."""
+    """Return the schedules of single formats by kind of tile, "csr" or "RxC"."""
     from autosparse.tuner.hybrid.schedules import runtime, tried
 
     from autosparse.core.composite import REST, Blocks
@@ -87,7 +87,7 @@ def singles(columns: int) -> dict[str, list[Any]]:
 
 
 def planned_single(view: Any, kind: str, costs: Any) -> float:
-    """Planned cost of a single format over that of CSR."""
+    """Return the planned cost of a single format over that of CSR."""
     from autosparse.tuner.hybrid.costs import CSR, Operator
     from autosparse.tuner.hybrid.divisions import sample_of
 
@@ -102,7 +102,7 @@ def planned_single(view: Any, kind: str, costs: Any) -> float:
 
 
 def composites(lab: Any) -> dict[Any, float]:
-    """Composite -> its planned cost over that of CSR, for every division, whether it promises anything or not."""
+    """Return the planned cost over that of CSR of composites of every partition, including unpromising ones."""
     from autosparse.tuner.hybrid.divisions import divisions
 
     from autosparse import _native
@@ -124,7 +124,7 @@ def composites(lab: Any) -> dict[Any, float]:
 
 
 def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> dict[str, Any]:
-    """One line: planned costs and times of everything."""
+    """Return one record: planned costs and measured times of all candidates."""
     import autosparse as asp
     from autosparse.tuning.hybrid import _view, costs_of
 
@@ -154,7 +154,7 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
 
 
 def _times(lab: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
-    """Median seconds of a product with each schedule that can run."""
+    """Return median seconds of a product by schedule, for the schedules that can run."""
     trials = [lab(one) for one in schedules]
     lab.build([one for one in trials if one.schedule is not None])
     runs = {}
@@ -169,7 +169,10 @@ def _times(lab: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, 
 
 
 def verdicts(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Of each case: planned and measured ratio of composite to single, for the composite that is planned best."""
+    """Return per case the planned and measured ratio of composite to single format.
+
+    The composite is the one with the least planned cost.
+    """
     found = []
     for line in lines:
         one = [row for row in line["measured"] if row[0] == "single"]
@@ -187,7 +190,7 @@ def verdicts(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 
 def chosen_margin(cases: Sequence[Mapping[str, Any]]) -> float | None:
-    """The largest margin under which at least RIGHT of the composites that would be chosen win; None without any."""
+    """Return the largest margin under which at least RIGHT of the chosen composites win, or None."""
     for margin in MARGINS:
         chosen = [one for one in cases if one["planned"] < margin]
         if chosen and np.mean([one["measured"] < 1.0 for one in chosen]) >= RIGHT:
@@ -196,7 +199,10 @@ def chosen_margin(cases: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def judged(cases: Sequence[Mapping[str, Any]]) -> tuple[int, int, float]:
-    """(composites chosen, of these right, product of their time ratios) with the margin of all other groups."""
+    """Evaluate each group with the margin of all other groups.
+
+    Return the number of chosen composites, the number of right choices, and the product of their time ratios.
+    """
     n_chosen, n_right, product = 0, 0, 1.0
     for group in sorted({one["group"] for one in cases}):
         margin = chosen_margin([one for one in cases if one["group"] != group])
@@ -208,7 +214,7 @@ def judged(cases: Sequence[Mapping[str, Any]]) -> tuple[int, int, float]:
 
 
 def report(lines: Sequence[Line]) -> str:
-    """Who is right how often, by width and kind of division."""
+    """Format how often planned costs are right, by width and kind of partition."""
     cases = verdicts(lines)
     header = [
         "columns",
@@ -244,7 +250,7 @@ def report(lines: Sequence[Line]) -> str:
         "below 1 the composite is faster. `right at 1.0`: planned and measured ratio are on the same side of 1.",
         "`chosen, held out`: composites below the largest margin under which at least",
         f"{RIGHT:.0%} of the other groups' were faster;",
-        "`time`: geometric mean of what they would have cost.",
+        "`time`: geometric mean of their time ratios.",
         "",
         markdown(rows),
         "",
@@ -253,18 +259,18 @@ def report(lines: Sequence[Line]) -> str:
 
 
 def main() -> int:
-    """Measure what is missing and print."""
+    """Measure the cases that the results lack, and print the report."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of real matrices")
     parser.add_argument("--columns", default="32,256")
     parser.add_argument("--rounds", type=int, default=7)
-    parser.add_argument("--most-s", type=float, default=1.2, help="of a case")
+    parser.add_argument("--most-s", type=float, default=1.2, help="maximum measuring time per case")
     parser.add_argument(
-        "--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="kernels, kept"
+        "--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="persistent cache for kernels"
     )
     parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid_costs.jsonl")
     parser.add_argument("--table", type=Path, help="write the tables as Markdown")
-    parser.add_argument("--report", action="store_true", help="print what --json holds and measure nothing")
+    parser.add_argument("--report", action="store_true", help="print the tables of --json and measure nothing")
     args = parser.parse_args()
     results = ResultFile(args.json)
     if not args.report:

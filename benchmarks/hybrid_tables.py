@@ -1,10 +1,10 @@
-"""STile's Tables 5 to 7 on a CPU: seconds of the greedy search, and planned costs without each of its means.
+"""Reproduce STile's Tables 5 to 7 on a CPU: time of the greedy search, and costs without each of its techniques.
 
-python benchmarks/hybrid_tables.py [--cases NAME,NAME] [--columns 32] [--table FILE]
+    python benchmarks/hybrid_tables.py [--cases NAME,NAME] [--columns 32] [--table FILE]
 
-Planned costs, and measured times of products in which the operators of a plan run one after the other by generated
-kernels (`peerlib/tile_times.py`). Costs of primitives are those of this machine if `python -m autosparse calibrate` has
-measured them. Beside each figure stands the paper's, of its GPU.
+The tables show planned costs, and measured times of products in which generated kernels run the operators of a plan one
+after the other (`peerlib/tile_times.py`). Planned costs use this machine's primitives if `python -m autosparse
+calibrate` has measured them. Columns "paper" repeat the paper's results, which were measured on a GPU.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ SEARCH_S: Final = {
     "cora": ".5", "citeseer": ".6", "pubmed": "93.9", "NotreDame_www": "3015.7", "LogSparse": "1.0", "Strided": "2.3",
     "unstructured": ".1 to 12.9", "structured": ".03 to .4",
 }  # fmt: skip
-"""Table 5, SpMM."""
+"""Search seconds of STile's Table 5, SpMM, by matrix."""
 WITHOUT: Final = {
     "cora": "1 / 1 / 1", "citeseer": "1 / 1 / 1.3", "pubmed": "1 / 1 / 2.2", "NotreDame_www": "1.2 / 1.2 / 56.1",
 }  # fmt: skip
-"""Table 6: latency without withdraw, without local search, its search time, over the default's."""
+"""STile's Table 6: latency without withdraw, without local search, and its search time, relative to the default."""
 DEPTHS: Final = {
     "NotreDame_www": "1.7 1.4 1.6 1.0 / 1.1 1.3", "LogSparse": "1 1 1 1 / 1.0 1.0", "Strided": "1 1 1 1 / 1.0 2.0",
 }  # fmt: skip
-"""Table 7, SpMM: latency at depth 1, 2, 10, 100, then of blocks alone and of ELL alone, over the default's."""
+"""STile's Table 7, SpMM: latency at depth 1, 2, 10, 100, then of blocks and ELL alone, relative to the default."""
 
 
 def matrix(name: str) -> Any | None:
-    """The matrix of a case; None where its file is not there."""
+    """Return the matrix of a case, or None if its file is missing."""
     folder = matrices_folder()
     found = find_matrices(folder, only=(name,)) if folder is not None else []
     if found:
@@ -51,7 +51,7 @@ def matrix(name: str) -> Any | None:
 
 
 def costs_for(n_columns: int, columns: int) -> Any:
-    """Costs of primitives: this machine's, else the default."""
+    """Return costs of primitives measured on this machine, or the default costs."""
     from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS
 
     from autosparse.config import get_options
@@ -65,7 +65,7 @@ def costs_for(n_columns: int, columns: int) -> Any:
 
 
 def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
-    """Name -> greedy plan: the default (r = 1.2), one without each of the paper's means, single families; seconds."""
+    """Return greedy plans and their search seconds by name: the default (r = 1.2), ablations, and single families."""
     from autosparse.tuner.hybrid.costs import Operator
     from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
     from autosparse.tuner.hybrid.tiles import block_operators
@@ -97,8 +97,8 @@ def plans(A: Any, columns: int) -> tuple[dict[str, Any], dict[str, float]]:
 
 
 def rows(name: str, A: Any, args: argparse.Namespace) -> tuple[list[str], list[str]]:
-    """A line of each table: seconds and ratios of planned cost to the default's; the same ratios of measured times."""
-    from peerlib.tile_times import layers, times_s  # imports autosparse: after `start_again`
+    """Return one row of each table: planned costs relative to the default search, and the same for measured times."""
+    from peerlib.tile_times import layers, times_s  # imports autosparse, so only after `start_again`
 
     made, seconds = plans(A, args.columns)
     cost = {plan: one.cost for plan, one in made.items()}
@@ -121,12 +121,14 @@ def rows(name: str, A: Any, args: argparse.Namespace) -> tuple[list[str], list[s
 
 
 def main() -> int:
-    """Plan and print."""
+    """Plan, measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--cases", default=",".join(CASES))
     parser.add_argument("--columns", type=int, default=32)
     parser.add_argument("--rounds", type=int, default=9)
-    parser.add_argument("--most-s", type=float, default=4.0, help="of the race of a matrix; rounds are cut to fit")
+    parser.add_argument(
+        "--most-s", type=float, default=4.0, help="maximum seconds of the race per matrix; limits its rounds"
+    )
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
     args = parser.parse_args()
     start_again(1)
@@ -161,8 +163,8 @@ def main() -> int:
         "",
         "## Measured times, over those of the default plan",
         "",
-        "Operators one after the other, each by a generated kernel, in turns; `its time` is of the search, as above.",
-        "Entries of ELL tiles are in CSR: ELL alone is CSR with another kernel's name.",
+        "Generated kernels run the operators one after the other; plans alternate. `its time` is that of the search.",
+        "Entries of ELL tiles are stored in CSR, so that ELL alone equals CSR.",
         "",
         markdown(measured),
     ])  # fmt: skip

@@ -1,15 +1,16 @@
-"""What a cost model is worth on a kind of machine that it has not seen, and what was tried to make it worth more.
+"""Measure cost models on kinds of machines that they were not trained on, and variants meant to improve them.
 
     python benchmarks/kinds.py --matrices DIR --ops spmv,spmm32 --out benchmarks/results/kinds
 
-Boosted trees are fitted to training groups of one kind, of all others and of all, and judged by validation groups and
-by held-out groups that are not sealed. A *kind* is a processor and an instruction set. Reported is the share of the
-best measured speed that an estimate comes to, geometric mean over patterns: the best predicted program where that is
-predicted to be faster than the default kernel, else the default kernel, which is among those measured. *With margins*
-is the same by the product's rule: what is predicted must be faster by a margin, a larger one for a model of other kinds
-(tuner/search/acceptance.py).
+Boosted trees are fitted to the training groups of one kind, of all other kinds, and of all kinds. They are evaluated on
+validation groups and on held-out groups that are not sealed. A *kind* is a processor and an instruction set.
 
-WAYS are what was tried for kinds that were left out; they may be chosen by the validation groups alone.
+The score is the share of the best measured speed that an estimate reaches, as a geometric mean over patterns. The
+estimate takes the best predicted program if it is predicted to be faster than the default kernel, and the default
+kernel otherwise; the default kernel is among the measured programs. *With margins* uses the library's rule: the
+predicted gain must exceed a margin, which is larger for a model of other kinds (tuner/search/acceptance.py).
+
+WAYS are the variants that were tried for left-out kinds. Only validation groups may select one.
 """
 
 from __future__ import annotations
@@ -40,19 +41,19 @@ from autosparse.core.problem import Problem
 DATA: Final = Path(__file__).resolve().parent / "data"
 SPLITS: Final = ("validation", "held_out")
 FEWEST: Final = 10
-"""Patterns of a split by which a kind is judged, and of training by which a model of its own is fitted."""
+"""Minimum number of patterns in a split for evaluation, and in training for a model of a kind's own."""
 SETTINGS: Final = BoostSettings(n_trees=100, rate=0.15)
 STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """A case as trees read it: rows (n, features), the last column being the statistics model's guess."""
+    """A case in the input form of the trees: rows (n, features); the last column is the statistics model's guess."""
 
     case: Case
     rows: np.ndarray = field(repr=False)
     believed: Mapping[bool, np.ndarray] = field(repr=False)
-    """Whether a model is of other kinds -> the predicted ratio from which the product takes each program, (n,)."""
+    """Maximum accepted predicted ratio per program, (n,); the key tells whether the model is of other kinds."""
 
     @property
     def kind(self) -> str:
@@ -62,12 +63,12 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How a model is fitted, and how what it predicts is read."""
+    """Variant of fitting a model and of using its predictions."""
 
     settings: BoostSettings = SETTINGS
     knows_machine: bool = True
-    guess_weight: float = 0.0  # of the ranks by the statistics model's guess beside those by the trees
-    halves: int = 0  # models averaged, each of half the groups; 0: one model of all
+    guess_weight: float = 0.0  # weight of ranks by the statistics model's guess; the trees' ranks get the rest
+    halves: int = 0  # number of averaged models, each fitted to half of the groups; 0: one model of all
 
 
 WAYS: Final[Mapping[str, Way]] = {
@@ -81,13 +82,13 @@ WAYS: Final[Mapping[str, Way]] = {
 
 
 def data_folders() -> list[Path]:
-    """Folders of committed measurements of this library's programs."""
+    """Return the folders of committed measurements of this library's programs."""
     folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in DATA.rglob(pattern)}
     return sorted(folder for folder in folders if folder.name != "transfer")
 
 
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
-    """Every case of the data that is not sealed; a pattern is made once, however often it was measured."""
+    """Return every case of the data that is not sealed; each pattern is made once."""
     by_recipe: dict[Any, list[Case]] = {}
     for case in read_data(folders, op).cases:
         if case.split != "sealed":
@@ -112,7 +113,7 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
 
 
 def believed_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
-    """The predicted ratio from which the product takes each program of `case`; 0: it never does."""
+    """Return the maximum predicted ratio at which the library accepts each program of `case`; 0 if it never does."""
     found = []
     for schedule, guess in zip(case.schedules, guesses, strict=True):
         most = believable_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
@@ -121,7 +122,7 @@ def believed_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreig
 
 
 def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], np.ndarray]:
-    """Predicted logarithms of ratios of a case, by trees of `train`."""
+    """Fit trees to `train`; return a function that predicts logarithms of the ratios of a case."""
     if way.halves:
         return _mean_of_halves(train, way, n_sketch)
     machines = machine_weights([one.case for one in train])
@@ -138,12 +139,12 @@ def fitted(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[[Seen], n
     )
 
     def predicted(one: Seen) -> np.ndarray:
-        costs = model._model.predict(one.rows[:, kept])  # of scikit-learn: the exported trees want whole rows
+        costs = model._model.predict(one.rows[:, kept])  # scikit-learn's model: the exported trees need all columns
         if not way.guess_weight:
             return costs
         w, ranks = way.guess_weight, costs.argsort(kind="stable").argsort(kind="stable")
         ranks = (1 - w) * ranks + w * one.rows[:, -1].argsort(kind="stable").argsort(kind="stable")
-        best = int(ranks.argmin())  # believed or not as the trees say
+        best = int(ranks.argmin())  # accepted or not by the trees' cost
         return np.where(np.arange(len(costs)) == best, costs[best], np.maximum(costs, costs[best] + 1e-6))
 
     return predicted
@@ -162,9 +163,10 @@ def _mean_of_halves(train: Sequence[Seen], way: Way, n_sketch: int) -> Callable[
 
 
 def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray], *, margins_of: bool | None = None) -> float:
-    """Geometric mean of (best measured time) / (time of what an estimate takes).
+    """Return the geometric mean of (best measured time) / (time of the program that an estimate takes).
 
-    margins_of: with the product's margins for a model of other kinds (True) or of this one; None: without margins.
+    `margins_of` selects the library's margins: True for a model of other kinds, False for a model of this kind, None
+    for no margins.
     """
     logs = []
     for one in cases:
@@ -178,12 +180,12 @@ def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray], *, mar
 
 
 def default_share(cases: Sequence[Seen]) -> float:
-    """The same of the default kernel alone."""
+    """Return the same geometric mean for the default kernel alone."""
     return share(cases, lambda one: np.ones(len(one.case.ratios)))
 
 
 def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way], known: set[str]) -> list[dict[str, Any]]:
-    """A record of each kind left out, trained on and way; kinds that are `known` are passed over."""
+    """Return a record per left-out kind, training set and variant; kinds in `known` are skipped."""
     n_sketch = n_inputs(seen[0].case.recipe.n_dims)
     train = [one for one in seen if one.case.split == "train"]
     found: list[dict[str, Any]] = []
@@ -210,7 +212,7 @@ def judged(op: str, seen: Sequence[Seen], ways: Mapping[str, Way], known: set[st
 
 
 def report(records: Sequence[Mapping[str, Any]]) -> str:
-    """A table in Markdown."""
+    """Format the records as a Markdown table."""
     own = {(one["op"], one["kind"]): one["shares"] for one in records if one["trained on"] == "its own"}
     rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own",
              "with margins", "of its own"]]  # fmt: skip
@@ -233,13 +235,13 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Fit, judge, write OUT.jsonl and OUT.md."""
+    """Fit, evaluate, and write OUT.jsonl and OUT.md."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
     parser.add_argument("--ops", default="spmv,spmm32")
     parser.add_argument("--ways", default=",".join(WAYS))
-    parser.add_argument("--out", type=Path, help="without suffix; kinds that are there are kept")
-    parser.add_argument("--again", action="store_true", help="judge anew what --out holds")
+    parser.add_argument("--out", type=Path, help="output path without suffix; kinds that it holds are kept")
+    parser.add_argument("--again", action="store_true", help="evaluate again the kinds that --out holds")
     args = parser.parse_args(given)
     folders = data_folders()
     path = args.out.with_suffix(".jsonl") if args.out else None
@@ -262,7 +264,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 HEAD: Final = """# Cost models on kinds of machines that they have not seen
 
-Written by `python benchmarks/kinds.py`; what the columns mean is said there. Trees of 100 (shipped: 300 to 400).
+Written by `python benchmarks/kinds.py`, whose docstring explains the columns. Trees of 100 (shipped: 300 to 400).
 """
 
 if __name__ == "__main__":

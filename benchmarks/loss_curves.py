@@ -1,10 +1,11 @@
-"""Loss curves of graph networks: how far ours are from torch.sparse's, and how far torch.sparse's are from their own.
+"""Compare loss curves of graph networks with autosparse and torch.sparse, and repeated runs of torch.sparse.
 
     python benchmarks/loss_curves.py --matrices DIR --json benchmarks/results/loss_curves.jsonl
 
-Rounding errors grow in training: Adam divides gradients of their size by each other, and sums of several threads have
-no fixed order. So each float32 curve is told beside two yardsticks: torch.sparse trained again (same seed and threads,
-and on one thread), and torch.sparse in float64. A gap is the largest difference of two losses at the same epoch.
+Rounding errors grow in training: Adam divides gradients of the errors' size by each other, and parallel sums have no
+fixed order. Each float32 curve is therefore compared with two references: torch.sparse trained again (same seed and
+threads, and on one thread), and torch.sparse in float64. A gap is the largest difference of two losses at the same
+epoch.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ AGAIN: Final = ("torch.sparse again", "torch.sparse, 1 thread")
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices")
@@ -46,12 +47,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def gap(a: Sequence[float], b: Sequence[float]) -> float:
-    """max over epochs of |a - b|."""
+    """Return the maximum over epochs of |a - b|."""
     return max(abs(x - y) for x, y in zip(a, b, strict=True))
 
 
 def curve(task: Task, name: str, who: str, start: Any, *, epochs: int, threads: int) -> list[float]:
-    """Losses of `epochs` epochs of the contender `who` on `threads` threads, from a copy of the network `start`."""
+    """Return the losses of the contender `who` over `epochs` epochs, from a copy of the network `start`."""
     import torch
 
     torch.set_num_threads(threads)
@@ -65,7 +66,7 @@ def curve(task: Task, name: str, who: str, start: Any, *, epochs: int, threads: 
 
 
 def compare(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
-    """The record of one network on one graph: gaps to torch.sparse in float32 and to torch.sparse in float64."""
+    """Return the record of one network on one graph: gaps to torch.sparse in float32 and in float64."""
     import torch
 
     torch.manual_seed(0)
@@ -89,7 +90,7 @@ def compare(task: Task, name: str, args: argparse.Namespace) -> dict[str, Any]:
 
 
 def table(found: Sequence[dict[str, Any]]) -> str:
-    """A row per case; gaps to torch.sparse (ours, its own), to float64 (ours, its own), and of both in float64."""
+    """Format a row per case: gaps to torch.sparse, gaps to float64, and the gap of both in float64."""
     rows = [["", "ours", "override", "torch again", "torch, 1 thread", "ours to 64", "torch to 64", "both in 64"]]
     for record in found:
         near, exact = record["to_torch"], record["to_float64"]
@@ -100,7 +101,7 @@ def table(found: Sequence[dict[str, Any]]) -> str:
 
 
 def main() -> int:
-    """Train, record, print."""
+    """Train, record and print."""
     args = arguments()
     start_again(args.threads)
     warnings.filterwarnings("ignore", message="Sparse|index_reduce")

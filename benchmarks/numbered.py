@@ -1,10 +1,10 @@
-"""What numbered values bring (docs/adr/0079-numbered-values.md): SpMV of a pattern with its own and with random values.
+"""Measure the gain of dictionary-encoded values: SpMV of a pattern with its own values and with random values.
 
     python benchmarks/numbered.py --matrices ../shared/matrices --json benchmarks/results/numbered.jsonl
-    python benchmarks/numbered.py --made          # larger graphs, made here; some minutes
+    python benchmarks/numbered.py --made          # larger synthetic graphs; some minutes
 
-Both are tuned by measuring, from an empty cache, and nobody else holds their arrays; beside them our default kernel and
-SciPy. Medians of rounds, in each of which all four run in another order, in float64 and on all threads.
+Both matrices are tuned by measuring, from an empty cache, and own their arrays. The default kernel and SciPy are timed
+too. Times are medians over rounds, in each of which all four run in random order, in float64 and on all threads.
 """
 
 from __future__ import annotations
@@ -31,11 +31,14 @@ NAMES = (
 )  # fmt: skip
 ROUNDS, EACH = 30, 10
 MADE = {"4 million": (200_000, 20), "20 million": (1_000_000, 20)}
-"""Rows, and entries of each: half are near, half drawn with a probability that falls with a power of their number."""
+"""Rows and entries per row.
+
+Half of the entries are near the diagonal; the others are random, low columns more often.
+"""
 
 
 def matrices(folder: Path | None, names: tuple[str, ...]) -> Iterator[tuple[str, sps.csr_matrix]]:
-    """Real ones from `folder`, or the made ones."""
+    """Yield real matrices from `folder`, or the synthetic ones if it is None."""
     if folder is None:
         yield from ((name, made(*sizes)) for name, sizes in MADE.items())
         return
@@ -46,7 +49,7 @@ def matrices(folder: Path | None, names: tuple[str, ...]) -> Iterator[tuple[str,
 
 
 def made(n: int, degree: int) -> sps.csr_matrix:
-    """A graph of one value."""
+    """Make a graph whose values are all 1."""
     rng = np.random.default_rng(0)
     shape = n, degree
     near = (np.arange(n)[:, None] + rng.integers(-500, 501, shape)) % n
@@ -56,14 +59,14 @@ def made(n: int, degree: int) -> sps.csr_matrix:
 
 
 def tuned(A: sps.csr_matrix, budget_s: float) -> tuple[Any, str]:
-    """Our copy of A, and its format."""
+    """Return a tuned copy of A, and its format."""
     M = asp.csr(A, copy=True)
     plan = M.tune(effort="measure", budget_s=budget_s)
     return M, "" if plan.schedule is None else str(plan.schedule.format)
 
 
 def measured(name: str, A: sps.csr_matrix, budget_s: float) -> dict[str, Any]:
-    """Seconds of one product each."""
+    """Return the record of a matrix: median seconds of one product for each contender."""
     x = np.random.default_rng(1).random(A.shape[1])
     other = A.copy()
     other.data = np.random.default_rng(2).random(A.nnz)
@@ -81,7 +84,7 @@ def measured(name: str, A: sps.csr_matrix, budget_s: float) -> dict[str, Any]:
     each = max(1, min(EACH, int(4e7 / A.nnz)))
     for _ in range(ROUNDS):
         for way in random.sample(sorted(ways), len(ways)):
-            for _ in range(2):  # its matrix comes back into the caches
+            for _ in range(2):  # warm up the caches
                 ways[way]()
             start_s = time.perf_counter()
             for _ in range(each):
@@ -93,10 +96,10 @@ def measured(name: str, A: sps.csr_matrix, budget_s: float) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Measure, print a table, keep the rows."""
+    """Measure, print a table, and append the rows to the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--matrices", type=Path, default=Path("../shared/matrices"))
-    parser.add_argument("--made", action="store_true", help="graphs that are made here instead")
+    parser.add_argument("--made", action="store_true", help="use synthetic graphs instead")
     parser.add_argument("--only", nargs="+", default=NAMES, metavar="NAME")
     parser.add_argument("--budget-s", type=float, default=3.0)
     parser.add_argument("--json", type=Path, help="rows are appended to this file")

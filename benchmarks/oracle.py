@@ -1,25 +1,25 @@
-"""How far each tier of tuning is from a search that takes much longer, and from the default kernel alone.
+"""Compare each tuning tier with a much longer search, and with the default kernel.
 
     python benchmarks/oracle.py --matrices DIR --ops spmv,spmm32 --json FILE           # long, resumable
     python benchmarks/oracle.py --matrices DIR --step race --json FILE                 # races alone, on a quiet machine
     python benchmarks/oracle.py --report --json FILE
 
-For each matrix and operation two steps are taken, each written as one JSON line, so that a killed run goes on:
+Each matrix and operation takes two steps. Each step writes one JSON line, so that an interrupted run can continue:
 
-* *search*: `estimate` and `measure` decide as they do for users; then a full search runs for at least --seconds, and
-  again twice as long until it has timed MORE_CANDIDATES times as many schedules as `measure`. All have as much memory
-  for packed copies as users give them (option `extra_memory`);
-* *race*: the default kernel, what each tier chose and the N_FINALISTS fastest of the long search, interleaved in one
-  process, N_RACES times with fresh packed copies. A time is the median over the races. What other processes disturb, a
-  race or what the tiers decide anew before it, is done again, MOST_TRIES times at most.
+* *search*: `estimate` and `measure` decide as they do for users. Then a full search runs for at least --seconds, and
+  again twice as long until it has timed MORE_CANDIDATES times as many schedules as `measure`. All have the memory for
+  packed copies that users have (option `extra_memory`);
+* *race*: the default kernel, the choice of each tier and the N_FINALISTS fastest of the long search, interleaved in one
+  process, N_RACES times with fresh packed copies. A time is the median over the races. A race, or a tier's decision
+  before it, that other processes disturb is repeated, at most MOST_TRIES times in all.
 
-The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
-rather too low than too high. Compilers take most of a search: `--step compile`, with a lasting --cache, makes every
-kernel that one may ask for, at whatever hour. Searches of a busy machine propose worse and learn wrong prices; after
-them `--step race --decide-again` lets the tiers decide anew before each race.
+The *oracle* is the fastest contender of the race. Among near-equal contenders the luckiest wins, so shares of it are
+biased low. Compilers take most of a search: `--step compile`, with a persistent --cache, builds every kernel that a
+search can ask for. Searches on a busy machine propose worse schedules and learn wrong prices; after them `--step race
+--decide-again` lets the tiers decide again before each race.
 
-Only groups are measured that are held out from training and not sealed (benchmarks/sealed.py), or with
-`--groups validation` those that training validates on: what is chosen is chosen by these.
+Only groups are measured that are held out from training and not sealed (benchmarks/sealed.py), or with `--groups
+validation` the validation groups of training, by which design choices are made.
 """
 
 from __future__ import annotations
@@ -59,36 +59,39 @@ MORE_CANDIDATES: Final = 3
 N_FINALISTS: Final = 5
 N_RACES: Final = 3
 N_PROPOSED: Final = 64
-"""Of the learned model's favourites, how many kernels are made ahead."""
+"""Number of the learned model's favourites whose kernels are built ahead."""
 MOST_TRIES: Final = 3
-"""How often what others disturb is done; what they disturbed least counts."""
+"""Maximum number of tries of a disturbed step; the least disturbed try counts."""
 WHOLE: Final = 0.6
-"""Of its budget, below which a search ended because nothing was left: a last step that does not fit leaves less."""
+"""Fraction of its budget below which a search is regarded as exhaustive.
+
+A search that stops because its next step does not fit leaves less of the budget.
+"""
 TIERS: Final[Mapping[str, float]] = {"estimate": 10.0, "measure": 10.0}
-"""Tier -> most seconds of it, as in the default options."""
+"""Maximum seconds of each tier, as in the default options."""
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices and tensors with its index.csv")
     add("--min-nnz", type=int, default=10_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
-    add("--per-group", type=int, default=2, metavar="N", help="at most so many matrices of a group (2)")
+    add("--per-group", type=int, default=2, metavar="N", help="maximum number of matrices per group (2)")
     add("--ops", default="spmv,spmm8,spmm32,spmm256,sddmm32,sddmm256,mttkrp16")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
-    add("--seconds", type=float, default=60.0, help="least seconds of a long search (60)")
-    add("--most", type=float, default=480.0, help="a long search is not repeated with more seconds than these (480)")
+    add("--seconds", type=float, default=60.0, help="minimum seconds of a long search (60)")
+    add("--most", type=float, default=480.0, help="maximum seconds of one long search (480)")
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
-    add("--cache", type=Path, help="folder of kernels that outlives the run: a race finds those of its search compiled")
-    add("--decide-again", action="store_true", help="with race: what the tiers choose is what they decide now")
+    add("--cache", type=Path, help="persistent folder of kernels: a race finds the kernels of its search there")
+    add("--decide-again", action="store_true", help="with race: let the tiers decide again")
     add("--step", choices=("compile", "search", "race", "all"), default="all", help="all: searches and races")
-    add("--groups", choices=("open", "validation"), default="open", help="held-out groups, or those of validation")
-    add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which keeps the book
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
-    add("--report", action="store_true", help="only the tables of what --json holds")
+    add("--groups", choices=("open", "validation"), default="open", help="held-out or validation groups")
+    add("--sealed", action="store_true", help=argparse.SUPPRESS)  # set by sealed.py, which records every use
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
+    add("--report", action="store_true", help="only print the tables of --json")
     parsed = parser.parse_args(given)
     if parsed.step == "compile" and parsed.cache is None:
         parser.error("--step compile needs the --cache that races will use")
@@ -98,9 +101,9 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def files_of(args: argparse.Namespace) -> list[RealFile]:
-    """Files of the wanted groups: the first of every group, then the second, and so on.
+    """Return files of the wanted groups: the first of every group, then the second, and so on.
 
-    A run that is stopped early has seen as many groups as it could.
+    A run that stops early has then covered as many groups as possible.
     """
     found: dict[str, list[RealFile]] = {}
     for one in real_files(args.matrices):
@@ -113,7 +116,7 @@ def files_of(args: argparse.Namespace) -> list[RealFile]:
 
 
 def kind_of(group: str) -> str:
-    """ "sealed", "open" (held out as well), "validation" or "train"."""
+    """Return the split of a group: "sealed", "open" (also held out), "validation" or "train"."""
     if is_held_out(group):
         return "sealed" if is_sealed(group) else "open"
     return "validation" if is_validation(group) else "train"
@@ -123,7 +126,7 @@ def kind_of(group: str) -> str:
 
 
 def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
-    """What tuning with `effort` decides, knowing nothing but kernels that are compiled."""
+    """Return the decision of tuning with `effort`, with compiled kernels but no stored plan."""
     if start is None:
         cache.open_store(get_options()).forget(("plan", "features"))
     start_s = time.perf_counter()
@@ -143,29 +146,29 @@ def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None 
 
 
 def undisturbed(do: Callable[[], T]) -> tuple[T, float]:
-    """(what `do` gives, processors that others kept busy meanwhile), again where they were more than MOST_LOAD."""
+    """Return the result of `do` and the number of processors that others kept busy; retry above MOST_LOAD."""
     tries: list[tuple[T, float]] = []
     while len(tries) < MOST_TRIES:
         before = Load.now()
         tries.append((do(), others_load(before)))
-        if not tries[-1][1] > MOST_LOAD:  # nan: nobody knows
+        if not tries[-1][1] > MOST_LOAD:  # nan: unknown
             break
     return min(tries, key=lambda one: one[1])
 
 
 def as_users_have_it(lab: CollectingLab) -> KernelLab:
-    """`lab` with the memory for packed copies that users give theirs: races hold many copies at once, searches two."""
+    """Return the context of `lab` with users' memory limit for packed copies; races hold many copies, searches two."""
     settings = lab.lab.options._replace(extra_memory=Options().extra_memory)
     return dataclasses.replace(lab.lab, options=settings)
 
 
 def tiers_of(lab: KernelLab) -> dict[str, dict[str, Any]]:
-    """What each tier decides."""
+    """Return the decision of each tier."""
     return {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
 
 
 def searched(lab: KernelLab, least_s: float, most_s: float) -> dict[str, Any]:
-    """What the tiers decide, and the fastest of a search that is long enough, or took `most_s`."""
+    """Return the decisions of the tiers, and the fastest schedules of a search that is long enough or took `most_s`."""
     tiers = tiers_of(lab)
     budget_s, spent_s = least_s, 0.0
     while True:
@@ -179,7 +182,7 @@ def searched(lab: KernelLab, least_s: float, most_s: float) -> dict[str, Any]:
 
 
 def raced(lab: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
-    """Median seconds of every entrant, and of each race."""
+    """Return times of every contender relative to the default kernel, as medians over N_RACES races."""
     from ablation import race
 
     tiers, load = undisturbed(lambda: tiers_of(as_users_have_it(lab))) if decide_again else (search["tiers"], None)
@@ -201,7 +204,7 @@ def raced(lab: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) 
 
 
 def cells(args: argparse.Namespace) -> Iterator[tuple[RealFile, Op, str]]:
-    """(file, operation, key) of everything that is wanted; all operations of a file before the next file."""
+    """Yield (file, operation, key) of every wanted case; all operations of a file before the next file."""
     operations = [OPS[name] for name in args.ops.split(",")]
     for file in files_of(args):
         for op in operations:
@@ -210,7 +213,7 @@ def cells(args: argparse.Namespace) -> Iterator[tuple[RealFile, Op, str]]:
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> None:
-    """Take the steps that `results` does not hold yet."""
+    """Run the steps that `results` does not hold yet."""
     from peerlib.machine import machine_facts
 
     begun_s = time.perf_counter()
@@ -236,7 +239,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
 
 def compile_ahead(args: argparse.Namespace) -> None:
-    """Make the kernels of everything that searches of the files may time, file by file, in --cache."""
+    """Build the kernels that searches of the files can time, file by file, in --cache."""
     set_options(threads=args.threads, cache_dir=args.cache)
     made: set[tuple[str, Schedule]] = set()
     for file, op, key in cells(args):
@@ -261,7 +264,7 @@ def _step(
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Measure, then report."""
+    """Measure and report."""
     args = arguments(given)
     results = ResultFile(args.json)
     if not args.report:

@@ -1,4 +1,4 @@
-"""What a call costs beside the arithmetic, and what the import costs, against SciPy.
+"""Measure the overhead of a call and the import time, against SciPy.
 
 python benchmarks/overhead.py
 """
@@ -28,7 +28,7 @@ IMPORT: Final = "import time; start = time.perf_counter(); import {module}; prin
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=41)
@@ -37,13 +37,13 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def tiny(n: int, columns: int) -> tuple[Any, np.ndarray]:
-    """A tridiagonal n x n matrix and a dense operand."""
+    """Return a tridiagonal n x n matrix and a dense operand."""
     m = scipy.sparse.diags_array([1.0, 2.0, 1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr")
     return m, np.ones(n) if columns == 1 else np.ones((n, columns))
 
 
 def call_rows(rounds: int) -> list[list[str]]:
-    """Time of tiny products: SciPy's, ours, the difference."""
+    """Return rows with the times of tiny products: SciPy, autosparse, difference."""
     import autosparse
 
     rows = []
@@ -59,7 +59,7 @@ def call_rows(rounds: int) -> list[list[str]]:
 
 
 def import_times_s(modules: Sequence[str], n_processes: int) -> dict[str, float]:
-    """Median import time of each module over fresh processes that take turns."""
+    """Return the median import time of each module over fresh processes that alternate."""
     samples: dict[str, list[float]] = {module: [] for module in modules}
     for _ in range(n_processes):
         for module in modules:
@@ -76,7 +76,7 @@ def main() -> int:
 
     set_options(effort="off", threads=args.threads)
     print(aligned([["", "n", "scipy", "ours", "difference"], *call_rows(args.rounds)]))
-    used = "autosparse; autosparse.csr"  # the lazy names looked up, as code that uses them does
+    used = "autosparse; autosparse.csr"  # also resolves a lazily imported name
     found = import_times_s(("scipy.sparse", "autosparse", used), args.imports)
     theirs_s = found.pop("scipy.sparse")
     print(f"\nimport scipy.sparse {seconds(theirs_s)}")

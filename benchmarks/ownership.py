@@ -1,12 +1,12 @@
-"""Measure the gain of tuning for three ways of holding a matrix: a copy beside a live original, `copy=True`, shared.
+"""Measure the gain of tuning for three ways of holding a matrix: a copy of a live original, `copy=True`, shared.
 
     python benchmarks/ownership.py --json ownership.jsonl --seconds 80
     python benchmarks/ownership.py --json ownership.jsonl --report ownership.md
 
 For every matrix, operation and dtype three matrices are made from one of SciPy's, which stays alive: `asp.csr(m)`,
-`asp.csr(m, copy=True)` and `asp.csr(m, copy=False)`. Each is tuned by `effort="measure"` with no plan remembered, then
-the three and a matrix with the default kernel take turns. A gain is (time of the default kernel) / (time of the plan),
-in medians over rounds, with products into new results. A stopped run continues where it was.
+`asp.csr(m, copy=True)` and `asp.csr(m, copy=False)`. Each is tuned by `effort="measure"` without a stored plan. The
+three and a matrix with the default kernel are then timed in alternation. A gain is (time of the default kernel) / (time
+of the plan), in medians over rounds, with products into new results. An interrupted run continues where it stopped.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def run_of(matrix: Any, operation: str, columns: int, dtype: str) -> Callable[[]
 
 
 def sample_s(run: Callable[[], Any], n: int) -> float:
-    """Return the mean seconds of `n` products in a row; the result of one lives until the next is there."""
+    """Return the mean seconds of `n` products in a row; each result lives until the next one exists."""
     start_s = time.perf_counter()
     for _ in range(n):
         kept = run()
@@ -107,11 +107,11 @@ def measure(M: Any, operation: str, columns: int, args: argparse.Namespace) -> d
 
 
 def collect(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what `results` lacks, until the time is over."""
+    """Measure the cases that `results` lacks, until the time is over."""
     from autosparse.config import set_options
 
     cache_dir = args.cache or Path(tempfile.mkdtemp())
-    set_options(overhead=0.0, cache_dir=cache_dir)  # nothing is tuned but by `tune`
+    set_options(overhead=0.0, cache_dir=cache_dir)  # no lazy tuning
     known = {record["key"] for record in results.cases()}
     rows = one_of_each_group(args.matrices, n_groups=args.groups, nnz=(20_000, args.max_nnz), seed=0)
     results.append({"kind": "run", **machine_facts()})

@@ -1,12 +1,12 @@
-"""Time of a product after a pause of Python code, relative to the same product in a tight loop.
+"""Time a product after a pause of Python code, relative to the same product in a tight loop.
 
-python benchmarks/pauses.py [--processes 20] [--json FILE]
+    python benchmarks/pauses.py [--processes 20] [--json FILE]
 
 Every row is a set of fresh processes. Each process runs one untuned SpMV (float32, `asp.matmul(A, x, out=y)`) in a
-tight loop, then with something between two products: a busy pause of so many microseconds, or NumPy's `dot`, `axpy`, a
-norm or a matrix product on vectors of A's size. The table shows the median ratio to the tight loop, the slowest
-process, how many processes had a second window of 100 ms above 1.4 times the tight loop, and processor time over wall
-time.
+tight loop, then with an activity between two products. The activity is a busy pause of a given number of microseconds,
+or NumPy's `dot`, `axpy`, a norm or a matrix product on vectors of A's size. The table shows the median ratio to the
+tight loop, the slowest process, how many processes had a second window of 100 ms above 1.4 times the tight loop, and
+processor time over wall time.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ COLUMNS: Final = (
     "processors used",
 )  # fmt: skip
 SLOW: Final = 1.4
-"""Times the tight loop: a window with a larger median counts as slow."""
+"""Ratio to the tight loop above which a window counts as slow."""
 
 Between = Callable[[], object]
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--processes", type=int, default=20, help="fresh processes per row")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of the loop with pauses, per process")
+    parser.add_argument("--seconds", type=float, default=1.0, help="seconds of the loop with pauses, per process")
     parser.add_argument("--wait", default="auto", help="value of the setting `wait`")
-    parser.add_argument("--json", type=Path, help="write each process's figures to this file")
+    parser.add_argument("--json", type=Path, help="write the results of each process to this file")
     parser.add_argument("--quick", action="store_true", help="one size, two rows, one short process each")
     parser.add_argument("--child", help=argparse.SUPPRESS)
     return parser.parse_args(given)
 
 
 def between(what: str, n: int) -> Between | None:
-    """Return what happens between two products, None for nothing."""
+    """Return the activity between two products, or None for none."""
     if what in BETWEEN:
         a, b, square = np.ones(n, np.float32), np.ones(n, np.float32), np.ones((200, 200), np.float32)
 
@@ -128,7 +128,7 @@ def measure(what: str, n_entries: int, args: argparse.Namespace) -> dict[str, An
 
 
 def row(what: str, n_entries: int, found: Sequence[dict[str, Any]]) -> str:
-    """One line of the table."""
+    """Return one row of the table."""
     ratios = sorted(one["paused_us"] / one["tight_us"] for one in found)
     n_slow = sum(sum(us > SLOW * one["tight_us"] for us in one["windows_us"][1:]) > 0 for one in found)
     tight = statistics.median(one["tight_us"] for one in found)

@@ -1,15 +1,15 @@
-"""autosparse against its peers, interleaved in one process, on a folder of matrices.
+"""Compare autosparse with its peers, interleaved in one process, on a folder of matrices.
 
     python benchmarks/peers.py --matrices DIR --ops spmv,spmm32,spmm256 --threads 2 --effort off --json out.jsonl
     python benchmarks/peers.py --matrices DIR --ops sddmm32,sddmm256,mttkrp16,spgemm --json out.jsonl
 
-Like with like: peers that fill an existing array are compared with ``autosparse.matmul(A, B, out=C)``, peers that
-return a new one with ``A @ B``; so for the other operations (sddmm: A ∘ (X @ Y), mttkrp: of tensors, spgemm: A @ A).
-Every contender's answer is checked once. Caches are not flushed between calls (see peerlib/timing.py for the protocol).
-The limits of the machine are measured at the beginning of a run, and each time is set against what they allow
-(peerlib/roofline.py). A run that was interrupted goes on where it stopped when given the same --json;
---report prints the tables of a file, of every effort, --paper those of the WACO paper with our figures beside the
-published ones.
+Peers that fill an existing array are compared with ``autosparse.matmul(A, B, out=C)``, peers that return a new one with
+``A @ B``. The same holds for the other operations (sddmm: A ∘ (X @ Y), mttkrp: of tensors, spgemm: A @ A). Every
+contender's answer is checked once. Caches are not flushed between calls (see peerlib/timing.py for the protocol).
+
+The limits of the machine are measured at the start of a run, and each time is compared with its roofline
+(peerlib/roofline.py). An interrupted run continues where it stopped when given the same --json. --report prints the
+tables of a file for every effort; --paper prints those of the WACO paper, with the published figures beside ours.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ OURS: Final = {False: "autosparse", True: "autosparse-out"}
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
@@ -50,16 +50,16 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
     add("--effort", choices=("off", "estimate", "measure", "full"), default="off", help="how autosparse is tuned")
-    add("--budget", type=float, default=20.0, help="most seconds of one tuning")
+    add("--budget", type=float, default=20.0, help="maximum seconds of one tuning")
     add("--peers", default="", help="names of peers, comma-separated; default: all that are installed")
     add("--adapter", action="append", default=[], metavar="NAME=PATH", help="a peer built elsewhere (peer_abi.h)")
     add("--rounds", type=int, default=11)
-    add("--seconds", type=float, default=10.0, help="most seconds of measuring per matrix and operation")
-    add("--footprint", type=int, metavar="BYTES", help="largest of the operands that the roofline is measured with")
+    add("--seconds", type=float, default=10.0, help="maximum measuring time per matrix and operation, in seconds")
+    add("--footprint", type=int, metavar="BYTES", help="largest footprint of the roofline's measurement")
     add("--seed", type=int, default=0)
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
-    add("--report", action="store_true", help="only print the table of what --json holds")
-    add("--paper", action="store_true", help="only print what --json holds as WACO's Tables 4 and 5, in Markdown")
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
+    add("--report", action="store_true", help="only print the tables of --json")
+    add("--paper", action="store_true", help="only print --json as WACO's Tables 4 and 5, in Markdown")
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not (parsed.report or parsed.paper):
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
@@ -67,14 +67,14 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared], dict[str, str]]:
-    """Contenders that are ready and right, and why the others are left out."""
+    """Return the contenders that are ready and correct, and the reasons why others are left out."""
     complaint = case.checker()
     ready: dict[str, Prepared] = {}
     left_out: dict[str, str] = {}
     for peer in peers:
         try:
             prepared = peer.prepared(case)
-            case.out.fill(float("nan"))  # an answer left by another peer must not pass
+            case.out.fill(float("nan"))  # otherwise the answer of another peer could pass the check
             wrong = complaint(prepared.run())
         except (RuntimeError, OSError, ImportError, TypeError, ValueError, AttributeError) as err:
             wrong = f"{type(err).__name__}: {err}"
@@ -88,7 +88,7 @@ def prepare_all(peers: Sequence[Peer], case: Case) -> tuple[dict[str, Prepared],
 
 
 def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol, limits: Limits | None = None) -> dict[str, Any]:
-    """Times of all contenders that can run `case`, as a record; with the roofline where there are `limits`."""
+    """Return the record of a case: times of all contenders that can run it, and the roofline if there are `limits`."""
     reason = case.reason_left_out()
     able = [peer for peer in peers if reason is None and peer.can_run(case.operation, case.A.dtype.name)]
     ready, left_out = prepare_all(able, case) if reason is None else ({}, {"everybody": reason})
@@ -111,24 +111,24 @@ def measure_case(case: Case, peers: Sequence[Peer], protocol: Protocol, limits: 
 
 
 def key_of(matrix: str, operation: str, args: argparse.Namespace) -> str:
-    """Names one cell of the experiment."""
+    """Return the identifier of one cell of the experiment."""
     return "|".join((matrix, operation, args.dtype, str(args.threads), args.effort))
 
 
 def versus_peers(record: Mapping[str, Any]) -> dict[str, float]:
-    """peer -> its time / ours, for one record."""
+    """Return each peer's time over ours, for one record."""
     times_s = {name: timing["median_s"] for name, timing in record["times"].items()}
     return ratios(times_s, record["fills"], OURS)
 
 
 def fraction_of_roofline(record: Mapping[str, Any]) -> float | None:
-    """The least time that the machine allows over ours, for one record; None where it was not measured."""
+    """Return the roofline's time over ours for one record, or None if it was not measured."""
     ours_s = [record["times"][name]["median_s"] for name in OURS.values() if name in record["times"]]
     return record["roofline"]["least_s"] / min(ours_s) if record.get("roofline") and ours_s else None
 
 
 def print_record(record: Mapping[str, Any]) -> None:
-    """One line per finished cell."""
+    """Print one line per finished cell."""
     against = versus_peers(record)
     if not against:
         print(f"{record['matrix']:32s} {record['operation']:8s} no peer could run it: {record['left_out']}", flush=True)
@@ -146,7 +146,7 @@ def print_record(record: Mapping[str, Any]) -> None:
 
 
 def print_summary(records: Sequence[Mapping[str, Any]]) -> None:
-    """Distributions over matrices: the best peer per matrix, then each peer."""
+    """Print distributions over matrices: the best peer per matrix, then each peer."""
     for operation in dict.fromkeys(record["operation"] for record in records):
         chosen = [record for record in records if record["operation"] == operation]
         per_matrix = {record["matrix"]: against for record in chosen if (against := versus_peers(record))}
@@ -163,7 +163,7 @@ def print_summary(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def print_rooflines(records: Sequence[Mapping[str, Any]]) -> None:
-    """How near to the least time that the machine allows, over matrices, and where it is farthest."""
+    """Print the distribution of the roofline's time over ours, and the matrices farthest from it."""
     found = [(fraction, record) for record in records if (fraction := fraction_of_roofline(record)) is not None]
     if found:
         print(
@@ -175,7 +175,7 @@ def print_rooflines(records: Sequence[Mapping[str, Any]]) -> None:
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Measure what `results` does not hold yet; all records of this experiment."""
+    """Measure the cases that `results` lacks; return all records of this experiment."""
     from peerlib.machine import machine_facts
 
     from autosparse.config import set_options
@@ -210,7 +210,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
 
 
 def _finders(operations: Sequence[Operation]) -> tuple[tuple[Any, bool], tuple[Any, bool]]:
-    """What finds matrices and what finds tensors, and whether some operation is about them."""
+    """Return the finders of matrices and of tensors, each with whether an operation needs it."""
     kinds = {op.is_of_tensors for op in operations}
     return (find_matrices, False in kinds), (find_tensors, True in kinds)
 
@@ -221,7 +221,7 @@ def measure_matrix(
     peers: Sequence[Peer],
     how: tuple[argparse.Namespace, Protocol, Limits | None],
 ) -> Any:
-    """Records of one matrix, one per operation, as they are measured."""
+    """Yield the records of one matrix, one per operation."""
     args, protocol, limits = how
     read = load_tensor if file.is_tensor else load
     A = read(file.path, dtype=args.dtype) if operations else None

@@ -1,15 +1,17 @@
-"""Whole programs of users with `scipy.sparse` and with `autosparse`, which is the only difference between two runs.
+"""Time whole user programs with `scipy.sparse` and with `autosparse`; the runs differ in nothing else.
 
     python benchmarks/programs.py --out benchmarks/results/programs.jsonl
     python benchmarks/programs.py --only gmres,eigsh --rounds 9 --environment OPENBLAS_NUM_THREADS=1
 
-Each run is a fresh process with default settings and an empty cache of plans. Timed: the import of autosparse, asp.csr
-and everything that follows; not timed: making or reading the input and the imports that both runs share. The two take
-turns, medians over rounds, ratio = SciPy's time / ours, with an interval of 90 % (bootstrap of rounds); while
-that holds 0.97, rounds go on, up to `--most-rounds`. Answers are compared; a wrong one fails the program, and the
-script. `--environment NAME=VALUE` sets a variable for both (`threads=1` means AUTOSPARSE_THREADS=1), repeatable.
-`--against PYTHON` compares with another version of autosparse, by the interpreter of its environment, instead of SciPy:
-its times then stand in SciPy's columns.
+Each run is a fresh process with default settings and an empty plan cache. The time includes the import of autosparse,
+asp.csr and everything that follows. It excludes making or reading the input, and the imports that both runs share. The
+libraries alternate. The ratio is SciPy's time over ours, from medians over rounds, with a 90 % interval (bootstrap over
+rounds). While the interval contains 0.97, rounds are added, up to `--most-rounds`. Answers are compared; a wrong answer
+fails the program and the script.
+
+`--environment NAME=VALUE` (repeatable) sets a variable for both; `threads=1` means AUTOSPARSE_THREADS=1. `--against
+PYTHON` names the interpreter of an environment with another version of autosparse, which replaces SciPy; its times are
+then in SciPy's columns.
 """
 
 from __future__ import annotations
@@ -29,15 +31,15 @@ from programlib.race import ENOUGH, LIBRARIES, ProgramFailedError, WrongAnswerEr
 
 
 def arguments(given: Sequence[str] | None = None, *, group: str = "programs") -> argparse.Namespace:
-    """The command line; without `--only` it is about the programs of `group`."""
+    """Parse the command line; without `--only` the programs of `group` are selected."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help="names of programs, comma-separated; default: all")
     add("--rounds", type=int, default=5, help="runs with each library")
-    add("--most-rounds", type=int, default=15, help="as many while it is open whether the ratio is above 0.97")
+    add("--most-rounds", type=int, default=15, help="maximum of rounds, used while the interval contains 0.97")
     add("--environment", action="append", default=[], metavar="NAME=VALUE", help="a variable for both, repeatable")
-    add("--against", metavar="PYTHON", help="interpreter with another version of autosparse, in SciPy's place")
-    add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
+    add("--against", metavar="PYTHON", help="interpreter with another version of autosparse, which replaces SciPy")
+    add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
     add("--list", action="store_true", help="only print the programs")
     parsed = parser.parse_args(given)
     parsed.only = list(filter(None, parsed.only.split(","))) or names(group)
@@ -49,13 +51,13 @@ def arguments(given: Sequence[str] | None = None, *, group: str = "programs") ->
 
 
 def environment_of(given: Sequence[str]) -> dict[str, str]:
-    """Variables by name; a name in small letters is a setting of autosparse."""
+    """Return variables by name; a lower-case name is a setting of autosparse."""
     pairs = (text.split("=", 1) for text in given)
     return {f"AUTOSPARSE_{name.upper()}" if name.islower() else name: value for name, value in pairs}
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
-    """One row of the table."""
+    """Return one row of the table."""
     if "failure" in record:
         return [record["key"], record["what"], "-", "-", "failed", "-", "-"]
     theirs, ours = LIBRARIES
@@ -69,7 +71,7 @@ HEADER = ["program", "what", "SciPy", "ours", "times as fast", "90 %", "cores bu
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Run every chosen program; records as they are kept."""
+    """Run every chosen program; return the records."""
     from peerlib.machine import machine_facts
 
     environment = environment_of(args.environment)
@@ -95,7 +97,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Geometric mean and the programs below SciPy's speed."""
+    """Format the geometric mean and the programs below SciPy's speed."""
     found = {record["key"]: record["ratio"] for record in records if "ratio" in record}
     if not found:
         return "nothing measured"
@@ -106,7 +108,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def machine_line(facts: Mapping[str, Any]) -> str:
-    """The machine, the versions and what was set, in a sentence."""
+    """Format machine, versions and environment variables as a sentence."""
     versions, target = facts["versions"], facts["target"]
     packages = ", ".join(f"{name} {versions[name]}" for name in ("numpy", "scipy", "autosparse") if name in versions)
     variables = " ".join(f"{name}={value}" for name, value in facts["environment"].items()) or "no variables set"
@@ -118,7 +120,7 @@ def machine_line(facts: Mapping[str, Any]) -> str:
 
 
 def write_table(out: Path, environment: Mapping[str, str]) -> None:
-    """The newest figures of every program in `out` measured with `environment`, beside it in Markdown."""
+    """Write the newest results of every program in `out` for `environment` as a Markdown table beside it."""
     results = ResultFile(out)
     records = results.cases(environment=environment)
     runs = [line for line in results.lines() if line["kind"] == "run" and line["environment"] == environment]

@@ -1,9 +1,9 @@
-"""Draw docs/speedup.png, the plot of the README, from results that are in the repository.
+"""Draw docs/speedup.png, the plot of the README, from results in the repository.
 
     python benchmarks/readme_plot.py
 
-Speed of tuned products relative to SciPy's on each matrix of `results/measure_*.jsonl`, sorted. `peers.py` measures
-them on matrices that own their arrays (`copy=True`), as those of users do who write `asp.csr(m)` and keep `m`.
+The plot shows the sorted speed of tuned products relative to SciPy's on the matrices of `results/measure_*.jsonl`.
+`peers.py` measures them on matrices that own their arrays (`copy=True`), as `asp.csr(m)` with `m` alive does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SERIES: Final[Mapping[str, str]] = {
 
 
 def speedups(name: str) -> list[float]:
-    """SciPy's median time over ours on each matrix, ascending."""
+    """Return SciPy's median time over ours on each matrix, in ascending order."""
     lines = (HERE / "results" / f"{name}.jsonl").read_text(encoding="utf-8").splitlines()
     cases = [row for row in map(json.loads, lines) if row["kind"] == "case"]
     times = [{who: one["median_s"] for who, one in case["times"].items()} for case in cases]

@@ -1,13 +1,12 @@
-"""The sealed test: groups of matrices that nothing is chosen by, opened once for each release.
+"""Run the sealed test: groups of matrices that no design choice uses, opened once per release.
 
     python benchmarks/sealed.py open --matrices DIR --release 0.2.0     # oracle.py on the sealed groups, resumable
-    python benchmarks/sealed.py check                                   # whether the rule was kept
+    python benchmarks/sealed.py check                                   # check the ledger
 
-A group is sealed by the hash of its name, half of those that are held out from training. What is chosen (features,
-sizes of models, margins, training sets) is chosen on validation groups; the other held-out groups may be looked at any
-time. LEDGER has a line for each opening with the version and the commit of the code. A second opening for the same
-release is refused unless it goes on with the first on the same commit; `check` finds a release that was opened on two
-commits.
+A hash of a group's name seals half of the groups that are held out from training. Design choices (features, model
+sizes, margins, training sets) use validation groups; the other held-out groups may be examined at any time. LEDGER has
+a line for each opening with the version and the commit of the code. A second opening for the same release is refused
+unless it continues the first on the same commit. `check` finds a release that was opened on two commits.
 """
 
 from __future__ import annotations
@@ -26,14 +25,14 @@ UNKNOWN: Final = "unknown"
 
 
 def openings(ledger: Path = LEDGER) -> list[dict[str, Any]]:
-    """Lines of the ledger."""
+    """Return the lines of the ledger."""
     if not ledger.exists():
         return []
     return [json.loads(line) for line in ledger.read_text(encoding="utf-8").splitlines() if line]
 
 
 def objection(release: str, commit: str, known: Iterable[Mapping[str, Any]]) -> str | None:
-    """Why the sealed groups must not be opened for `release` with the code of `commit`; None: they may."""
+    """Return why the sealed groups must not be opened for `release` with the code of `commit`, or None."""
     if commit.endswith("+") or commit == UNKNOWN:
         return f"the code is of no commit ({commit}): commit it first, the ledger says which code was judged"
     others = [one for one in known if one["release"] == release and one["commit"] != commit]
@@ -43,7 +42,7 @@ def objection(release: str, commit: str, known: Iterable[Mapping[str, Any]]) -> 
 
 
 def broken_rules(known: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Releases that were opened on several commits."""
+    """Return messages about releases that were opened on several commits."""
     commits: dict[str, set[str]] = {}
     for one in known:
         commits.setdefault(one["release"], set()).add(one["commit"])
@@ -52,7 +51,7 @@ def broken_rules(known: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def opened(release: str, commit: str, ledger: Path = LEDGER) -> bool:
-    """Enter an opening into the ledger; False when this release was opened on this commit before, which goes on."""
+    """Add an opening to the ledger; return False if this release was opened on this commit before."""
     if any(one["release"] == release and one["commit"] == commit for one in openings(ledger)):
         return False
     ledger.parent.mkdir(parents=True, exist_ok=True)
@@ -66,7 +65,7 @@ def main(given: Sequence[str] | None = None) -> int:
     """Open the sealed groups, or check the ledger."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("do", choices=("open", "check"))
-    parser.add_argument("--release", help="the version that the figures are for")
+    parser.add_argument("--release", help="version that the results are for")
     args, rest = parser.parse_known_args(given)
     if args.do == "check":
         complaints = broken_rules(openings())
@@ -77,7 +76,7 @@ def main(given: Sequence[str] | None = None) -> int:
     import oracle
     from peerlib.machine import commit
 
-    at = commit(but=RESULTS) or UNKNOWN  # the ledger itself has a new line when an opening goes on
+    at = commit(but=RESULTS) or UNKNOWN  # the ledger itself changes with an opening
     if (reason := objection(args.release, at, openings())) is not None:
         print(reason, file=sys.stderr)
         return 1

@@ -1,11 +1,11 @@
-"""Search strategies on one learned cost model: best predicted cost against trials and time (WACO §5.4, Fig. 16).
+"""Compare search strategies on one learned cost model: best predicted cost by trials and time (WACO §5.4, Fig. 16).
 
     python benchmarks/search_compare.py --models FOLDER --op spmv [--matrices FOLDER] [--trials 400] [--out FILE]
 
-FOLDER holds a model (`train`, `calibrate --out FOLDER`) and the graph of `tuner.graph.build` beside it,
-OP.graph.safetensors. Every strategy asks the same model for the cost
-of one schedule after another (the graph in batches, as it is used) on the same patterns; costs are given as predicted
-ratios to the default kernel. HyperOpt (TPE) and OpenTuner take part where they are installed.
+FOLDER holds a model (`train`, `calibrate --out FOLDER`) and beside it the graph of `tuner.graph.build`,
+OP.graph.safetensors. Every strategy evaluates the same model on the same patterns, one schedule at a time; only the
+graph search uses batches, as in the library. Costs are predicted ratios to the default kernel. HyperOpt (TPE) and
+OpenTuner take part if they are installed.
 """
 
 from __future__ import annotations
@@ -46,24 +46,24 @@ from autosparse.errors import RecordError, ScheduleError
 
 MIN_NNZ = 100_000
 ILLEGAL = 1e3
-"""Ratio of values that no schedule has."""
+"""Ratio assigned to parameter values that no schedule has."""
 
 
 @dataclass
 class Outcome:
-    """One strategy on one pattern."""
+    """Result of one strategy on one pattern."""
 
     strategy: str
     pattern: str
     n_trials: int
     seconds: float
-    model_s: float  # of these, in the cost model
+    model_s: float  # part of `seconds` spent in the cost model
     best_ratio: float
     trace: list[tuple[int, float, float]] = field(default_factory=list)  # (trials, seconds, best ratio so far)
 
 
 class Objective:
-    """The predicted ratio of a schedule, with a count, a clock and a trace."""
+    """The predicted ratio of a schedule as an objective, with counts, times and a trace."""
 
     def __init__(self, model: LearnedModel, graph: ProgramGraph, problem: Problem, features: np.ndarray) -> None:
         self.model, self.graph, self.problem, self.features = model, graph, problem, features
@@ -72,21 +72,21 @@ class Objective:
         self.start_s = time.perf_counter()
 
     def __call__(self, schedule: SuperSchedule) -> float:
-        """Ask about one schedule."""
+        """Return the predicted ratio of one schedule."""
         start_s = time.perf_counter()
         (ratio,) = self.model.ratios(self.problem, self.features, [schedule])
         self.note(1, ratio, time.perf_counter() - start_s)
         return ratio
 
     def note(self, n: int, ratio: float, model_s: float) -> None:
-        """`n` schedules were asked about in `model_s` seconds; the best of them has this ratio."""
+        """Record that `n` schedules were evaluated in `model_s` seconds and that the best has this ratio."""
         self.n_trials += n
         self.model_s += model_s
         self.best = min(self.best, ratio)
         self.trace.append((self.n_trials, time.perf_counter() - self.start_s, self.best))
 
     def outcome(self, strategy: str, pattern: str) -> Outcome:
-        """What has been found."""
+        """Return the result so far."""
         seconds = time.perf_counter() - self.start_s
         return Outcome(strategy, pattern, self.n_trials, seconds, self.model_s, self.best, self.trace)
 
@@ -98,7 +98,7 @@ Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted co
 
 
 def _scored(model: LearnedModel, problem: Problem, features: np.ndarray) -> Score:
-    """Predicted costs of the model's programs with some numbers."""
+    """Return a function that predicts the costs of the model's programs with given numbers."""
     costs, programs = model.scorer.on(features, Setting.of(problem, model.rates)), model.programs
     if model.scorer.reads_guesses:
         guesses = model.guess(problem, [model.schedule(node) for node in range(len(model.codes))])
@@ -145,7 +145,10 @@ def _legal(space: TemplateSpace, code: Code) -> SuperSchedule | None:
 
 
 def _asked(objective: Objective, space: TemplateSpace, values: dict[str, Any]) -> float:
-    """The predicted ratio; ILLEGAL where no schedule has these values: numbers, and keys to sort a permutation by."""
+    """Return the predicted ratio, or ILLEGAL if no schedule has these values.
+
+    Values are numbers for categorical parameters and sort keys for permutations.
+    """
     code = tuple(
         int(values[one.name])
         if isinstance(one, Categorical)
@@ -157,7 +160,10 @@ def _asked(objective: Objective, space: TemplateSpace, values: dict[str, Any]) -
 
 
 def _tpe(objective: Objective, n_trials: int) -> None:
-    """HyperOpt: a choice for each categorical parameter, sort keys for each permutation, penalties for the illegal."""
+    """Search by HyperOpt's TPE.
+
+    Categorical parameters are choices, permutations are given by sort keys, and illegal values get a penalty.
+    """
     hyperopt = importlib.import_module("hyperopt")
     hp = hyperopt.hp
     spaces = objective.model.weights.space.spaces
@@ -182,7 +188,7 @@ def _tpe(objective: Objective, n_trials: int) -> None:
 
 
 def _opentuner(objective: Objective, n_trials: int) -> None:
-    """OpenTuner's ensemble of searches over both spaces' parameters and which of the spaces it is."""
+    """Search by OpenTuner's ensemble over the parameters of all spaces and the choice of the space."""
     opentuner = importlib.import_module("opentuner")
     manipulator = importlib.import_module("opentuner.search.manipulator")
     interface = importlib.import_module("opentuner.measurement.interface")
@@ -215,7 +221,7 @@ def _opentuner(objective: Objective, n_trials: int) -> None:
 
 @contextlib.contextmanager
 def _quietly() -> Iterator[None]:
-    """Without what these libraries say on the way."""
+    """Silence the messages of these libraries."""
     logging.disable(logging.WARNING)
     try:
         with warnings.catch_warnings():
@@ -235,11 +241,11 @@ STRATEGIES: dict[str, tuple[str | None, Strategy]] = {
     "hyperopt": ("hyperopt", _tpe),
     "opentuner": ("opentuner", _opentuner),
 }
-"""Name -> (module it needs, strategy). `exhaustive` scores every program of the graph, whatever the budget."""
+"""Module that a strategy needs, and the strategy, by name; `exhaustive` scores all programs whatever the budget."""
 
 
 def patterns(folder: Path | None, n: int) -> Iterator[tuple[str, Pattern]]:
-    """Held-out real patterns of at least MIN_NNZ entries, else generated ones."""
+    """Yield held-out real patterns of at least MIN_NNZ entries, or generated ones without a folder."""
     if folder is None:
         for family in [name for name, row in FAMILIES.items() if row.n_dims == 2][:n]:
             yield family, generate(family, nnz=MIN_NNZ, seed=1).to_pattern()
@@ -254,7 +260,7 @@ def patterns(folder: Path | None, n: int) -> Iterator[tuple[str, Pattern]]:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", type=Path, required=True)
     parser.add_argument("--op", default="spmv")
@@ -266,7 +272,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def problem_of(op: str, pattern: Pattern) -> Problem:
-    """Products of `op` with `pattern` in float32 on this machine."""
+    """Return the problem of products of `op` with `pattern` in float32 on this machine."""
     row = OPS[op]
     return Problem(
         operation=row.operation, pattern=pattern, transposed=False, n_dense_cols=row.n_dense_cols, dtype="float32",
@@ -275,7 +281,7 @@ def problem_of(op: str, pattern: Pattern) -> Problem:
 
 
 def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
-    """The model of `op` in `folder`, asked for the programs of the graph beside it (`tuner.graph.build`)."""
+    """Read the model of `op` in `folder`, with the programs of the graph beside it (`tuner.graph.build`)."""
     weights = LearnedWeights.read(folder / f"{op}.safetensors")
     graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
     if graph.model != weights.name:
@@ -285,10 +291,10 @@ def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
 
 
 def main() -> None:
-    """Compare, print, keep."""
+    """Compare, print, and write the outcomes."""
     args = arguments()
     model, graph = read(args.models, args.op)
-    _ = model.programs  # computed when the model is loaded
+    _ = model.programs  # computed here, as when a model is loaded
     outcomes: list[Outcome] = []
     for name, pattern in patterns(args.matrices, args.patterns):
         start_s = time.perf_counter()

@@ -1,12 +1,12 @@
-"""A short program that is run again and again with one cache: how soon its products are as fast as tuned ones.
+"""Measure how soon the products of a repeated short program are as fast as tuned ones.
 
     python benchmarks/second_run.py             # 20 runs of 0.3 s of each program
-    python benchmarks/second_run.py --quick     # 3 runs of 0.05 s: whether the script works
+    python benchmarks/second_run.py --quick     # 3 runs of 0.05 s, to check that the script works
 
-Every run is a process of its own. The first one computes products for so many seconds and says how many they were; all
-others compute that many. Beside them, with a cache of its own: a process that calls ``A.tune()``, and the process that
-comes after it, of which the table says when its products began to be served by the tuned kernel. From the tenth run on
-every run is followed by one more such process, with which it is compared: machines get faster and slower.
+Every run is a process of its own; all runs share one cache. The first one computes products for the given seconds; all
+others compute the same number. With another cache, one process calls ``A.tune()``, and the table shows when products of
+the process after it were first computed by the tuned kernel. From the tenth run on every run is followed by another
+such process, with which it is compared, because the speed of machines drifts.
 """
 
 from __future__ import annotations
@@ -29,34 +29,34 @@ import numpy as np
 from peerlib.table import markdown
 
 FIRST_CHECKED: Final = 10
-"""Runs from this one on must have products as fast as tuned ones."""
+"""First run whose products must be as fast as tuned ones."""
 NEAR: Final = 1.05
-"""Median product over the tuned one's that counts as fast."""
+"""Maximum ratio of the median product to the tuned one that counts as fast."""
 SLOW: Final = 1.10
-"""Time of a process over the first one's that counts as slow."""
+"""Ratio of a process's time to the first one's above which it counts as slow."""
 SERVED_MS: Final = 10.0
-"""Milliseconds of products, or SERVED_PRODUCTS of them, within which a remembered plan must serve."""
+"""Milliseconds of products, or SERVED_PRODUCTS of them, within which a stored plan must be used."""
 SERVED_PRODUCTS: Final = 30
 RTOL: Final = 1e-5
 
 
 @dataclass(frozen=True)
 class Run:
-    """What one process says."""
+    """Result of one process."""
 
-    n: int  # products, or iterations of cg
-    run_s: float  # all of them
-    median_s: float  # of one
-    life_s: float = 0.0  # of the process, as its parent sees it
-    served_after: int | None = None  # products before the first by a tuned kernel; None: there was none
-    served_after_ms: float | None = None  # ... and how long they took
+    n: int  # number of products, or of iterations of cg
+    run_s: float  # seconds of all products
+    median_s: float  # median seconds of one product
+    life_s: float = 0.0  # seconds of the process, measured by its parent
+    served_after: int | None = None  # products before the first by a tuned kernel, or None
+    served_after_ms: float | None = None  # milliseconds of these products
 
 
 # -- one process -----------------------------------------------------------------------------------------------------
 
 
 def grid(side: int) -> Any:
-    """The five-point Laplacian of a square grid, 5 side² entries, and 0.01 on the diagonal."""
+    """Return the five-point Laplacian of a square grid, with 5 side² entries, plus 0.01 on the diagonal."""
     import scipy.sparse as sps
 
     line = sps.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(side, side))
@@ -65,7 +65,7 @@ def grid(side: int) -> Any:
 
 
 def scattered(n: int) -> Any:
-    """Twenty entries in each row, near the diagonal, in no order that a format could use."""
+    """Return a matrix with twenty random entries near the diagonal in each row, without further structure."""
     import scipy.sparse as sps
 
     rng = np.random.default_rng(0)
@@ -75,7 +75,7 @@ def scattered(n: int) -> Any:
 
 
 def products(A: Any, seconds: float, n: int) -> tuple[list[float], float]:
-    """Times of SpMVs, so many or for so many seconds, and of all together."""
+    """Time `n` SpMVs, or SpMVs for `seconds` if n is 0; return the time of each and of all together."""
     x = np.ones(A.shape[1])
     times: list[float] = []
     begin = time.perf_counter()
@@ -87,7 +87,7 @@ def products(A: Any, seconds: float, n: int) -> tuple[list[float], float]:
 
 
 def solves(A: Any, seconds: float, n: int) -> tuple[list[float], float]:
-    """Times of iterations of SciPy's cg, so many or for so many seconds, and of all together."""
+    """Time `n` iterations of SciPy's cg, or iterations for `seconds` if n is 0; return the time of each and of all."""
     from scipy.sparse.linalg import cg
 
     b, times, begin = np.ones(A.shape[0]), list[float](), time.perf_counter()
@@ -114,7 +114,7 @@ PROGRAMS: Final[dict[str, tuple[Callable[[], Any], Callable[[Any, float, int], t
 
 
 def child(name: str, seconds: float, n: int, *, tunes: bool) -> Run:
-    """What this process measures."""
+    """Run the program in this process and return its measurements."""
     import autosparse as asp
 
     make, run = PROGRAMS[name]
@@ -131,7 +131,7 @@ def child(name: str, seconds: float, n: int, *, tunes: bool) -> Run:
 
 
 def _served_from(A: Any) -> int | None:
-    """Products before the first one by a tuned kernel, by what dispatch counted: it is asked after the run."""
+    """Return the number of products before the first one by a tuned kernel, from dispatch's counters after the run."""
 
     dispatcher = A._cell.dispatcher
     found = []
@@ -163,8 +163,8 @@ class Outcome:
 
     name: str
     runs: Sequence[Run]
-    tuned: Run  # in the process that called `tune`
-    after: Run  # the process that came next
+    tuned: Run  # the process that called `tune`
+    after: Run  # the process after it
     beside: Sequence[Run]  # processes with that cache, one after each run from FIRST_CHECKED on
 
     def ratios(self) -> list[float]:
@@ -173,7 +173,7 @@ class Outcome:
         return [run.median_s / tuned.median_s for run, tuned in zip(checked, self.beside, strict=True)]
 
     def reasons(self) -> list[str]:
-        """What is not as it should be."""
+        """Return messages about limits that were missed."""
         first, found = self.runs[0], []
         slow = [at for at, run in enumerate(self.runs, 1) if run.life_s > SLOW * first.life_s]
         if slow:
@@ -190,7 +190,7 @@ class Outcome:
 
 
 def measure(name: str, *, n_runs: int, seconds: float) -> Outcome:
-    """Run a program so often with one cache, and with another one after `tune`."""
+    """Run a program `n_runs` times with one cache, and with another one after `tune`."""
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as other:
         runs, beside = [run_once(name, Path(one), seconds=seconds, n=0)], list[Run]()
         tuned = run_once(name, Path(other), seconds=seconds, n=runs[0].n, tunes=True)
@@ -203,7 +203,7 @@ def measure(name: str, *, n_runs: int, seconds: float) -> Outcome:
 
 
 def report(outcome: Outcome) -> str:
-    """A row per run: time of the process over the first one's, median product, and that over the tuned one's."""
+    """Format a row per run: process time over the first one's, median product, and that over the tuned one's."""
     first, ratios = outcome.runs[0], [""] * (FIRST_CHECKED - 1) + [f"{ratio:.2f}" for ratio in outcome.ratios()]
     rows = [["run", "process, s", "over the first", "loop, s", "median, us", "over the tuned", "tuned from product"]]
     named = [*((str(at), run) for at, run in enumerate(outcome.runs, 1)), ("tune", outcome.tuned)]
@@ -217,10 +217,10 @@ def report(outcome: Outcome) -> str:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--runs", type=int, default=20)
-    parser.add_argument("--seconds", type=float, default=0.3, help="of products in the first run")
+    parser.add_argument("--seconds", type=float, default=0.3, help="seconds of products in the first run")
     parser.add_argument("--programs", nargs="*", default=list(PROGRAMS), choices=list(PROGRAMS), metavar="NAME")
     parser.add_argument("--quick", action="store_true", help="3 runs of 0.05 s of the first program")
     parser.add_argument("--child", choices=list(PROGRAMS), help=argparse.SUPPRESS)
@@ -230,7 +230,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run, then report; 1 where something is not as it should be (never with --quick)."""
+    """Run and report; return 1 if a limit was missed (never with --quick)."""
     args = arguments(given)
     if args.child is not None:
         print(json.dumps(vars(child(args.child, args.seconds, args.n, tunes=args.tunes))))

@@ -1,4 +1,4 @@
-"""Sixteen fits of scikit-learn with `scipy.sparse` and with `autosparse`: whole programs, each run a fresh process.
+"""Time sixteen fits of scikit-learn with `scipy.sparse` and with `autosparse`, each run in a fresh process.
 
     python benchmarks/sklearn_programs.py --rounds 5 --out benchmarks/results/sklearn_programs.jsonl
 

@@ -1,14 +1,14 @@
-"""Small matrices, where Python is all the time: every common operation on ours and on SciPy's class, in one process.
+"""Time every common operation on small matrices with SciPy's class and autosparse's, where Python dominates.
 
-python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--part K/N]
-    [--json FILE]
-python benchmarks/small.py --report --json FILE [--table FILE]
+    python benchmarks/small.py [--sizes 10,100,1000] [--dtypes float64,float32,int64] [--only TEXT] [--part K/N]
+        [--json FILE]
+    python benchmarks/small.py --report --json FILE [--table FILE]
 
-Contenders take turns in shuffled rounds; medians. An operation misses the target when ours takes more than 1.3 times
-SciPy's time and more than 2 us longer; it is then marked with "!". "after A @ x" stands for matrices that were
-multiplied before, so that our class watches its arrays. `A = csr(m)`, which copies `m`, and some products have a bound
-of their own: no longer than SciPy's products, with `m.copy()` where there are fewer than three
-(`--only "csr(m); A" --sizes 200,2000,20000,200000,2000000` for 1e3 to 1e7 entries).
+Contenders alternate in shuffled rounds in one process; times are medians. An operation misses the target if it takes
+more than 1.3 times SciPy's time and more than 2 us longer; it is then marked with "!". Rows "after A @ x" use matrices
+that were multiplied before, so that autosparse checks their arrays for modifications. `A = csr(m)`, which copies `m`,
+with some products has its own bound: it must not take longer than SciPy's products, plus `m.copy()` for fewer than
+three products (`--only "csr(m); A" --sizes 200,2000,20000,200000,2000000` for 1e3 to 1e7 entries).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MORE_S: Final = 2e-6
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """Times of one operation on one matrix; each a median and its quartiles."""
+    """Median times of one operation on one matrix."""
 
     operation: str
     n: int
@@ -45,31 +45,31 @@ class Row:
     multiplied: bool  # whether A was multiplied before
     scipy_s: float
     ours_s: float
-    has_bound: bool = False  # of its own: no longer than SciPy's
+    has_bound: bool = False  # must not exceed SciPy's time
 
     @property
     def ratio(self) -> float:
-        """Ours over SciPy's time."""
+        """Our time over SciPy's."""
         return self.ours_s / self.scipy_s
 
     @property
     def more_s(self) -> float:
-        """Ours less SciPy's time."""
+        """Our time minus SciPy's, in seconds."""
         return self.ours_s - self.scipy_s
 
     @property
     def misses(self) -> bool:
-        """Whether the target is missed."""
+        """Return whether the target is missed."""
         return self.ratio > 1.0 if self.has_bound else self.ratio > RATIO and self.more_s > MORE_S
 
     @property
     def name(self) -> str:
-        """As the table shows it."""
+        """Name of the row in the table."""
         return f"{self.operation}, after A @ x" if self.multiplied else self.operation
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--sizes", default="10,100,1000")
     parser.add_argument("--dtypes", default="float64,float32,int64")
@@ -81,18 +81,18 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--json", type=Path, help="append rows to this file")
     parser.add_argument("--table", type=Path, help="write the table as Markdown")
     add_part(parser)
-    parser.add_argument("--report", action="store_true", help="print what --json holds")
+    parser.add_argument("--report", action="store_true", help="print the table of --json and measure nothing")
     return parser.parse_args(given)
 
 
 def matrix(n: int, dtype: str) -> Any:
-    """A pentadiagonal n x n matrix of whole numbers, as a plain csr_array."""
+    """Return a pentadiagonal n x n matrix of integers, as a plain csr_array."""
     diagonals = [np.full(n - abs(k), k + 3) for k in (-2, -1, 0, 1, 2)]
     return scipy.sparse.diags_array(diagonals, offsets=[-2, -1, 0, 1, 2], shape=(n, n), format="csr", dtype=dtype)
 
 
 def runs(operation: Operation, n: int, dtype: str, *, multiplied: bool) -> dict[str, Callable[[], Any]]:
-    """What takes turns: the operation with SciPy's class and with ours."""
+    """Return the operation with SciPy's class and with autosparse's."""
     import autosparse
 
     made = {}
@@ -106,7 +106,7 @@ def runs(operation: Operation, n: int, dtype: str, *, multiplied: bool) -> dict[
 
 
 def measure(args: argparse.Namespace) -> Iterator[Row]:
-    """Time what was asked for, row by row."""
+    """Time the selected operations, row by row."""
     protocol = Protocol(rounds=args.rounds, sample_s=args.sample_us * 1e-6, warm_s=args.sample_us * 2e-7)
     states = {"fresh": (False,), "multiplied": (True,), "both": (False, True)}[args.state]
     for operation in share([one for one in OPERATIONS if args.only in one.name], args.part):
@@ -125,7 +125,7 @@ def _row(operation: Operation, n: int, dtype: str, multiplied: bool, found: dict
 
 
 def table(rows: Sequence[Row]) -> list[list[str]]:
-    """One line per operation and state; per size the dtype that is farthest from the target."""
+    """Return a line per operation and state; for each size it shows the dtype that is farthest from the target."""
     sizes = sorted({row.n for row in rows})
     lines = [["", *(f"n = {n}: SciPy" if show == "" else show for n in sizes for show in ("", "ratio", "more"))]]
     for name in dict.fromkeys(row.name for row in rows):
@@ -144,7 +144,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """How many miss the target, and by how much at most."""
+    """Format the number of missed targets and the geometric mean of the ratios."""
     missed = [row for row in rows if row.misses]
     target = f"above {RATIO} x SciPy's time and {MORE_S * 1e6:.0f} us more, or above their own bound"
     text = f"{len(rows)} cases, {len(missed)} miss the target ({target})"
@@ -158,7 +158,7 @@ def main() -> int:
     if args.report:
         lines = args.json.read_text(encoding="utf-8").splitlines()
         read = (Row(**fields) for line in lines if (fields := json.loads(line)).pop("kind") == "case")
-        rows = list({(row.name, row.n, row.dtype): row for row in read}.values())  # the newest counts
+        rows = list({(row.name, row.n, row.dtype): row for row in read}.values())  # the newest record counts
     else:
         start_again(args.threads)
         from autosparse.config import set_options

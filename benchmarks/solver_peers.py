@@ -1,10 +1,10 @@
-"""Conjugate gradients of SciPy, ours and PETSc, and algebraic multigrid of pyamg, on the same grids.
+"""Compare conjugate gradients of SciPy, autosparse and PETSc, and algebraic multigrid of pyamg, on the same grids.
 
     python benchmarks/solver_peers.py --out benchmarks/results/solver_peers.md
     python benchmarks/solver_peers.py --petsc "env LD_LIBRARY_PATH=... /usr/bin/python3"
 
-All solve to the same tolerance on the true residual. The solvers take turns in one process, PETSc in one of its own
-(`--petsc`: an interpreter that has petsc4py), on one core. pyamg's hierarchy is made once and not timed.
+All solve to the same tolerance on the true residual. The solvers alternate in one process; PETSc runs in its own
+process on one core (`--petsc` names an interpreter that has petsc4py). pyamg's hierarchy is made once and is not timed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHILD: Final = Path(__file__).resolve().parent / "solverlib" / "petsc_child.py"
 
 
 def solvers(m: Any, b: Any) -> dict[str, Callable[[], Any]]:
-    """Name -> one solve."""
+    """Return functions that solve the system once, by name."""
     A, how = asp.csr(m), {"rtol": RTOL, "maxiter": MOST}
     polynomial = asp.linalg.chebyshev(A, 4)
     made: dict[str, Callable[[], Any]] = {
@@ -55,7 +55,7 @@ def solvers(m: Any, b: Any) -> dict[str, Callable[[], Any]]:
 
 
 def petsc(command: str, m: Any, b: Any, rounds: int) -> dict[str, Any] | None:
-    """What PETSc's process tells; None where it fails."""
+    """Return the results of PETSc's process, or None if it fails."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "system.npz"
         np.savez(path, data=m.data, indices=m.indices, indptr=m.indptr, b=b)
@@ -66,7 +66,7 @@ def petsc(command: str, m: Any, b: Any, rounds: int) -> dict[str, Any] | None:
 
 
 def rows(name: str, rounds: int, command: str | None) -> list[list[str]]:
-    """The table's rows of one grid."""
+    """Return the table's rows of one grid."""
     m = grid(*GRIDS[name])
     b = np.random.default_rng(0).random(m.shape[0])
     each = solvers(m, b)
@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--systems", default="grid 40^3,grid 500^2")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--petsc", metavar="COMMAND", help="an interpreter that has petsc4py")
-    parser.add_argument("--out", type=Path, help="a Markdown table")
+    parser.add_argument("--out", type=Path, help="file for the Markdown table")
     args = parser.parse_args()
     table = [["system", "solver", "time", "times as fast as SciPy", "residual over b"]]
     for name in args.systems.split(","):

@@ -1,17 +1,19 @@
-"""Whole solves with `scipy.sparse.linalg` and with `autosparse.linalg`, as a user writes them.
+"""Time whole solves with `scipy.sparse.linalg` and with `autosparse.linalg`, as a user writes them.
 
     python benchmarks/solvers.py --out benchmarks/results/solvers.jsonl
     python benchmarks/solvers.py --quick --only cg,gmres --systems grids
     python benchmarks/solvers.py --environment OPENBLAS_NUM_THREADS=1
 
-Each run is a fresh process with default settings and an empty cache of plans: ``A = asp.csr(m)`` with `m` alive, a
-first solve, and the same solve again for `--seconds`. The contenders take turns; medians over rounds of each
-process's median solve after the first. ratio = SciPy's time / the contender's, with an interval of 90 % (bootstrap of
-rounds); while that holds 0.97, rounds go on, up to `--most-rounds`. `first` is the time beyond SciPy's of taking the
-matrix into service and of the first solve. A solution fails the row where its true residual exceeds 1.05 times
-SciPy's, the tolerance, and what SciPy's solver leaves of the same system in six other orders of its unknowns: residuals
-of solves that `--most` ends depend on the order of summation. `lsqr` and `lsmr` are held to |A^T (b - A x)| as well.
-`*`: SciPy has not converged. `--environment NAME=VALUE` sets a variable for all, repeatable.
+Each run is a fresh process with default settings and an empty plan cache: ``A = asp.csr(m)`` with `m` alive, a first
+solve, and the same solve repeated for `--seconds`. The contenders alternate. Reported are medians over rounds of each
+process's median solve after the first. The ratio is SciPy's time over the contender's, with a 90 % interval (bootstrap
+over rounds). While the interval contains 0.97, rounds are added, up to `--most-rounds`. `first` is the time beyond
+SciPy's of preparing the matrix and of the first solve.
+
+A solution fails its row if its true residual exceeds 1.05 times the largest of: SciPy's residual, the tolerance, and
+SciPy's residuals of the same system in six other orders of its unknowns. The orders count because residuals of solves
+that `--most` ends depend on the order of summation. For `lsqr` and `lsmr` |A^T (b - A x)| is checked as well. `*` marks
+systems on which SciPy has not converged. `--environment NAME=VALUE` (repeatable) sets a variable for all contenders.
 """
 
 from __future__ import annotations
@@ -38,7 +40,7 @@ from solverlib import contenders, systems
 BENCHMARKS: Final = Path(__file__).resolve().parent
 RTOL: Final = {"float64": 1e-8, "float32": 1e-5}
 ALLOWED: Final = 1.05
-"""True residual over the larger of SciPy's and the tolerance that no contender may exceed."""
+"""Maximum of the true residual over the larger of SciPy's and the tolerance."""
 QUICK: Final = {"rounds": 1, "most_rounds": 1, "seconds": 0.3, "most": 60}
 
 
@@ -52,29 +54,29 @@ class Case(NamedTuple):
 
     @property
     def key(self) -> str:
-        """Its name in the records."""
+        """Name of the case in the records."""
         return f"{self.solver}, {self.system}, {self.dtype}"
 
 
 class FailedError(RuntimeError):
-    """A child process ended with an error, or a solution is wrong."""
+    """Error raised if a child process fails or a solution is wrong."""
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help=f"solvers, comma-separated, of: {'; '.join(contenders.SOLVERS)}")
     add("--systems", default="", help="families (grids, others, small) or names of systems, comma-separated")
     add("--dtypes", default="float64", help="float64, float32, or both")
-    add("--contenders", default=",".join(contenders.CONTENDERS[1:]), help="beside SciPy, comma-separated")
+    add("--contenders", default=",".join(contenders.CONTENDERS[1:]), help="contenders besides SciPy, comma-separated")
     add("--rounds", type=int, default=3)
     add("--most-rounds", type=int, default=9)
-    add("--seconds", type=float, default=1.0, help="of solves after the first, in each process")
-    add("--most", type=int, default=500, help="iterations of one solve")
+    add("--seconds", type=float, default=1.0, help="seconds of solves after the first, in each process")
+    add("--most", type=int, default=500, help="maximum iterations of one solve")
     add("--environment", action="append", default=[], metavar="NAME=VALUE")
-    add("--quick", action="store_true", help="one round, short solves: whether it works")
-    add("--out", type=Path, help="JSON lines, appended; a Markdown table of the newest figures is written beside")
+    add("--quick", action="store_true", help="one round of short solves, to check that it works")
+    add("--out", type=Path, help="JSON lines, appended to; a Markdown table of the newest results is written beside it")
     parsed = parser.parse_args(given)
     parsed.only = list(filter(None, parsed.only.replace("cg, 8", "cg; 8").split(","))) or list(contenders.SOLVERS)
     parsed.only = [name.replace("cg; 8", "cg, 8") for name in parsed.only]
@@ -89,7 +91,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def cases(args: argparse.Namespace) -> Iterator[Case]:
-    """Every solve that was asked for."""
+    """Yield every selected solve."""
     wanted = set(filter(None, args.systems.split(",")))
     for family, names in systems.families().items():
         for name, solver, dtype in itertools.product(names, args.only, args.dtypes.split(",")):
@@ -101,7 +103,7 @@ def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, A
     """Run a child process and return the JSON object that it prints."""
     command = [sys.executable, "-W", "ignore", "-m", "solverlib.child", *map(str, given)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
-    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library's modules are compiled already
+    variables.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed library has compiled modules
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
     if done.returncode:
         raise FailedError(f"{' '.join(command[5:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
@@ -110,7 +112,7 @@ def call(given: Sequence[object], environment: Mapping[str, str]) -> dict[str, A
 
 
 def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """Return the times of every contender over rounds, or None for a matrix of a kind that the solver does not take."""
+    """Return the times of every contender over rounds, or None if the matrix is not of the solver's kind."""
     taking = [contenders.REFERENCE]
     taking += [one for one in args.contenders if contenders.takes_part(one, case.solver, case.dtype)]
     samples = {one: Samples(libraries=(contenders.REFERENCE, one)) for one in taking[1:]}
@@ -146,7 +148,7 @@ def _is_open(samples: Mapping[str, Samples]) -> bool:
 
 
 def _check(case: Case, found: Mapping[str, Mapping[str, Any]], given: Path, most: int) -> None:
-    """Raise FailedError where a residual is larger than SciPy's in every order of summation."""
+    """Raise FailedError if a residual exceeds SciPy's in every order of summation."""
     orders: dict[str, list[float]] = {}
     for one, name in itertools.product(found, contenders.SOLVERS[case.solver].residuals):
         value, allowed = found[one][name], [found[contenders.REFERENCE][name], RTOL[case.dtype]]
@@ -167,7 +169,7 @@ HEADER: Final = ["solver", "system", "rows", "entries", "SciPy", *contenders.CON
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
-    """One row of the table: SciPy's time, then ratios."""
+    """Return one row of the table: SciPy's time, then ratios."""
     if "failure" in record:
         return [record["solver"], record["system"], *["-"] * (len(HEADER) - 3), record["failure"].split("\n")[0][:60]]
     made, facts = record["contenders"], record["facts"]
@@ -183,13 +185,13 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 
 def first_excess_s(record: Mapping[str, Any]) -> float:
-    """Seconds by which the first solve with ours exceeds SciPy's, medians over rounds."""
+    """Return the seconds by which the first solve exceeds SciPy's, from medians over rounds."""
     middle = {one: sorted(each)[len(each) // 2] for one, each in record["first_s"].items()}
     return middle["autosparse"] - middle[contenders.REFERENCE]
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
-    """Geometric means over SciPy by solver and family, the least ratio, and the slowest first solve."""
+    """Return geometric means over SciPy by solver and family, the least ratio, and the slowest first solve."""
     rows = [["solver", "systems", "n", "geomean", "least", "SciPy over ours", "prototype", "slowest first solve"]]
     kept = [one for one in records if "failure" not in one and "autosparse" in one["contenders"]]
     groups = dict.fromkeys((one["solver"], one["dtype"], one["family"]) for one in kept)
@@ -207,7 +209,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> list[list[str]]:
 
 
 def losses(records: Sequence[Mapping[str, Any]]) -> str:
-    """The rows whose interval lies below SciPy's speed, or that failed."""
+    """Format the rows whose interval reaches below SciPy's speed, or that failed."""
     lost = [one["key"] for one in records if "failure" in one]
     for one in records:
         ours = one.get("contenders", {}).get("autosparse")
@@ -217,7 +219,7 @@ def losses(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Run every case; records as they are kept."""
+    """Run every case; return the records."""
     from peerlib.machine import machine_facts
 
     environment, run_id = environment_of(args.environment), time.strftime("%Y-%m-%dT%H:%M:%S")
@@ -242,7 +244,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def write_table(out: Path, environment: Mapping[str, str]) -> None:
-    """The newest figures of every case in `out` measured with `environment`, beside it in Markdown."""
+    """Write the newest results of every case in `out` for `environment` as Markdown tables beside it."""
     results = ResultFile(out)
     records = results.cases(environment=environment)
     runs = [line for line in results.lines() if line["kind"] == "run" and line["environment"] == environment]

@@ -1,10 +1,11 @@
-"""Milliseconds per layer of WACONet on one pattern, for our sparse convolution and for MinkowskiEngine's.
+"""Time each layer of WACONet on one pattern with our sparse convolution and with MinkowskiEngine's.
 
     python benchmarks/sparse_convolution.py --family uniform --nnz 1000000
     python benchmarks/sparse_convolution.py --family mesh --backends own,minkowski --repeats 3
 
-`map`: finding which cells a layer connects, once per pattern; `forward`, `backward`: with the map at hand, the least of
-the repeats. MinkowskiEngine finds its maps in the first forward pass: its `map` is that pass less a later one.
+Times are in milliseconds. `map` is the time to find the cells that a layer connects, once per pattern. `forward` and
+`backward` use an existing map and are the minimum over the repeats. MinkowskiEngine finds its maps in the first forward
+pass, so its `map` is the difference of that pass and a later one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def layers(network: WACONet, cells: torch.nn.Module, repeats: int) -> list[tuple[int, float, float, float]]:
-    """(cells in, map, forward, backward) of each layer, in seconds."""
+    """Return (input cells, map, forward, backward) of each layer; times are in seconds."""
     rows = []
     at = network._backend.ones(cells)
     for name in range(1, N_LAYERS + 1):
@@ -46,7 +47,7 @@ def layers(network: WACONet, cells: torch.nn.Module, repeats: int) -> list[tuple
 
 
 def detached(features: object) -> object:
-    """The same features as a new leaf that wants a gradient, so that each layer's backward pass is timed alone."""
+    """Return the features as a new leaf that requires a gradient, so that each layer's backward pass is timed alone."""
     if hasattr(features, "F"):
         return type(features)(
             features.F.detach().requires_grad_(),

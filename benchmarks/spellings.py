@@ -1,15 +1,15 @@
-"""Fifty and more ways of writing products and what is around them, untuned, with SciPy's classes and with ours.
+"""Time over fifty ways of writing products and related operations, untuned, with SciPy's classes and autosparse's.
 
     python benchmarks/spellings.py --json benchmarks/results/spellings.jsonl
     python benchmarks/spellings.py --only "A.T @ y;csc @ x" --sizes 400000
     python benchmarks/spellings.py --part 2/4 --json FILE
     python benchmarks/spellings.py --quick
 
-Contenders take turns in one process; the ratio is the median over rounds of SciPy's time / ours, with an interval of
-90 % (bootstrap of rounds). Rounds go on while the interval holds the goal: 0.97, and 2 for transposed products and
-operands in Fortran order from 100,000 stored entries on. A spelling whose whole interval lies below its goal is marked
-with "!"; the script then ends with 1. Answers are compared before anything is timed. `--quick` runs every spelling
-once at the smallest size and judges no time.
+Contenders alternate in one process. The ratio is the median over rounds of SciPy's time over ours, with a 90 % interval
+(bootstrap over rounds). Rounds are added while the interval contains the goal. The goal is 0.97, and 2 for transposed
+products and operands in Fortran order from 100,000 stored entries on. A spelling whose whole interval lies below its
+goal is marked with "!", and the script then exits with status 1. Answers are compared before timing. `--quick` runs
+every spelling once at the smallest size and enforces no goal.
 """
 
 from __future__ import annotations
@@ -34,16 +34,21 @@ HEADER = ["spelling", "entries", "SciPy", "ours", "times as fast", "90 %", "goal
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--only", default="", help="names of spellings, separated by semicolons; default: all")
     add("--sizes", default=",".join(map(str, SIZES)), help="stored entries, comma-separated")
     add("--rounds", type=int, default=Protocol().rounds)
-    add("--most-rounds", type=int, default=Protocol().most_rounds, help="as many while the goal lies in the interval")
+    add(
+        "--most-rounds",
+        type=int,
+        default=Protocol().most_rounds,
+        help="maximum of rounds, used while the interval contains the goal",
+    )
     add("--threads", type=int, default=2)
-    add("--quick", action="store_true", help="every spelling once, at the smallest size; no time is judged")
-    add("--json", type=Path, help="JSON lines, appended; a Markdown table is written beside")
+    add("--quick", action="store_true", help="run every spelling once at the smallest size; goals are not enforced")
+    add("--json", type=Path, help="JSON lines, appended to; a Markdown table is written beside it")
     add("--list", action="store_true", help="only print the spellings")
     add_part(parser)
     parsed = parser.parse_args(given)
@@ -57,7 +62,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
-    """One row of the table."""
+    """Return one row of the table."""
     low, high = record["interval"]
     ratio = f"{record['ratio']:.2f}{'!' if record['misses'] else ''}"
     times = seconds(record["scipy_s"]), seconds(record["ours_s"])
@@ -72,7 +77,7 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 
 def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any]]:
-    """Race every chosen spelling at every size; records as they are kept."""
+    """Race every chosen spelling at every size; return the records."""
     from peerlib.machine import machine_facts
 
     protocol = QUICK if args.quick else Protocol(rounds=args.rounds, most_rounds=args.most_rounds)
@@ -90,7 +95,7 @@ def measure(args: argparse.Namespace, results: ResultFile) -> list[dict[str, Any
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """Geometric mean, and what misses its goal."""
+    """Format the geometric mean and the spellings that miss their goals."""
     dist = Distribution.of([record["ratio"] for record in records])
     missed = sorted((record["ratio"], record["spelling"], record["entries"]) for record in records if record["misses"])
     listed = ", ".join(f"{key} ({entries:,}) {ratio:.2f}" for ratio, key, entries in missed) or "none"
@@ -98,7 +103,7 @@ def summary(records: Sequence[Mapping[str, Any]]) -> str:
 
 
 def write_table(path: Path) -> None:
-    """Write the newest figures of every case in `path` beside it, in Markdown."""
+    """Write the newest results of every case in `path` as a Markdown table beside it."""
     results = ResultFile(path)
     order = list(SPELLINGS)
     records = sorted(results.cases(), key=lambda record: (record["entries"], order.index(record["spelling"])))

@@ -1,16 +1,18 @@
-"""Whether any plan is slower than the default kernel: matrices x dtypes x columns x threads x instruction sets x tiers.
+"""Search for plans that are slower than the default kernel, over matrices, dtypes, columns, threads, ISAs and tiers.
 
     python benchmarks/sweep.py --json sweep.jsonl --cache DIR --tiers estimate,measure --seconds 140
     python benchmarks/sweep.py --json sweep.jsonl --report
 
-Of each of at least 40 groups of the folder's index.csv one matrix; cases come in an order in which any beginning is a
-fair sample of every axis (`sweeplib.cases`), and a sweep that was stopped goes on where it was. In a case a matrix is
-tuned by `effort="estimate"`, `"measure"` and, if asked for, `"full"`, each with no plan remembered, and each plan that
-is not the default kernel is timed against it as users run products, into new results and with `out=`, in turns, until
-the ratio of times is clear of 0.95 or all rounds are over. A ratio below 0.95 is measured twice more, and the mean of
-the second and the third counts; all are kept. A tuning gets one second (`--budget`): its candidates, and the
-last race that admits a plan, have a tenth of the samples that they have by default, so that a sweep in which no plan is
-slow says more, and one in which some are says less.
+One matrix of each of at least 40 groups of the folder's index.csv is measured. Any prefix of the order of cases is a
+balanced sample of every axis (`sweeplib.cases`), and an interrupted sweep continues where it stopped. In each case a
+matrix is tuned by `effort="estimate"`, `"measure"` and, if requested, `"full"`, without stored plans. Each plan that is
+not the default kernel is timed against it as users run products, into new results and with `out=`, in alternation,
+until the ratio is clearly above 0.95 or all rounds are used.
+
+A ratio below 0.95 is measured twice more, and the mean of the second and third counts; all are recorded. A tuning gets
+one second (`--budget`). Its candidates, and the final race that accepts a plan, get a tenth of the default samples.
+This makes wrong choices more likely, so a sweep without slow plans is strong evidence and one with slow plans is weak
+evidence.
 """
 
 from __future__ import annotations
@@ -37,11 +39,11 @@ LIMITS: Final = (LIMIT, 0.9)
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder with an index.csv")
-    add("--groups", type=int, default=48, help="so many groups, one matrix of each")
+    add("--groups", type=int, default=48, help="number of groups; one matrix of each is measured")
     add("--min-nnz", type=int, default=20_000)
     add("--max-nnz", type=int, default=3_000_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
@@ -49,15 +51,15 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--columns", default="1,8,32,128,256")
     add("--threads", default="1,2")
     add("--isas", default="avx2,avx512")
-    add("--tiers", default="estimate,measure", help="of estimate, measure, full")
-    add("--budget", type=float, default=1.0, help="most seconds of one tuning")
-    add("--rounds", type=int, default=31, help="most rounds of a ratio")
-    add("--seconds", type=float, default=float("inf"), help="begin no case after so many")
-    add("--cases", type=int, help="measure so many cases at most")
-    add("--seed", type=int, default=0, help="of the order and of which matrix stands for its group")
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
+    add("--tiers", default="estimate,measure", help="tiers among estimate, measure, full")
+    add("--budget", type=float, default=1.0, help="maximum seconds of one tuning")
+    add("--rounds", type=int, default=31, help="maximum rounds of a ratio")
+    add("--seconds", type=float, default=float("inf"), help="begin no case after this many seconds")
+    add("--cases", type=int, help="maximum number of cases")
+    add("--seed", type=int, default=0, help="seed of the order and of the choice of matrices")
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
     add("--cache", type=Path, help="keep kernels in this folder from one slice to the next (default: a temporary one)")
-    add("--report", action="store_true", help="only the report of what --json holds")
+    add("--report", action="store_true", help="only print the report of --json")
     add("--worker", action="store_true", help=argparse.SUPPRESS)
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not parsed.report:
@@ -66,7 +68,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def cases(args: argparse.Namespace) -> list[SweepCase]:
-    """All of the sweep, in order."""
+    """Return all cases of the sweep, in order."""
     nnz = (args.min_nnz, args.max_nnz)
     matrices = (
         named(args.matrices, args.only)
@@ -79,7 +81,7 @@ def cases(args: argparse.Namespace) -> list[SweepCase]:
 
 
 def run(args: argparse.Namespace, results: ResultFile, kept: Path) -> None:
-    """Measure what `results` does not hold yet, in one process for each instruction set."""
+    """Measure the cases that `results` lacks, in one process per instruction set."""
     done = {record["key"] for record in results.cases()}
     tiers = args.tiers.split(",")
     wanted = [(case, [tier for tier in tiers if case.key(tier) not in done]) for case in cases(args)]
@@ -103,7 +105,7 @@ def run(args: argparse.Namespace, results: ResultFile, kept: Path) -> None:
 
 
 def line(record: dict[str, Any]) -> str:
-    """One record in words."""
+    """Format one record."""
     if record["kind"] != "case":
         return f"{record['key']}: failed: {record['reason']}"
     found = record.get("ratios")
@@ -112,7 +114,7 @@ def line(record: dict[str, Any]) -> str:
 
 
 def report(records: Sequence[dict[str, Any]], *, n_worst: int = 20) -> str:
-    """Counts by tier, dtype, columns, threads and instruction set; the worst."""
+    """Format counts by tier, dtype, columns, threads and instruction set, and the worst cases."""
     rows = [["of", "plans", "tuned", "geomean", "least", *(f"below {limit}" for limit in LIMITS)]]
     for axis in ("tier", "dtype", "columns", "threads", "isa"):
         for value in sorted({record[axis] for record in records}, key=str):
@@ -130,11 +132,11 @@ def report(records: Sequence[dict[str, Any]], *, n_worst: int = 20) -> str:
     ]
     n_matrices = len({record["matrix"] for record in records})
     counted = f"{len(records)} plans of {n_matrices} matrices"
-    return f"{counted}\n\n{markdown(rows)}\n\nthe worst:\n" + "\n".join(lines)
+    return f"{counted}\n\n{markdown(rows)}\n\nworst cases:\n" + "\n".join(lines)
 
 
 def main() -> int:
-    """Measure, then report."""
+    """Measure and report."""
     args = arguments()
     if args.worker:
         rounds = Rounds(least=min(8, args.rounds), most=args.rounds)

@@ -1,12 +1,13 @@
-"""The rates of the statistics model of MTTKRP (`tuner.model_mttkrp.TensorRates`), fitted to measured schedules.
+"""Fit the rates of the statistics model of MTTKRP (`tuner.analytic.mttkrp.TensorRates`) to measured schedules.
 
     python benchmarks/tensor_rates.py --measure 30 --data benchmarks/data/xeon480    # tensors of order 4 and 5
     python benchmarks/tensor_rates.py --data benchmarks/data/xeon480 --matrices FOLDER
 
-Data collections know tensors of order 3. Those of order 4 and 5 are generated ones of order 3 with one or two modes
-more: short or long, alike or popular, or a function of the others but for some noise. `--measure N` times schedules of
-our space on N of them and keeps the times beside the collection (mttkrp16-more.npz). The fit minimises the errors of
-log ratios to the default kernel, each pattern alike, and a little those of the default kernel's own time.
+Data collections contain tensors of order 3. Tensors of order 4 and 5 are generated from those of order 3 by adding one
+or two modes. A new mode is short or long; its indices are uniform, popular, or a function of another mode with noise.
+`--measure N` times schedules of the library's space on N of them and stores the times beside the collection
+(mttkrp16-more.npz). The fit minimises the errors of log ratios to the default kernel, with equal weight per pattern,
+and with a small weight the errors of the default kernel's own time.
 """
 
 from __future__ import annotations
@@ -42,21 +43,21 @@ Floats = NDArray[np.float64]
 OP: Final = OPS["mttkrp16"]
 MORE: Final = "mttkrp16-more.npz"
 PATTERN_S: Final = 8.0
-"""No new heat of a pattern after this."""
+"""Seconds of a pattern after which no new batch of schedules starts."""
 N_DRAWN: Final = 48
 SHARE_BEST: Final = 0.4
-"""Of the draws: those that the model as it is likes best."""
+"""Fraction of the drawn schedules that are favourites of the current model."""
 TAKEN_BELOW: Final = 0.9
-"""Predicted ratio from which `estimate` takes a schedule unmeasured."""
+"""Predicted ratio below which `estimate` accepts a schedule without measuring it."""
 PULL: Final = 0.02
-"""Towards the rates as they are: terms that no pattern has stay there."""
+"""Weight of the pull towards the current rates, which determines terms that no pattern has."""
 
 
 # -- tensors of order 4 and 5 ------------------------------------------------------------------------------------------
 
 
 def tensor_of(recipe: Recipe, folder: Path | None) -> Coordinates:
-    """The pattern of `recipe`; of more than three modes as the head of this file says."""
+    """Return the pattern of `recipe`; add modes beyond the third as the module's docstring describes."""
     if recipe.n_dims == 3:
         return recipe.make(folder)
     found = generate(recipe.source, nnz=recipe.nnz, seed=recipe.seed)
@@ -75,7 +76,7 @@ def _mode(rng: np.random.Generator, others: Sequence[NDArray[np.int64]], extent:
     kind = rng.integers(3)
     if kind == 0:
         return rng.integers(0, extent, n)
-    if kind == 1:  # popular ones
+    if kind == 1:  # popular indices
         return np.minimum(extent - 1, (extent * rng.random(n) ** rng.uniform(1.5, 6.0)).astype(np.int64))
     which = others[int(rng.integers(len(others)))]
     found = which * 7919 % extent
@@ -83,7 +84,7 @@ def _mode(rng: np.random.Generator, others: Sequence[NDArray[np.int64]], extent:
 
 
 def recipes(n: int, seed: int) -> Iterator[Recipe]:
-    """`n` recipes of order 4 and 5 in turn."""
+    """Yield `n` recipes of order 4 and 5 in alternation."""
     families = [name for name, row in FAMILIES.items() if row.n_dims == 3]
     rng = np.random.default_rng([seed, 45])
     for at in range(n):
@@ -94,7 +95,7 @@ def recipes(n: int, seed: int) -> Iterator[Recipe]:
 
 
 def measure(n: int, path: Path, seed: int) -> None:
-    """Measure what `path` does not hold yet of `n` patterns; kept after every pattern."""
+    """Measure the patterns among `n` that `path` lacks; store the results after every pattern."""
     from autosparse.tuner.analytic.models import statistics_model
 
     from autosparse.calibration.collection import lab_for, machine_facts
@@ -127,7 +128,7 @@ def measure(n: int, path: Path, seed: int) -> None:
 
 
 def drawn(problem: Problem, supports: Any, model: Any, rng: np.random.Generator) -> list[SuperSchedule]:
-    """The model's favourites, and draws of the whole space, in random order."""
+    """Return the model's favourites and draws of the whole space, in random order."""
     whole = spaces.everything(problem, supports)
     best = np.argsort(model.rank(problem, whole))[: int(SHARE_BEST * N_DRAWN)].tolist()
     found = dict.fromkeys([*best, *rng.permutation(len(whole)).tolist()])
@@ -142,13 +143,13 @@ class Case(NamedTuple):
     """Measured schedules of one pattern."""
 
     recipe: Recipe
-    terms: Floats  # of the default kernel, then of the schedules
+    terms: Floats  # row of the default kernel, then rows of the schedules
     log_ratios: Floats
     default_ns: float
 
 
 def cases(folders: Sequence[Path], matrices: Path | None) -> Iterator[Case]:
-    """Of the collections in `folders`; patterns of files that are not in `matrices` are left out."""
+    """Yield the cases of the collections in `folders`; patterns whose files are missing in `matrices` are skipped."""
     for folder in folders:
         for name in (f"{OP.name}.npz", MORE):
             for one in read_merged(folder / name) if (folder / name).exists() else []:
@@ -179,7 +180,10 @@ def _case(one: Measurements, matrices: Path | None) -> Case | None:
 
 
 def is_ours(one: SuperSchedule) -> bool:
-    """Whether the model is for it: rows outermost, nothing split, all columns before the other modes, all threads."""
+    """Return whether the model covers the schedule.
+
+    It covers schedules with rows outermost, no splits, all columns before the other modes, and all threads.
+    """
     fmt = one.format
     return (
         fmt.order[0] == "i1" and not fmt.splits and one.threads == 0 and one.parallel == "i1"
@@ -188,7 +192,7 @@ def is_ours(one: SuperSchedule) -> bool:
 
 
 def fitted(train: Sequence[Case], start: Floats) -> Floats:
-    """The rates, as `start` has them, that err least on `train`."""
+    """Return the rates with the least error on `train`, starting from `start`."""
 
     def errors(logs: Floats) -> Floats:
         rates = np.exp(logs)
@@ -204,7 +208,10 @@ def fitted(train: Sequence[Case], start: Floats) -> Floats:
 
 
 def quality(found: Sequence[Case], rates: Floats) -> list[str]:
-    """Kendall tau of ratios that differ by 3 %; best measured over what is taken, and over the best of the top 10."""
+    """Return a row: number of cases, Kendall's tau of ratios that differ by 3 %, and two shares of the best time.
+
+    The shares are the best measured time over that of the chosen schedule, and over the best of the top 10.
+    """
     taus, taken, top = [], [], []
     for case in found:
         times = case.terms @ rates
@@ -222,7 +229,7 @@ def quality(found: Sequence[Case], rates: Floats) -> list[str]:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--data", type=Path, nargs="+", required=True, help="collections with mttkrp16.npz")
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of real tensors")

@@ -1,13 +1,13 @@
-"""How much of what a full search finds the cheaper tiers find, on matrices whose groups no training has seen.
+"""Compare the cheaper tuning tiers with a full search, on matrices whose groups no training has seen.
 
     python benchmarks/tiers.py --matrices DIR --ops spmv,spmm32,spmm256 --json out.jsonl
     python benchmarks/tiers.py --report --json out.jsonl
 
 For each matrix and operation the default kernel, `tune(effort="estimate")` (the best predicted), `"measure"` (the ten
-best predicted, measured) and `"full"` are tuned one after the other, each without knowing the others' plans, and then
-timed together with the peers that fill an array, interleaved in one process. Two tiers that chose the same schedule are
-one contender: noise must not tell them apart. What tiers cost is in `totals.py`. Only the real groups that no training
-sees, unless --groups all.
+best predicted, measured) and `"full"` are tuned one after the other, without each other's plans. They are then timed
+together with the peers that fill an array, interleaved in one process. Tiers that chose the same schedule are timed
+once, so that noise does not distinguish them. `totals.py` measures the cost of tiers. Only real groups that no training
+sees are measured, unless --groups all.
 """
 
 from __future__ import annotations
@@ -34,29 +34,29 @@ from peerlib.timing import Protocol, take_turns
 TIERS: Final = ("estimate", "measure", "full")
 PEERS: Final = "torch,torch-out,mkl,mkl-hint,numba,openmp,openmp-tiled,openmp-four"
 BUDGETS_S: Final = {"estimate": 10.0, "measure": 10.0}
-"""Most seconds of the cheaper tiers; --budget is that of the full search."""
+"""Maximum seconds of the cheaper tiers; --budget is that of the full search."""
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices and tensors")
     add("--min-nnz", type=int, default=100_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
-    add("--groups", choices=("held-out", "all"), default="held-out", help="of the folder's index.csv")
+    add("--groups", choices=("held-out", "all"), default="held-out", help="groups of the folder's index.csv")
     add("--limit", type=int, help="the first LIMIT matrices, and tensors, only")
     add("--ops", default="spmv,spmm32,spmm256,sddmm32,sddmm256,mttkrp16")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
-    add("--budget", type=float, default=5.0, help="most seconds of a full search")
-    add("--models", type=Path, metavar="DIR", help="learned models (default: those shipped; a folder of none: none)")
-    add("--peers", default=PEERS, help="rows of the registry; those that fill an array take part")
+    add("--budget", type=float, default=5.0, help="maximum seconds of a full search")
+    add("--models", type=Path, metavar="DIR", help="learned models (default: the shipped ones; an empty folder: none)")
+    add("--peers", default=PEERS, help="peers of the registry; only those that fill an array take part")
     add("--rounds", type=int, default=15)
-    add("--seconds", type=float, default=6.0, help="most seconds of timing per matrix and operation")
+    add("--seconds", type=float, default=6.0, help="maximum timing per matrix and operation, in seconds")
     add("--seed", type=int, default=0)
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
-    add("--report", action="store_true", help="only the tables of what --json holds")
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
+    add("--report", action="store_true", help="only print the tables of --json")
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not parsed.report:
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
@@ -64,7 +64,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def measure_case(case: Case, names: Sequence[str], protocol: Protocol) -> dict[str, Any]:
-    """Times of the default kernel, the tiers and the peers `names`, as a record."""
+    """Return the record of a case: times of the default kernel, the tiers and the peers `names`."""
     from peers import prepare_all
 
     able = [one for one in contenders(names) if one.fills and one.can_run(case.operation, case.A.dtype.name)]
@@ -98,7 +98,7 @@ def measure_case(case: Case, names: Sequence[str], protocol: Protocol) -> dict[s
 
 
 def _tuned(case: Case, tier: str, prepare: Callable[[Case], Prepared]) -> Prepared:
-    """Our contender of `case` tuned by `tier`, which begins with nothing but the kernels that are compiled already."""
+    """Return our contender of `case` tuned by `tier`, without stored plans but with compiled kernels."""
     from autosparse import cache
     from autosparse.config import get_options
 
@@ -113,7 +113,7 @@ def _tuned(case: Case, tier: str, prepare: Callable[[Case], Prepared]) -> Prepar
 def waiting(
     args: argparse.Namespace, operations: Sequence[Operation], done: Mapping[str, Any]
 ) -> Iterator[tuple[str, Case]]:
-    """(key, case) of what is not measured yet."""
+    """Yield (key, case) for the cases that are not measured yet."""
     finders = ((find_matrices, load, False), (find_tensors, load_tensor, True))
     for find, read, is_of_tensors in finders:
         fitting = [op for op in operations if op.is_of_tensors == is_of_tensors]
@@ -133,7 +133,7 @@ def waiting(
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what `results` does not hold yet."""
+    """Measure the cases that `results` lacks."""
     from peerlib.machine import machine_facts
 
     from autosparse.config import set_options
@@ -142,7 +142,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
     protocol = Protocol(rounds=args.rounds, most_s=args.seconds, seed=args.seed)
     done = {record["key"]: record for record in results.cases()}
     with tempfile.TemporaryDirectory(prefix="autosparse-tiers-cache-") as kernels:
-        # Unasked tuning would replace the default kernel while it is timed.
+        # Lazy tuning would replace the default kernel while it is timed.
         set_options(threads=args.threads, effort="measure", overhead=0.0, cache_dir=kernels, models=args.models)
         results.append({"kind": "run", "protocol": asdict(protocol), "arguments": given_arguments(), **machine_facts()})
         for key, case in waiting(args, operations, done):
@@ -155,17 +155,17 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
 
 def time_of(record: Mapping[str, Any], name: str) -> float:
-    """Median seconds of a contender."""
+    """Return the median seconds of a contender."""
     return float(record["times"][name]["median_s"])
 
 
 def best_peer_s(record: Mapping[str, Any]) -> float:
-    """Of the fastest peer."""
+    """Return the median seconds of the fastest peer."""
     return min((time_of(record, name) for name in record["peers"]), default=float("nan"))
 
 
 def line(record: Mapping[str, Any]) -> str:
-    """What one case came to: the full search over each tier, and the best peer over it."""
+    """Format one case: the full search's time over each tier's, and the best peer's over the full search's."""
     full_s = time_of(record, "full")
     shares = ", ".join(f"{tier} {full_s / time_of(record, tier):.2f}" for tier in ("off", *TIERS[:-1]))
     beside = f"best peer {best_peer_s(record) / full_s:.2f} times as long"
@@ -180,11 +180,11 @@ RATIOS: Final[Mapping[str, Callable[[Mapping[str, Any]], float]]] = {
     "best peer over measure": lambda one: best_peer_s(one) / time_of(one, "measure"),
     "best peer over estimate": lambda one: best_peer_s(one) / time_of(one, "estimate"),
 }
-"""Columns of the report. A share of the full search above 1: the tier found something faster."""
+"""Columns of the report. A ratio of "... of full" above 1 means that the tier found a faster schedule."""
 
 
 def report(records: Sequence[Mapping[str, Any]]) -> str:
-    """A row per operation and ratio, in Markdown."""
+    """Format a row per operation and ratio, in Markdown."""
     rows = [["operation", "cases", "ratio", "geomean", "5 %", "median", "least"]]
     for operation, group in itertools.groupby(sorted(records, key=_operation), key=_operation):
         cases = list(group)
@@ -200,7 +200,7 @@ def _operation(record: Mapping[str, Any]) -> str:
 
 
 def main() -> int:
-    """Measure, then report."""
+    """Measure and report."""
     args = arguments()
     results = ResultFile(args.json)
     if not args.report:

@@ -1,16 +1,16 @@
-"""Whole programs on torch's sparse tensors, with PyTorch's own products and with ours.
+"""Time whole programs on torch's sparse tensors with PyTorch's own products and with autosparse's.
 
     python benchmarks/torch_programs.py --out benchmarks/results/torch_programs.jsonl
     python benchmarks/torch_programs.py --only gcn,cg --dtypes float32 --threads 2 --rounds 9
-    python benchmarks/torch_programs.py --seconds 80 --out torch_programs.jsonl   # again and again: the next programs
+    python benchmarks/torch_programs.py --seconds 80 --out torch_programs.jsonl   # repeat to run the next programs
     python benchmarks/torch_programs.py --quick
 
-Each run is a process of its own with default settings and an empty cache of plans, forked from one that has imported
-PyTorch and made the inputs. Imports and inputs are not timed, every step from the first one on is. Four ways take
-turns: PyTorch alone ("stock"), `asp.torch.install()` once ("global"), `asp.torch.override()` entered at each step
-("step"), and products outside every block while our kernels are registered ("outside"). Ratio = stock's time / that of
-the way, from medians over rounds, with an interval of 90 % (bootstrap of rounds); while it holds 0.97, rounds go on, up
-to `--most-rounds`. Answers are compared; a wrong one fails the script.
+Each run is a process of its own with default settings and an empty plan cache, forked from one that has imported
+PyTorch and made the inputs. Imports and inputs are not timed; every step is, from the first one on. Four variants
+alternate: PyTorch alone ("stock"), `asp.torch.install()` once ("global"), `asp.torch.override()` entered at each step
+("step"), and products outside every block while autosparse's kernels are registered ("outside"). The ratio is stock's
+time over the variant's, from medians over rounds, with a 90 % interval (bootstrap over rounds). While the interval
+contains 0.97, rounds are added, up to `--most-rounds`. Answers are compared; a wrong answer fails the script.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ HEADER = ["program", "stock", *(f"{way}{what}" for way in WAYS for what in ("", 
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     from torchlib.catalogue import PROGRAMS
 
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
@@ -42,11 +42,11 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--only", default="", help="names of programs, comma-separated; default: all")
     add("--dtypes", default=",".join(DTYPES), help="comma-separated")
     add("--threads", default="1,2", help="numbers of threads, comma-separated")
-    add("--rounds", type=int, default=5, help="runs in each way")
-    add("--most-rounds", type=int, default=15, help="as many while it is open whether a ratio is above 0.97")
-    add("--seconds", type=float, default=0, help="begin no program after these; cases that --out has are passed over")
-    add("--quick", action="store_true", help="toy inputs, three steps and one round: tells that everything runs")
-    add("--out", type=Path, help="JSON lines, appended; Markdown tables of the newest figures are written beside")
+    add("--rounds", type=int, default=5, help="runs of each variant")
+    add("--most-rounds", type=int, default=15, help="maximum of rounds, used while an interval contains 0.97")
+    add("--seconds", type=float, default=0, help="begin no program after this time; skip cases that --out holds")
+    add("--quick", action="store_true", help="toy inputs, three steps and one round, to check that everything runs")
+    add("--out", type=Path, help="JSON lines, appended to; Markdown tables of the newest results are written beside it")
     add("--list", action="store_true", help="only print the programs")
     parsed = parser.parse_args(given)
     parsed.only = list(filter(None, parsed.only.split(","))) or list(PROGRAMS)
@@ -62,7 +62,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def row(record: Mapping[str, Any]) -> list[str]:
-    """One row of a table."""
+    """Return one row of a table."""
     if "failure" in record:
         return [record["key"], "failed", *["-"] * (2 * len(WAYS) + 1)]
     ways = record["ways"]
@@ -73,12 +73,12 @@ def row(record: Mapping[str, Any]) -> list[str]:
 
 
 def peak(record: Mapping[str, Any]) -> float:
-    """Peak memory of the process in the way that takes most, over that of PyTorch alone."""
+    """Return the largest peak memory of a variant over that of PyTorch alone."""
     return max(record["ways"][way]["peak_mb"][way] / record["ways"][way]["peak_mb"][STOCK] for way in WAYS)
 
 
 def measure(args: argparse.Namespace, results: ResultFile, setting: Setting, until_s: float) -> list[dict[str, Any]]:
-    """Run the chosen programs in one setting; records as they are kept, with those that an earlier call has kept."""
+    """Run the chosen programs in one setting; return their records, including those of an earlier call."""
     from torchlib.catalogue import PROGRAMS
 
     circumstances = {"dtype": setting.dtype, "threads": setting.threads}
@@ -100,7 +100,7 @@ def measure(args: argparse.Namespace, results: ResultFile, setting: Setting, unt
 
 
 def summary(records: Sequence[Mapping[str, Any]]) -> str:
-    """For each way the geometric mean, and the programs whose interval lies below; the largest peak."""
+    """Format for each variant the geometric mean and the programs below the limit, and the largest peak memory."""
     right = [record for record in records if "ways" in record]
     if not right:
         return "nothing measured"

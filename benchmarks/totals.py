@@ -1,13 +1,13 @@
-"""Total time of N = 1 ... 1,000,000 products, tuning and converting included (WACO §5.6, Table 8).
+"""Measure the total time of N = 1 ... 1,000,000 products, including tuning and conversion (WACO §5.6, Table 8).
 
     python benchmarks/totals.py --matrices DIR --ops spmv,spmm32,spmm256 --json out.jsonl
     python benchmarks/totals.py --report --json out.jsonl --table out.md --plot out.png      # from the data alone
 
 For each matrix and operation every way is timed once, interleaved in one process: SciPy, MKL, MKL with hint (its
-inspection is its price), BestFormat (peerlib/best_format.py: choosing and packing), the default kernel, and what
-`tune(effort=...)` finds, one tier after the other, with statistics alone and with learned models. The totals are
-arithmetic (peerlib/total_time.py). Prices are those of a tuning whose kernels an earlier one has compiled; the record
-also has what the very first one took. Only the real groups that no training sees, unless --groups all.
+inspection is its price), BestFormat (peerlib/best_format.py: selection and packing), the default kernel, and the result
+of `tune(effort=...)` for one tier after the other, with the statistics model alone and with learned models. The totals
+are arithmetic (peerlib/total_time.py). A price is that of a tuning whose kernels are already compiled; the record also
+has the time of the first tuning. Only real groups that no training sees are measured, unless --groups all.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ NO_MODELS: Final = Path("no models")
 EFFORTS: Final = ("estimate", "measure")
 REPEATS: Final = 5
 WARM_S: Final = 0.03
-"""Before each sample: for so long MKL's workers spin after its products, on the cores that others need."""
+"""Seconds of warm-up before each sample. MKL's workers spin this long after its products, on the cores of others."""
 LONG_S: Final = 0.5
-"""Of a tuning that takes longer, one repetition is enough."""
+"""Seconds of a tuning beyond which it is repeated only once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A way to ask for tuning."""
+    """A tier of tuning, with or without learned models."""
 
     name: str
     effort: str
@@ -50,13 +50,13 @@ class Tier:
 
 
 def tiers(models: Path | None, efforts: Sequence[str] = EFFORTS) -> list[Tier]:
-    """The efforts by statistics alone; and by learned models where there are some."""
+    """Return the efforts with the statistics model alone, and with learned models if there are any."""
     found = [Tier(effort, effort, NO_MODELS) for effort in efforts]
     return found + ([Tier(f"learned-{effort}", effort, models) for effort in efforts] if models else [])
 
 
 def shipped_models() -> Path | None:
-    """Those that come with the library for this machine."""
+    """Return the folder of models that ship with the library for this machine, or None."""
     from autosparse.core.target import Target
     from autosparse.tuning.learned import shipped_folder
 
@@ -65,30 +65,30 @@ def shipped_models() -> Path | None:
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--matrices", type=Path, default=matrices_folder(), help="folder of matrices, or one file")
     add("--min-nnz", type=int, default=100_000)
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--limit", type=int, help="the first LIMIT matrices only")
-    add("--groups", choices=("held-out", "all"), default="held-out", help="of the folder's index.csv")
+    add("--groups", choices=("held-out", "all"), default="held-out", help="groups of the folder's index.csv")
     add("--ops", default="spmv,spmm32,spmm256")
     add("--threads", type=int, default=2)
     add("--dtype", choices=("float32", "float64"), default="float32")
-    add("--efforts", default=",".join(EFFORTS), help="tiers to be measured")
-    add("--budget", type=float, default=20.0, help="most seconds of one tuning")
-    add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`; default: those shipped)")
-    add("--data", type=Path, default=DATA, help="measured schedules that BestFormat learns from")
-    add("--vectors", type=Path, help="statistics of their patterns, kept (default: DATA/vectors.npz)")
-    add("--cache", type=Path, help="folder of kernels that is kept (default: an empty one)")
+    add("--efforts", default=",".join(EFFORTS), help="tiers to measure")
+    add("--budget", type=float, default=20.0, help="maximum seconds of one tuning")
+    add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`; default: the shipped ones)")
+    add("--data", type=Path, default=DATA, help="measured schedules that BestFormat is trained on")
+    add("--vectors", type=Path, help="persistent statistics of their patterns (default: DATA/vectors.npz)")
+    add("--cache", type=Path, help="persistent folder of kernels (default: an empty one)")
     add("--rounds", type=int, default=11)
-    add("--seconds", type=float, default=10.0, help="most seconds of measuring per matrix and operation")
+    add("--seconds", type=float, default=10.0, help="maximum measuring time per matrix and operation, in seconds")
     add("--seed", type=int, default=0)
-    add("--json", type=Path, help="JSON lines: results are appended, and what is there is not measured again")
-    add("--report", action="store_true", help="only table and plot of what --json holds")
-    add("--table", type=Path, help="Markdown")
-    add("--plot", type=Path, help="picture (needs matplotlib)")
+    add("--json", type=Path, help="JSON lines: results are appended; cases that it holds are not measured again")
+    add("--report", action="store_true", help="only write table and plot of --json")
+    add("--table", type=Path, help="write the table as Markdown")
+    add("--plot", type=Path, help="write the plot (needs matplotlib)")
     parsed = parser.parse_args(given)
     if parsed.matrices is None and not parsed.report:
         parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
@@ -99,9 +99,10 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def tuned(case: Case, tier: Tier) -> tuple[Prepared, dict[str, Any]]:
-    """What `tune` finds: (ready to run, price and provenance). Again, so that all kernels are there: the median price.
+    """Return the result of `tune`, ready to run, with its price and provenance.
 
-    After one product, which checks the structure: products do so whether a matrix is tuned or not.
+    The price is the median over repetitions in which all kernels are compiled. Each follows one product, which
+    validates the structure, as a product does whether a matrix is tuned or not.
     """
     import autosparse
     from autosparse import cache
@@ -132,7 +133,7 @@ def tuned(case: Case, tier: Tier) -> tuple[Prepared, dict[str, Any]]:
 
 
 def default(case: Case) -> Prepared:
-    """The default kernel, for good."""
+    """Return the default kernel, with tuning disabled."""
     import autosparse
 
     A = autosparse.csr(case.A, copy=True)
@@ -148,7 +149,7 @@ def _filling(A: Any, case: Case) -> Prepared:
 
 
 def best_format(case: Case, selector: Any) -> tuple[Prepared, dict[str, Any]]:
-    """What BestFormat chooses: statistics, prediction and packing are its price; hashing and loading are not."""
+    """Return the choice of BestFormat; its price is statistics, prediction and packing, but not hashing and loading."""
     from autosparse.tuner.features.pattern_vector import matrix_vector
     from peerlib.best_format import install
 
@@ -161,7 +162,7 @@ def best_format(case: Case, selector: Any) -> tuple[Prepared, dict[str, Any]]:
     chosen = selector.model.choose(matrix_vector(A._cell.pattern))
     choose_s = time.perf_counter() - start
     for one in selector.adapted(chosen, case):
-        for _ in range(2):  # the first one compiles, and maps memory that the second finds ready: as with our tiers
+        for _ in range(2):  # the first one compiles and maps memory, as with our tiers
             A = autosparse.csr(case.A, copy=True)
             cache.open_store(get_options()).forget(("plan", "features"))
             plan = install(A, case.operation.n_dense_cols, one)
@@ -173,13 +174,13 @@ def best_format(case: Case, selector: Any) -> tuple[Prepared, dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """BestFormat for one operation, and which operation's measurements it was trained on."""
+    """BestFormat for one operation, and the operation on whose measurements it was trained."""
 
     model: Any
     trained_on: str
 
     def adapted(self, chosen: Sequence[Any], case: Case) -> Iterator[Any]:
-        """The schedules for this case: of the case's width, with narrow indices first."""
+        """Yield the schedules for the case's width, with narrow indices first."""
         import numpy as np
         from autosparse.tuner.space.families import TILES
         from peerlib.best_format import of_both_widths, widened
@@ -194,7 +195,7 @@ class Selector:
 
 
 def selectors(args: argparse.Namespace, operations: Sequence[Operation]) -> dict[str, Selector]:
-    """BestFormat by operation; without measurements of a width, trained on those of another."""
+    """Return BestFormat by operation; without measurements of a width it is trained on those of another."""
     from autosparse.tuner.collect.files import read_folder
     from peerlib.best_format import BestFormat, training_vectors
 
@@ -215,7 +216,7 @@ def selectors(args: argparse.Namespace, operations: Sequence[Operation]) -> dict
 
 
 def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, protocol: Protocol) -> dict[str, Any]:
-    """Times and prices of all ways, as a record."""
+    """Return the record of a case: times and prices of all ways."""
     from peers import prepare_all
 
     from autosparse.config import get_options
@@ -234,7 +235,7 @@ def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, pr
         case.out.fill(float("nan"))
         if wrong := complaint(prepared.run()):
             raise RuntimeError(f"{case.matrix_name}, {case.operation.name}: {name} is {wrong}")
-    # A tier that chose the default kernel is the default kernel: noise must not tell them apart.
+    # A tier that chose the default kernel shares its time, so that noise does not distinguish them.
     runs = {n: one.run for n, one in ready.items() if prices[n].get("schedule", "") is not None}
     timings = {name: asdict(timing) for name, timing in take_turns(runs, protocol).items()}
     for name in ready:
@@ -253,7 +254,7 @@ def measure_case(case: Case, ways: Sequence[Tier], selector: Selector | None, pr
 
 
 def chosen_files(args: argparse.Namespace) -> list[MatrixFile]:
-    """The matrices of the wanted groups."""
+    """Return the matrices of the selected groups."""
     files = find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only))
     if args.groups == "held-out":
         files = held_out(files, args.matrices)
@@ -261,7 +262,7 @@ def chosen_files(args: argparse.Namespace) -> list[MatrixFile]:
 
 
 def run(args: argparse.Namespace, results: ResultFile) -> None:
-    """Measure what `results` does not hold yet."""
+    """Measure the cases that `results` lacks."""
     from peerlib.machine import machine_facts
     from peerlib.totals_report import line
 
@@ -291,7 +292,7 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
 
 
 def main() -> int:
-    """Measure, then report."""
+    """Measure and report."""
     args = arguments()
     results = ResultFile(args.json)
     if not args.report:

@@ -1,10 +1,10 @@
-"""Transfer of cost models to simulated accelerators: the tables and figures of DASH beside ours.
+"""Transfer cost models to simulated accelerators, and write the tables and figures of DASH beside ours.
 
     python benchmarks/transfer.py --matrices DIR           # or: make transfer
 
-Simulates what is not stored in `data/transfer`, trains what is not kept in `build/transfer`, and appends a line per
-method, k and draw to `results/transfer.jsonl`; stopped, it goes on where it was. `results/transfer.md` is written from
-these lines at the end (and by --report alone). Simulated times depend on nothing but the code; no clock is read.
+The script simulates times that `data/transfer` lacks, trains models that `build/transfer` lacks, and appends a line per
+method, k and draw to `results/transfer.jsonl`. An interrupted run continues where it stopped. `results/transfer.md` is
+written from these lines at the end (and by --report alone). Simulated times depend on the code only; no clock is read.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from autosparse import accelerators
 
 HERE: Final = Path(__file__).resolve().parent
 SAMPLED: Final = (5, 1, 20, 2, 10)
-"""Numbers of target matrices, the paper's first."""
+"""Numbers of sampled target matrices, the paper's first."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """A target, a source, an operation: rows of the report."""
+    """A target, a source and an operation, which are a section of the report."""
 
     target: str
     source: str
@@ -57,13 +57,15 @@ def main() -> int:
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of real matrices")
     parser.add_argument("--json", type=Path, default=HERE / "results" / "transfer.jsonl")
     parser.add_argument(
-        "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="trained models, features"
+        "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="folder of trained models and features"
     )
     parser.add_argument("--draws", type=int, default=N_DRAWS)
-    parser.add_argument("--only", metavar="TARGET-OPERATION", help="this question only: spade-spmm, ...")
-    parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="these methods only")
-    parser.add_argument("--report", action="store_true", help="only write the tables of what there is")
-    parser.add_argument("--validate", action="store_true", help="only compare what could ship, on the pool alone")
+    parser.add_argument("--only", metavar="TARGET-OPERATION", help="only this target and operation: spade-spmm, ...")
+    parser.add_argument("--rows", type=lambda text: text.split(";"), metavar="NAME;NAME", help="only these methods")
+    parser.add_argument("--report", action="store_true", help="only write the tables of existing results")
+    parser.add_argument(
+        "--validate", action="store_true", help="only compare the candidates for shipping, on the pool alone"
+    )
     arguments = parser.parse_args()
     if not arguments.report:
         if arguments.matrices is None:
@@ -137,7 +139,7 @@ def _world(name: str, operation: str, matrices: Sequence[Named], arguments: argp
 
 
 class Lines:
-    """The file of results: a line per method, k and draw of one question."""
+    """The file of results, with a line per method, k and draw of one question."""
 
     def __init__(self, path: Path, question: dict[str, Any]) -> None:
         self._path = path
@@ -150,11 +152,11 @@ class Lines:
                     self._known.add((one["method"], one["k"], one["draw"]))
 
     def has(self, method: str, k: int, draw: int) -> bool:
-        """Whether this line is there."""
+        """Return whether the file has this line."""
         return (method, k, draw) in self._known
 
     def add(self, method: str, k: int, draw: Draw, found: Any) -> None:
-        """Append one."""
+        """Append one line."""
         values = {name: round(value, 5) for name, value in dataclasses.asdict(found).items()}
         line = {**self._facts, "method": method, "k": k, "draw": draw.seed, **values}
         with self._path.open("a", encoding="utf-8") as file:

@@ -1,10 +1,10 @@
-"""C = A.T @ B of tall skinny CSR, and of wide CSC, against SciPy: threads must not write to each other's lines of C.
+"""Time C = A.T @ B of tall skinny CSR, and of wide CSC, against SciPy.
 
     python benchmarks/transposed.py --json transposed.jsonl
 
-A is (rows, cols) with 3 entries in a row; B has `columns` columns. Each case is timed in turns with SciPy, into new
-results and with `out=` at 16 bytes behind a cache line, where large arrays of NumPy begin. A table of (time of SciPy) /
-(our time), the least last.
+The benchmark shows false sharing: threads that write to each other's cache lines of C. A is (rows, cols) with 3 entries
+per row; B has `columns` columns. Each case alternates with SciPy, into new results and with `out=` at 16 bytes after a
+cache line, where NumPy's large arrays begin. The table has (time of SciPy) / (our time), followed by the least ratio.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ ENTRIES: Final = 3
 
 
 def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
-    """The command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     add = parser.add_argument
     add("--rows", type=int, default=1_000_000)
@@ -43,7 +43,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
 
 
 def late_output(rows: int, columns: int, dtype: str) -> Any:
-    """(rows, columns) that begin 16 bytes behind a cache line."""
+    """Return an array (rows, columns) that begins 16 bytes after a cache line."""
     item = np.dtype(dtype).itemsize
     room = np.empty(rows * columns + 2 * LINE // item, dtype)
     start = (-room.ctypes.data % LINE + LATE) // item
@@ -51,7 +51,7 @@ def late_output(rows: int, columns: int, dtype: str) -> Any:
 
 
 def measure(args: argparse.Namespace, n_cols: int, columns: int, dtype: str) -> dict[str, float]:
-    """Median seconds of one product, by whom computes it."""
+    """Return the median seconds of one product by contender."""
     import autosparse as asp
 
     rng = np.random.default_rng(0)
@@ -72,7 +72,7 @@ def measure(args: argparse.Namespace, n_cols: int, columns: int, dtype: str) -> 
 
 
 def main() -> int:
-    """Measure, then a table."""
+    """Measure and print the table."""
     args = arguments()
     start_again(args.threads)
     import autosparse as asp

@@ -1,14 +1,14 @@
-"""Compare two versions of autosparse: products of each in fresh processes, in turns.
+"""Compare two versions of autosparse: products of each in fresh processes, in alternation.
 
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER [--count 24] [--json FILE]
     python benchmarks/two_versions.py OLD NEW --matrices FOLDER --only tuned --cache FOLDER [--warm]
 
-OLD and NEW are folders that hold a package `autosparse` with its compiled runtime. Prints one line per kind of
-measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Kinds are of three
-groups: `small` (what a call and a process cost), `untuned`, and `tuned` (by measuring, with 1 and 32 columns). Kernels
-of tuned products are compiled beforehand by `--warm`, which measures nothing, so that a busy machine can do it; plans
-are always sought anew. Dense operands begin 16 bytes behind a cache line in both versions: where malloc puts a small
-one decides about a third of the time of a product with 32 columns.
+OLD and NEW are folders that hold a package `autosparse` with its compiled runtime. The script prints one line per kind
+of measurement: the geometric mean over matrices of old time / new time, so that more than 1 is faster. Kinds are in
+three groups: `small` (costs of a call and a process), `untuned`, and `tuned` (by measuring, with 1 and 32 columns).
+`--warm` compiles the kernels of tuned products beforehand and reports nothing, so that it can run on a busy machine;
+plans are always searched anew. Dense operands begin 16 bytes after a cache line in both versions, because the alignment
+of a small operand changes the time of a product with 32 columns by about a third.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Final
 
 MOST_BYTES: Final = 8 << 20
-"""Of a file: every n-th of the smaller ones is taken, by size."""
+"""Maximum size of a file; every n-th of the smaller ones is taken, by size."""
 ROUNDS: Final = {"small": 9, "untuned": 3, "tuned": 1}
-"""Processes of each version; a tuned one takes turns with the other for every matrix."""
+"""Number of processes of each version; tuned ones alternate for every matrix."""
 BEGIN: Final = """
 import json, sys, time
 import numpy as np, scipy.io, scipy.sparse as sps
@@ -93,7 +93,7 @@ for path in sys.argv[1:]:
 
 
 def measured(kind: str, folder: str, paths: list[str], cache: str | None) -> dict[str, dict[str, float]]:
-    """Medians of one fresh process, in seconds."""
+    """Return the medians of one fresh process, in seconds."""
     environment = {**os.environ, "PYTHONPATH": folder}
     if cache is not None:
         environment["AUTOSPARSE_CACHE_DIR"] = cache
@@ -109,7 +109,7 @@ Round = tuple[dict[str, dict[str, float]], dict[str, dict[str, float]]]
 
 
 def rounds_of(kind: str, arguments: argparse.Namespace, paths: list[str]) -> list[Round]:
-    """What both versions measured, in turns."""
+    """Return the measurements of both versions, which alternate."""
     caches = [None, None] if arguments.cache is None else [f"{arguments.cache}/{one}" for one in ("old", "new")]
     folders = list(zip((arguments.old, arguments.new), caches, strict=True))
     groups = [[path] for path in paths] if kind == "tuned" else [paths]
@@ -127,7 +127,7 @@ def rounds_of(kind: str, arguments: argparse.Namespace, paths: list[str]) -> lis
 
 
 def lines_of(rounds: list[Round]) -> list[dict[str, object]]:
-    """Old time over new time of each kind of measurement: geometric mean, least and most over matrices."""
+    """Return old time over new time of each kind of measurement: geometric mean, minimum and maximum over matrices."""
     lines: list[dict[str, object]] = []
     for kind in rounds[0][0]:
         ratios = {
@@ -145,7 +145,7 @@ def lines_of(rounds: list[Round]) -> list[dict[str, object]]:
 
 
 def chosen(folder: Path, count: int) -> list[str]:
-    """Every n-th of the smaller matrices, by size."""
+    """Return every n-th of the smaller matrices, by size."""
     files = [path for path in folder.rglob("*") if path.suffix in (".npz", ".mtx")]
     files = sorted((path for path in files if path.stat().st_size <= MOST_BYTES), key=lambda path: path.stat().st_size)
     return [str(path) for path in files[:: max(1, len(files) // count)]][:count]
@@ -159,8 +159,8 @@ def main() -> None:
     parser.add_argument("--matrices", type=Path, required=True)
     parser.add_argument("--count", type=int, default=24)
     parser.add_argument("--only", choices=list(CHILDREN), nargs="+", default=["small", "untuned"])
-    parser.add_argument("--cache", help="folder of kernels and plans, kept; needed for `tuned` to be warm")
-    parser.add_argument("--warm", action="store_true", help="compile what tuned products need, and print nothing")
+    parser.add_argument("--cache", help="persistent folder of kernels and plans; needed for `--warm`")
+    parser.add_argument("--warm", action="store_true", help="compile the kernels of tuned products, and print nothing")
     parser.add_argument("--json", type=Path, help="append the lines to this file")
     arguments = parser.parse_args()
     paths = chosen(arguments.matrices, arguments.count)

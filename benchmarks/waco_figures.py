@@ -1,9 +1,9 @@
-"""The tables and figures of WACO's evaluation that committed data can give, by one command.
+"""Reproduce the tables and figures of WACO's evaluation from committed data.
 
     python benchmarks/waco_figures.py --out benchmarks/results/waco
 
-Writes ``waco.md`` (Tables 6 and 7, and what the figures show, as numbers) and, where matplotlib is installed, figures
-13, 15, 16a, 16b and 17 as PNG. Nothing is measured here: what there is no data for is said in the text.
+The script writes ``waco.md`` (Tables 6 and 7, and the data of the figures) and, if matplotlib is installed, figures 13,
+15, 16a, 16b and 17 as PNG. It measures nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from peerlib.table import markdown
 
 RESULTS: Final = Path(__file__).resolve().parent / "results"
 FAST: Final = 1.5
-"""Table 6 asks where speed-ups of more than this over fixed CSR come from."""
+"""Speedup over fixed CSR from which Table 6 counts a matrix."""
 EXTRACTORS: Final = ("waconet", "minkowski", "dense", "human")
 PEERS: Final[Mapping[str, Sequence[str]]] = {
     "MKL": ("mkl", "mkl-hint"), "torch": ("torch", "torch-out"), "numba": ("numba",), "OpenMP CSR": ("openmp",),
@@ -33,12 +33,12 @@ Record = Mapping[str, Any]
 
 
 def tier_records() -> list[Record]:
-    """What `tiers.py` measured on the Xeon: every tier and the peers, on held-out matrices."""
+    """Return the results of `tiers.py` on the Xeon: every tier and the peers, on held-out matrices."""
     return ResultFile(RESULTS / "xeon480" / "tiers.jsonl").cases()
 
 
 def median_s(record: Record, name: str) -> float:
-    """Of a contender."""
+    """Return the median seconds of a contender."""
     return float(record["times"][name]["median_s"])
 
 
@@ -46,7 +46,7 @@ def median_s(record: Record, name: str) -> float:
 
 
 def source_of(schedule: Mapping[str, Any]) -> str:
-    """What a schedule has that fixed CSR has not, the most far-reaching first."""
+    """Return the most far-reaching difference of a schedule from fixed CSR."""
     levels, *facts = (part.strip() for part in str(schedule["format"]).split("|"))
     names = {fact.partition("=")[0].strip() for fact in facts}
     if "rows" in names:
@@ -63,7 +63,7 @@ def source_of(schedule: Mapping[str, Any]) -> str:
 
 
 def table_6(records: Sequence[Record]) -> str:
-    """Share of each source among matrices on which `measure` is FAST times as fast as OpenMP loops over CSR."""
+    """Format the share of each source of speed, among matrices on which `measure` is FAST times as fast as OpenMP."""
     rows = [["operation", "matrices", "faster than 1.5 times", "source", "share"]]
     for operation in sorted({one["operation"] for one in records}):
         of_op = [one for one in records if one["operation"] == operation and "openmp" in one["times"]]
@@ -82,7 +82,7 @@ def table_6(records: Sequence[Record]) -> str:
 
 
 def table_7(folder: Path) -> str:
-    """Shares of the best measured speed that estimates come to, by models of one kind of machine and of both."""
+    """Format the share of the best measured speed that estimates reach, by models of one kind of machine and both."""
     rows = [["operation", "tested on", "trained on it", "on the other", "on both", "default kernel alone"]]
     for path in sorted(folder.glob("*-boosted.ranking.json")):
         found = json.loads(path.read_text(encoding="utf-8")).get("transfer")
@@ -100,7 +100,7 @@ def table_7(folder: Path) -> str:
 
 
 def figure_13(records: Sequence[Record]) -> dict[str, dict[str, list[float]]]:
-    """operation -> peer -> speed-ups of `measure` over it, sorted."""
+    """Return the sorted speedups of `measure` by operation and peer."""
     found: dict[str, dict[str, list[float]]] = {}
     for one in records:
         for peer, names in PEERS.items():
@@ -112,7 +112,7 @@ def figure_13(records: Sequence[Record]) -> dict[str, dict[str, list[float]]]:
 
 
 def figure_15(folder: Path) -> dict[str, list[tuple[float, float]]]:
-    """extractor -> (epoch, validation loss)."""
+    """Return (epoch, validation loss) by extractor."""
     found = {}
     for name in EXTRACTORS:
         path = folder / f"spmm32-{name}.csv"
@@ -123,7 +123,7 @@ def figure_15(folder: Path) -> dict[str, list[tuple[float, float]]]:
 
 
 def figure_16a(path: Path) -> dict[str, list[tuple[float, float]]]:
-    """strategy -> (trials, geometric mean over patterns of the best predicted ratio so far)."""
+    """Return (trials, geometric mean over patterns of the best predicted ratio so far) by strategy."""
     runs: dict[str, list[Record]] = {}
     for line in path.read_text(encoding="utf-8").splitlines():
         record = json.loads(line)
@@ -146,7 +146,7 @@ def _geomean(values: Iterable[float]) -> float:
 
 
 def figure_16b(records: Sequence[Record]) -> list[tuple[int, float, float]]:
-    """(nonzeros, seconds of a learned estimate in all, of these packing) of SpMM, by size: where tuning time goes."""
+    """Return (nonzeros, seconds of a learned estimate, seconds of its packing) of SpMM, by size."""
     found = []
     for one in records:
         price = one["prices"].get("learned-estimate")
@@ -156,7 +156,7 @@ def figure_16b(records: Sequence[Record]) -> list[tuple[int, float, float]]:
 
 
 def figure_17(records: Sequence[Record]) -> dict[str, list[tuple[float, float]]]:
-    """way -> (price in products of MKL, speed over MKL), a point for each matrix, SpMV."""
+    """Return (price in products of MKL, speed over MKL) of each matrix by way, for SpMV."""
     ways = {"mkl-hint": "MKL with hint", "best-format": "BestFormat"}
     ways |= {"estimate": "statistics", "learned-estimate": "learned"}
     found: dict[str, list[tuple[float, float]]] = {}
@@ -173,9 +173,9 @@ def figure_17(records: Sequence[Record]) -> dict[str, list[tuple[float, float]]]
 
 
 def text() -> str:
-    """Everything as Markdown."""
+    """Return the page as Markdown."""
     records, totals = tier_records(), ResultFile(RESULTS / "xeon480" / "totals.jsonl").cases()
-    parts = ["# Tables and figures of WACO's evaluation, from the data in this folder's neighbours\n"]
+    parts = ["# Tables and figures of WACO's evaluation, from committed data\n"]
     parts += ["## Table 6: where speed over OpenMP loops on CSR comes from\n", table_6(records)]
     parts += ["\n## Table 7: models trained on one kind of machine, tested on both\n", table_7(RESULTS / "cost_models")]
     rows = [["operation", "peer", "matrices", "geomean", "5 %", "above 1"]]
@@ -198,7 +198,7 @@ def text() -> str:
     points = figure_16b(totals)
     some = points[:: max(1, len(points) // 8)]
     rows += [[f"{n:,}", f"{1e3 * all_s:.2f}", f"{1e3 * pack_s:.2f}"] for n, all_s, pack_s in some]
-    parts += ["\n## Figure 16b: what a learned estimate takes, by size (16b.png)\n", markdown(rows)]
+    parts += ["\n## Figure 16b: time of a learned estimate, by size (16b.png)\n", markdown(rows)]
     rows = [["way", "matrices", "median price, products of MKL", "geomean speed over MKL"]]
     for way, found in figure_17(totals).items():
         price = statistics.median(one for one, _ in found)
@@ -208,7 +208,7 @@ def text() -> str:
 
 
 def draw(out: Path) -> list[str]:
-    """The figures as PNG: names of those drawn; none without matplotlib."""
+    """Draw the figures as PNG and return their names; draw none without matplotlib."""
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg  # noqa: F401  # draws without a display
         from matplotlib.figure import Figure
@@ -249,7 +249,7 @@ def draw(out: Path) -> list[str]:
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Write everything."""
+    """Write the page and the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--out", type=Path, default=RESULTS / "waco")
     args = parser.parse_args(given)

@@ -1,13 +1,13 @@
-"""Alternating least squares for ratings that are larger than one worker's memory, by sddmm in each block.
+"""Alternating least squares for ratings that exceed the memory of one worker, with an sddmm in each block.
 
 W (users, k) and H (items, k) minimise the sum over stored ratings of (r - w h)^2 plus PENALTY (|W|^2 + |H|^2). With H
-fixed each row of W solves a system of k equations; all of them at once by conjugate gradients whose product is
-``(M o (P H^T)) H + PENALTY P``, with M the pattern of the ratings: an sddmm, then an SpMM (Bharadwaj, Buluc and Demmel
-2022). Neither makes a k x k matrix for each user. A block of users needs H and nothing else, so its rows of W are found
-by one task; for H, which all users share, each step adds up what the blocks give.
+fixed, each row of W solves a system of k equations. Conjugate gradients solve all of these systems at once; their
+product is ``(M o (P H^T)) H + PENALTY P``, with M the pattern of the ratings: an sddmm, then an SpMM (Bharadwaj, Buluc
+and Demmel 2022). No k x k matrix is formed for each user. A block of users needs H but no other block, so one task
+computes its rows of W. All users contribute to H, so each step for H sums the contributions of the blocks.
 
-python examples/dask_als.py                          two local workers of 1.5 GB, ratings of 1.6 GB
-python examples/dask_als.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
+    python examples/dask_als.py                          two local workers of 1.5 GB, ratings of 1.6 GB
+    python examples/dask_als.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ import autosparse as asp
 K = 8
 PENALTY = np.float32(0.1)
 RATED = 200
-"""Items of each user."""
+"""Number of rated items per user."""
 STRIP = 5_000
-"""Users whose ratings are made at once."""
+"""Number of users whose ratings are made at once."""
 
 
 def ratings(i: int, j: int, *, users: int, items: int) -> sps.csr_array:
-    """Block i: RATED items of each user, popular ones more often; values from K hidden tastes, with noise."""
+    """Make block i of the ratings: RATED items per user, popular items more often, values of rank K with noise."""
     tastes = np.random.default_rng(0).standard_normal((items, K), np.float32)
     rng = np.random.default_rng(i + 1)
     columns, values = np.empty((users, RATED), np.int32), np.empty((users, RATED), np.float32)
-    for first in range(0, users, STRIP):  # a worker holds its share of the ratings and little else
+    for first in range(0, users, STRIP):  # strips keep temporaries small: a worker has little memory beyond its blocks
         n = min(STRIP, users - first)
         own = rng.standard_normal((n, K), np.float32) / np.float32(K**0.5)
         stride = rng.integers(1, max(2, items // RATED), (n, 1))
@@ -50,37 +50,37 @@ def ratings(i: int, j: int, *, users: int, items: int) -> sps.csr_array:
 
 
 def ones_of(block: asp.csr_array) -> asp.csr_array:
-    """The pattern of a block over the same indices."""
+    """Return the pattern of `block` with all values 1, sharing its indices."""
     return asp.dask.block(sps.csr_array((np.ones_like(block.data), block.indices, block.indptr), shape=block.shape))
 
 
 def product(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> asp.csr_array:
-    """M o (W H^T), with M the pattern of R. M is made again each time: kept, it would be half as large as R."""
+    """Return M o (W H^T), with M the pattern of R. M is made anew in each call: it is half as large as R."""
     return asp.sddmm(ones_of(R), W, H.T)
 
 
 def users_of(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """The rows of W for the users of one block: they need H and no other block."""
+    """Solve for the rows of W of one block of users."""
     return solved(lambda P: product(R, P, H) @ H + PENALTY * P, R @ H, W)
 
 
 def items_part(R: asp.csr_array, W: np.ndarray, P: np.ndarray) -> np.ndarray:
-    """What one block of users adds to (M o (W P^T))^T W, (1, items, K)."""
+    """Return the contribution of one block of users to (M o (W P^T))^T W, of shape (1, items, K)."""
     return (product(R, W, P).T @ W)[None]
 
 
 def ratings_part(R: asp.csr_array, W: np.ndarray) -> np.ndarray:
-    """What one block of users adds to R^T W, (1, items, K)."""
+    """Return the contribution of one block of users to R^T W, of shape (1, items, K)."""
     return (R.T @ W)[None]
 
 
 def squares(R: asp.csr_array, W: np.ndarray, H: np.ndarray) -> np.ndarray:
-    """The sum of (r - w h)^2 over the stored ratings of a block, (1, 1)."""
+    """Return the sum of (r - w h)^2 over the stored ratings of a block, of shape (1, 1)."""
     return np.array([[np.square(R.data - product(R, W, H).data).sum(dtype=np.float64)]])
 
 
 def solved(apply: Callable[[np.ndarray], np.ndarray], B: np.ndarray, X: np.ndarray, *, n_steps: int = 5) -> np.ndarray:
-    """X after some steps of conjugate gradients for each row of apply(X) = B by itself."""
+    """Solve apply(X) = B approximately by `n_steps` steps of conjugate gradients, separately for each row."""
     R = B - apply(X)
     P, rho = R, (R * R).sum(axis=1, keepdims=True)
     for _ in range(n_steps):
@@ -93,9 +93,9 @@ def solved(apply: Callable[[np.ndarray], np.ndarray], B: np.ndarray, X: np.ndarr
 
 
 def als(R: da.Array, *, n_rounds: int = 4) -> tuple[da.Array, np.ndarray, list[float]]:
-    """(W, H, root of the mean squared error at the stored ratings before the first round and after each).
+    """Return W, H and the root mean squared errors at the stored ratings, before the first round and after each.
 
-    W is cut as the users are; H, which is small, is the client's and goes to the workers with each step.
+    W has one block per block of users. H is small: the client holds it and sends it to the workers in each step.
     """
     users, items = R.shape
     W = da.random.default_rng(0).standard_normal((users, K), chunks=(R.chunks[0], K), dtype=np.float32)
@@ -121,7 +121,7 @@ def als(R: da.Array, *, n_rounds: int = 4) -> tuple[da.Array, np.ndarray, list[f
 
 
 def main(arguments: Sequence[str] | None = None) -> tuple[np.ndarray, np.ndarray, list[float]]:
-    """(W, H, errors)."""
+    """Run the example; return W, H and the errors."""
     chosen = options(__doc__, arguments, entries=200_000_000, blocks=32)
     users = max(1, chosen.entries // RATED // chosen.blocks)
     items = max(2 * RATED, users // 10)

@@ -1,4 +1,4 @@
-"""Conjugate gradients (Hestenes and Stiefel 1952) on the Laplacian of a grid that is larger than one worker's memory.
+"""Conjugate gradients (Hestenes and Stiefel 1952) on the Laplacian of a grid that exceeds the memory of one worker.
 
 python examples/dask_cg.py                          two local workers of 1.5 GB, a matrix of 1.6 GB
 python examples/dask_cg.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
@@ -19,16 +19,19 @@ from dask_cluster import in_memory, options, workers
 import autosparse as asp
 
 SHIFT = 0.5
-"""Of the diagonal: it makes the Laplacian positive definite, and 1 + 52 / SHIFT bounds its condition number."""
+"""Value added to the diagonal.
+
+It makes the Laplacian positive definite; its condition number is at most 1 + 52 / SHIFT.
+"""
 
 
 def laplacian(i: int, j: int, *, side: int, planes: tuple[int, ...]) -> sps.csr_array:
-    """Block i of the Laplacian of a grid of side**3 points, each joined to the 26 around it, plus SHIFT."""
+    """Make block i of SHIFT plus the Laplacian of a grid of side**3 points, each joined to its 26 neighbours."""
     n, first = side**3, sum(planes[:i])
     y, x = (at[:, None] for at in np.divmod(np.arange(side**2), side))
     dz, dy, dx = np.indices((3, 3, 3)).reshape(3, 27) - 1
     inside = (y + dy >= 0) & (y + dy < side) & (x + dx >= 0) & (x + dx < side)
-    columns = ((dz * side + y + dy) * side + x + dx).astype(sps.get_index_dtype(maxval=n))  # of the plane z = 0
+    columns = ((dz * side + y + dy) * side + x + dx).astype(sps.get_index_dtype(maxval=n))  # for plane z = 0
     joined, degrees = [], []
     for z in range(first, first + planes[i]):
         here = inside & (z + dz >= 0) & (z + dz < side)
@@ -43,9 +46,10 @@ def laplacian(i: int, j: int, *, side: int, planes: tuple[int, ...]) -> sps.csr_
 
 
 def conjugate_gradients(A: da.Array, b: da.Array, *, tolerance: float = 1e-8, most: int = 500) -> tuple[da.Array, int]:
-    """(x with ||b - A x|| <= tolerance ||b||, iterations) for a symmetric positive definite A cut by rows.
+    """Solve A x = b for a symmetric positive definite A that is partitioned by rows.
 
-    An iteration is one graph, and only ||r||^2 comes back to the client.
+    Return x with ||b - A x|| <= tolerance ||b||, and the number of iterations. Each iteration is one graph; only
+    ||r||^2 returns to the client.
     """
     x, r, p, rho = dask.persist(da.zeros_like(b), b, b, b @ b)
     goal = tolerance**2 * float(rho.compute())
@@ -61,7 +65,7 @@ def conjugate_gradients(A: da.Array, b: da.Array, *, tolerance: float = 1e-8, mo
 
 
 def main(arguments: Sequence[str] | None = None) -> tuple[np.ndarray, int]:
-    """(Solution for a source at every 97th point, iterations)."""
+    """Solve for a source at every 97th point; return the solution and the number of iterations."""
     chosen = options(__doc__, arguments, entries=135_000_000, blocks=16)
     side = max(2, round((chosen.entries / 27) ** (1 / 3)))
     planes = tuple(len(part) for part in np.array_split(np.arange(side), min(chosen.blocks, side)))
@@ -69,7 +73,7 @@ def main(arguments: Sequence[str] | None = None) -> tuple[np.ndarray, int]:
         make = partial(laplacian, side=side, planes=planes)
         made = asp.dask.from_blocks(make, ([n * side**2 for n in planes], [side**3]), dtype=np.float64)
         A = in_memory(made, chosen)
-        b = (da.arange(side**3, chunks=(A.chunks[0],)) % 97 == 0).astype(np.float64).persist()  # sources here and there
+        b = (da.arange(side**3, chunks=(A.chunks[0],)) % 97 == 0).astype(np.float64).persist()
         start = time.perf_counter()
         x, n_iterations = conjugate_gradients(A, b)
         print(f"{n_iterations} iterations in {time.perf_counter() - start:.1f} s")

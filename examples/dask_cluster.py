@@ -1,15 +1,15 @@
-"""What the three Dask examples share: two local workers, or the cluster whose scheduler is named.
+"""Options and workers of the three Dask examples: two local workers, or the cluster of a given scheduler.
 
-What changes on a cluster: start ``dask scheduler`` on one machine and ``dask worker ADDRESS`` on each, or let
-dask-jobqueue or dask-kubernetes do it, with the same release of autosparse everywhere, and pass its address as
-``--scheduler``. The modules of the program are sent to the workers. Blocks are made where they are used, so that no
-matrix travels. Take two to four blocks for each worker thread, and twice as much memory for a worker as its share of
-the matrix. Workers of one kind of machine tell each other their plans; machines of another kind find their own.
+To use a cluster, start ``dask scheduler`` on one machine and ``dask worker ADDRESS`` on each, or use dask-jobqueue or
+dask-kubernetes. Install the same release of autosparse everywhere and pass the address as ``--scheduler``. The modules
+of the example are sent to the workers. Blocks are made on the workers that use them, so no matrix is sent. Use two to
+four blocks per worker thread, and give a worker twice the memory of its share of the matrix. Workers with the same kind
+of machine share their plans; other machines tune their own.
 
-What must be set on a cluster, and is set here for the local one: every step reads every block, so a block that is on
-disk is read at every step, and a block that is sent to an idle worker is there twice. `SCHEDULER` and `WORKER` turn off
-both; the scheduler and the workers of a cluster read the same settings from their environment (``python
-examples/dask_cluster.py`` prints them for a shell).
+Every step reads every block: a block on disk would be read in every step, and a block that is sent to an idle worker
+occupies memory twice. `SCHEDULER` and `WORKER` disable both. They are set here for the local cluster; on other clusters
+the scheduler and the workers read the same settings from their environment (``python examples/dask_cluster.py`` prints
+them for a shell).
 """
 
 from __future__ import annotations
@@ -31,29 +31,31 @@ import autosparse as asp
 
 SCHEDULER = {
     "distributed.scheduler.work-stealing": False,  # a block that is sent to an idle worker fills its memory
-    "distributed.scheduler.worker-saturation": float("inf"),  # as many blocks for each worker from the beginning
-    "distributed.scheduler.active-memory-manager.interval": "100ms",  # a block that was sent all the same goes soon
+    "distributed.scheduler.worker-saturation": float("inf"),  # assigns equal numbers of blocks from the start
+    "distributed.scheduler.active-memory-manager.interval": "100ms",  # removes extra copies of blocks soon
 }
 WORKER = {
-    "distributed.worker.memory.target": False,  # by default blocks go to disk when they fill .6 of the memory,
-    "distributed.worker.memory.spill": False,  # and others when the process fills .7
-    "distributed.worker.memory.pause": False,  # what does not fit ends with an error at .95, not with waiting
+    "distributed.worker.memory.target": False,  # default: blocks are spilled above 0.6 of the memory limit,
+    "distributed.worker.memory.spill": False,  # and more of them when the process exceeds 0.7
+    "distributed.worker.memory.pause": False,  # out of memory is an error at 0.95, not a pause
 }
 
 
 def options(text: str | None, arguments: Sequence[str] | None, *, entries: int, blocks: int) -> argparse.Namespace:
-    """What the command line says. `entries`: of the matrix, in `blocks`, unless it says other numbers; `text`: help."""
+    """Parse the command line. `entries` and `blocks` are the defaults for the matrix; `text` is the help."""
     parser = argparse.ArgumentParser(description=text, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--entries", type=int, default=entries, help="stored entries, about (default: %(default)s)")
-    parser.add_argument("--blocks", type=int, default=blocks, help="of rows (default: %(default)s)")
-    parser.add_argument("--memory", default="1.5GB", help="of each of two local workers (default: %(default)s)")
+    parser.add_argument("--blocks", type=int, default=blocks, help="number of row blocks (default: %(default)s)")
+    parser.add_argument(
+        "--memory", default="1.5GB", help="memory limit of each of the two local workers (default: %(default)s)"
+    )
     parser.add_argument("--scheduler", help="address of a cluster's scheduler, instead of two local workers")
     return parser.parse_args(arguments)
 
 
 @contextmanager
 def workers(chosen: argparse.Namespace, *modules: str) -> Iterator[Client]:
-    """A client, whose workers share their plans. `modules`: files beside this one that a cluster's workers need."""
+    """Yield a client whose workers share plans. `modules` names files beside this one that are sent to a cluster."""
     if chosen.scheduler:
         with Client(chosen.scheduler) as client:
             for name in ("dask_cluster.py", *modules):
@@ -73,7 +75,7 @@ def workers(chosen: argparse.Namespace, *modules: str) -> Iterator[Client]:
 
 
 def in_memory(A: da.Array, chosen: argparse.Namespace) -> da.Array:
-    """`A` made and kept by the workers; says how large it is beside what one of them may hold."""
+    """Persist `A` on the workers and return it; print its size and the memory limit of a worker."""
     start = time.perf_counter()
     A = A.persist()
     wait(A)
@@ -87,7 +89,7 @@ def in_memory(A: da.Array, chosen: argparse.Namespace) -> da.Array:
 
 
 def environment() -> str:
-    """`SCHEDULER` and `WORKER` for a shell, as Dask reads them on other machines."""
+    """Return `SCHEDULER` and `WORKER` as shell commands that set Dask's environment variables."""
     chosen = {name.replace(".", "__").replace("-", "_").upper(): value for name, value in (SCHEDULER | WORKER).items()}
     return "\n".join(f"export DASK_{name}={shlex.quote(str(value))}" for name, value in chosen.items())
 

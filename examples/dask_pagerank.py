@@ -1,4 +1,4 @@
-"""PageRank of a graph that is larger than the memory of one worker.
+"""PageRank of a graph that exceeds the memory of one worker.
 
 python examples/dask_pagerank.py                          two local workers of 1.5 GB, a graph of 1.6 GB
 python examples/dask_pagerank.py --scheduler ADDRESS      a cluster: see dask_cluster.py for what changes
@@ -20,17 +20,17 @@ import autosparse as asp
 DAMPING = np.float32(0.85)
 DEGREE = 50
 STRIP = 20_000
-"""Rows that are made at once."""
+"""Number of rows that are made at once."""
 
 
 def links(i: int, j: int, *, rows: int, n: int) -> sps.csr_array:
-    """Block i of the transition matrix, transposed: its rows are pages that are linked to, values 1 / DEGREE.
+    """Make block i of the transposed transition matrix: rows are the linked pages, values are 1 / DEGREE.
 
-    Half of the links come from pages near by, half from pages drawn with a probability that falls with their number.
+    Half of the links come from nearby pages; the others come from random pages, low page numbers more often.
     """
     rng = np.random.default_rng(i)
     columns = np.empty((rows, DEGREE), np.int32)
-    for first in range(0, rows, STRIP):  # a worker holds its share of the graph and little else
+    for first in range(0, rows, STRIP):  # strips keep temporaries small: a worker has little memory beyond its blocks
         here = np.arange(first, min(first + STRIP, rows))[:, None]
         shape = here.size, DEGREE
         near = (here + i * rows + rng.integers(-500, 501, shape)) % n
@@ -41,17 +41,17 @@ def links(i: int, j: int, *, rows: int, n: int) -> sps.csr_array:
 
 
 def pagerank(A: da.Array, *, n_iterations: int = 20) -> da.Array:
-    """Ranks x = DAMPING A x + (1 - DAMPING) / n by power iteration, in blocks as A's rows are cut."""
+    """Compute ranks x = DAMPING A x + (1 - DAMPING) / n by power iteration, in the row blocks of A."""
     n = A.shape[0]
     jump = (1 - DAMPING) / np.float32(n)
     x = da.full(n, 1 / n, dtype=np.float32, chunks=(A.chunks[0],))
     for _ in range(n_iterations):
-        x = (DAMPING * (A @ x) + jump).persist()  # only x travels: each worker needs all of it
+        x = (DAMPING * (A @ x) + jump).persist()  # only x is sent: each worker needs all of it
     return x
 
 
 def main(arguments: Sequence[str] | None = None) -> np.ndarray:
-    """The ranks."""
+    """Run the example and return the ranks."""
     chosen = options(__doc__, arguments, entries=200_000_000, blocks=8)
     rows = max(1, chosen.entries // DEGREE // chosen.blocks)
     n = rows * chosen.blocks

@@ -17,7 +17,7 @@ warnings.filterwarnings("ignore", message="index_reduce")
 
 
 def plain_attention(A: torch.Tensor, target: torch.Tensor, source: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-    """The same with PyTorch alone: arrays of (edges, heads, features) are made and summed."""
+    """Compute the attention layer with PyTorch alone, through arrays of shape (edges, heads, features)."""
     col = A.col_indices()
     row = torch.arange(A.shape[0]).repeat_interleave(A.crow_indices().diff())
     scores = torch.nn.functional.leaky_relu(target[row] + source[col], 0.2)
@@ -28,7 +28,7 @@ def plain_attention(A: torch.Tensor, target: torch.Tensor, source: torch.Tensor,
 
 
 class GAT(torch.nn.Module):
-    """Two attention layers; `heads` heads of `n_hidden` features, then one of the classes."""
+    """Two attention layers: `heads` heads of `n_hidden` features, then one head of `n_classes` features."""
 
     def __init__(self, n_features: int, n_hidden: int, n_classes: int, heads: int) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class GAT(torch.nn.Module):
         self.source = torch.nn.ParameterList(torch.randn(h, f) / f**0.5 for _, h, f in shapes)
 
     def forward(self, attention, X: torch.Tensor) -> torch.Tensor:
-        """Scores of the classes; `attention(target, source, Z)` aggregates."""
+        """Return the class scores; `attention(target, source, Z)` aggregates over neighbours."""
         for layer, (_, h, f) in enumerate(self.shapes):
             Z = self.features[layer](X).view(-1, h, f)
             target, source = (Z * self.target[layer]).sum(2), (Z * self.source[layer]).sum(2)

@@ -1,4 +1,4 @@
-"""Graph convolutional network (Kipf and Welling 2017): nothing in the model changes.
+"""Graph convolutional network (Kipf and Welling 2017), accelerated without a change of the model.
 
 python examples/gcn.py
 """
@@ -19,7 +19,7 @@ class GCN(torch.nn.Module):
         self.second = torch.nn.Linear(n_hidden, n_classes)
 
     def forward(self, A: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
-        """Scores of the classes, (n, n_classes)."""
+        """Return the class scores, of shape (n, n_classes)."""
         X = torch.relu(A @ self.first(X))  # A is a torch.sparse_csr tensor
         return A @ self.second(X)
 

@@ -1,4 +1,4 @@
-"""A small social graph to learn from: communities whose members know each other, with noisy features."""
+"""Synthetic social graph for the examples: communities whose members are linked to each other, with noisy features."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import torch
 
 
 def communities(n: int = 10_000, n_classes: int = 7, degree: int = 12, n_features: int = 64, seed: int = 0):
-    """(adjacency as torch.sparse_csr with ones, features (n, n_features), class of each node)."""
+    """Return the adjacency (torch.sparse_csr of ones), features (n, n_features) and the class of each node."""
     generator = torch.Generator().manual_seed(seed)
     labels = torch.randint(n_classes, (n,), generator=generator)
     members = [torch.nonzero(labels == c).flatten() for c in range(n_classes)]
@@ -25,7 +25,7 @@ def communities(n: int = 10_000, n_classes: int = 7, degree: int = 12, n_feature
 
 
 def normalised(A: torch.Tensor) -> torch.Tensor:
-    """D^-1/2 A D^-1/2, the adjacency of a graph convolution (Kipf and Welling 2017)."""
+    """Return D^-1/2 A D^-1/2, the adjacency of a graph convolution (Kipf and Welling 2017)."""
     crow, col = A.crow_indices(), A.col_indices()
     scale = crow.diff().clamp(min=1).float().rsqrt()
     values = A.values() * scale.repeat_interleave(crow.diff()) * scale[col]

@@ -1,4 +1,4 @@
-"""GraphSAGE with mean aggregation (Hamilton et al. 2017): one call for the mean over neighbours.
+"""GraphSAGE with mean aggregation (Hamilton et al. 2017): one call computes the mean over neighbours.
 
 python examples/graphsage.py
 """
@@ -22,7 +22,7 @@ class GraphSAGE(torch.nn.Module):
         self.neighbours = torch.nn.ModuleList(map(torch.nn.Linear, widths, widths[1:]))
 
     def forward(self, mean, X: torch.Tensor) -> torch.Tensor:
-        """Scores of the classes; `mean(X)` averages over neighbours."""
+        """Return the class scores; `mean(X)` averages over neighbours."""
         for layer, (own, neighbours) in enumerate(zip(self.own, self.neighbours, strict=True)):
             X = own(X) + mean(neighbours(X))
             X = torch.relu(X) if layer == 0 else X

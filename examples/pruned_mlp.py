@@ -1,4 +1,4 @@
-"""Inference with a pruned network: 90 % of the weights are zero, and the layers do not know who multiplies.
+"""Inference with a pruned network whose weights are 90 % zero, with unchanged layers.
 
 python examples/pruned_mlp.py
 """
@@ -17,7 +17,10 @@ warnings.filterwarnings("ignore", message="Sparse")
 
 
 def pruned(weight: torch.Tensor, keep: float, block: int = 1) -> torch.Tensor:
-    """The largest `keep` of the weights (of the blocks, by their norm) as a torch.sparse_csr tensor."""
+    """Return the largest fraction `keep` of the weights as a torch.sparse_csr tensor.
+
+    With `block` > 1, whole blocks are kept, chosen by their norm.
+    """
     n, m = weight.shape
     norms = weight.detach().view(n // block, block, m // block, block).square().sum((1, 3))
     least = norms.flatten().kthvalue(int((1 - keep) * norms.numel()) + 1).values
@@ -26,14 +29,14 @@ def pruned(weight: torch.Tensor, keep: float, block: int = 1) -> torch.Tensor:
 
 
 def inference(weights: list[torch.Tensor], X: torch.Tensor) -> torch.Tensor:
-    """relu(X W1ᵀ) W2ᵀ ..., weights dense or sparse."""
+    """Compute relu(X W1ᵀ) W2ᵀ ... with dense or sparse weights."""
     for layer, weight in enumerate(weights):
         X = torch.nn.functional.linear(torch.relu(X) if layer else X, weight)
     return X
 
 
 def seconds(weights: list[torch.Tensor], X: torch.Tensor, n_runs: int = 20) -> float:
-    """Of one run, the fastest of `n_runs`."""
+    """Return the seconds of one run, the minimum of `n_runs`."""
     times = []
     for _ in range(n_runs):
         start_s = time.perf_counter()

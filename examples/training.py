@@ -1,4 +1,4 @@
-"""Train a model twice from the same start, without and with autosparse, and tell losses and times."""
+"""Train a model twice from the same start, without and with autosparse, and print losses and times."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import torch
 
 import autosparse as asp
 
-warnings.filterwarnings("ignore", message="Sparse")  # PyTorch says once that its sparse tensors are beta
+warnings.filterwarnings("ignore", message="Sparse")  # PyTorch warns once that its sparse tensors are beta
 
 
 def epochs(model: torch.nn.Module, forward: Callable, labels: torch.Tensor, n_epochs: int):
-    """(losses, seconds per epoch) of full-batch training."""
+    """Train on the full batch; return the losses and the seconds per epoch."""
     optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
     losses, start_s = [], time.perf_counter()
     for _ in range(n_epochs):
@@ -29,7 +29,10 @@ def epochs(model: torch.nn.Module, forward: Callable, labels: torch.Tensor, n_ep
 
 
 def compare(model: torch.nn.Module, plain: Callable, ours: Callable, labels: torch.Tensor, n_epochs: int = 50) -> None:
-    """`plain` and `ours` compute the model's output; `ours` runs under the override."""
+    """Train with `plain` and, under the override, with `ours`; both compute the model's output.
+
+    Print losses and times.
+    """
     twin = copy.deepcopy(model)
     losses, plain_s = epochs(model, plain, labels, n_epochs)
     with asp.torch.override():

@@ -1,10 +1,10 @@
-"""Make `tuner/transfer/sources/`: the source models of simulated accelerators that ship (scikit-learn needed).
+"""Fit the source models of simulated accelerators that ship in `tuner/transfer/sources/` (needs scikit-learn).
 
     python tools/accelerator_sources.py [FOLDER OF MATRICES]
 
-Trees over patterns' statistics and programs' sizes, and trees that read what a program does on the pattern too
-(``-counts``), fitted to the stored times in `benchmarks/data/transfer` of the
-matrices that `benchmarks/transfer.py` learns from; those that it judges by are not used.
+Each operation gets two models. One model reads statistics of the pattern and sizes of the program; the other one
+(``-counts``) also reads what the program does on the pattern. Both are fitted to the times in
+`benchmarks/data/transfer` of the matrices that `benchmarks/transfer.py` trains on. Its test matrices are not used.
 """
 
 from __future__ import annotations

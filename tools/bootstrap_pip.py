@@ -1,6 +1,6 @@
 """Install pip into the running environment from the package index, with the standard library alone.
 
-The wheel's digest must be the one that the index states. The index is PIP_INDEX_URL, or pypi.org.
+The index is PIP_INDEX_URL, or pypi.org. The digest of the wheel must equal the digest that the index states.
 """
 
 import hashlib
@@ -19,14 +19,14 @@ LINK = re.compile(r'<a\s[^>]*href="([^"]*/(pip-(\d+(?:\.\d+)*)-py3-none-any\.whl
 
 
 def fetch(address: str) -> bytes:
-    """The bytes at `address`."""
+    """Return the bytes at `address`."""
     request = urllib.request.Request(address, headers={"Accept": "text/html"})
     with urllib.request.urlopen(request, timeout=60) as answer:
         return bytes(answer.read())
 
 
 def newest_wheel() -> "tuple[str, str, str]":
-    """Address, file name and sha256 of the last final release of pip."""
+    """Return address, file name and sha256 of the newest final release of pip."""
     page = f"{INDEX}/pip/"
     links = [m for m in LINK.finditer(html.unescape(fetch(page).decode())) if "data-yanked" not in m[5]]
     if not links:
@@ -36,7 +36,7 @@ def newest_wheel() -> "tuple[str, str, str]":
 
 
 def main() -> int:
-    """Download, check, and let the wheel install itself."""
+    """Download the wheel of pip, check its digest and run its own installer."""
     address, name, digest = newest_wheel()
     wheel = fetch(address)
     if hashlib.sha256(wheel).hexdigest() != digest:

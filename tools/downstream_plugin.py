@@ -1,4 +1,4 @@
-"""Plugin of pytest: our matrices in the place of SciPy's, in whatever is tested (`tools/test_downstream.py`)."""
+"""Pytest plugin that replaces SciPy's sparse matrices by autosparse's (see `tools/test_downstream.py`)."""
 
 import autosparse
 

@@ -1,4 +1,7 @@
-"""Write the frontiers of named expressions, which ship with the package: python tools/einsum_frontiers.py."""
+"""Write the frontiers of common einsum expressions, which ship with the package.
+
+python tools/einsum_frontiers.py
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ NAMED = (
 
 
 def as_row(found: Candidates) -> dict[str, Any]:
-    """What ships of a frontier: its programs, the numbers of each one's queries, and those queries by their letters."""
+    """Return the JSON form of a frontier: programs, the query numbers of each program, and the queries by letters."""
     numbers = sorted({number for candidate in found.members for number in bits(candidate.cost)})
     place = {number: n for n, number in enumerate(numbers)}
     queries = []
@@ -37,7 +40,7 @@ def as_row(found: Candidates) -> dict[str, Any]:
 
 
 def _lines(rows: dict[str, dict[str, Any]]) -> str:
-    """JSON with a line per program and query."""
+    """Format `rows` as JSON with one line per program and query."""
     texts = []
     for key, row in rows.items():
         parts = [f'"n_programs": {row["n_programs"]}']
@@ -49,7 +52,7 @@ def _lines(rows: dict[str, dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    """Enumerate each expression and write the file."""
+    """Enumerate the frontier of each expression and write `frontiers.json`."""
     found = {}
     for row in NAMED:
         text, *kinds = row.split(" ")

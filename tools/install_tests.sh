@@ -1,9 +1,9 @@
 #!/bin/sh
-# install_tests.sh PYTHON AUTOSPARSE [PIN...]: autosparse (a folder, installed so that it can be edited, or a wheel) and
-# what its tests need. PyTorch comes as its build for CPUs: where any build will do, pip takes the one with 2.6 GB of
-# CUDA. A folder of wheels that pip was given (PIP_FIND_LINKS) comes before PyTorch's own index of such builds.
-#
-# The runtime, hnswlib and everything else take minutes of compiling and unpacking: they run side by side.
+# install_tests.sh PYTHON AUTOSPARSE [PIN...]: install autosparse and the packages that its tests need. AUTOSPARSE is a
+# folder (editable installation) or a wheel. PyTorch is installed as its CPU build, because pip would otherwise take the
+# build with 2.6 GB of CUDA. A folder of wheels that pip was given (PIP_FIND_LINKS) is tried before PyTorch's index of
+# CPU builds. The runtime, hnswlib and the other packages take minutes to compile and unpack, so they are installed
+# concurrently.
 set -eu
 python=$1
 source=$2
@@ -13,10 +13,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 pip() { "$python" -m pip --quiet --disable-pip-version-check "$@"; }
-install() { pip install --no-compile "$@"; } # what the tests import is compiled then: a fourth of what there is
+install() { pip install --no-compile "$@"; } # the tests import, and so compile, a fourth of the modules
 has() { "$python" -c "import $1" 2>/dev/null; }
-# hnswlib asks for -O3. Tests look at what it finds, not how soon: it is compiled in half the time, into a wheel that pip
-# does not keep for others. One that pip has kept is taken.
+# hnswlib's own build uses -O3. Tests check its results and not its speed, so it is compiled with -O1 in half the time,
+# into a wheel that stays out of pip's cache. A wheel that pip has cached is used.
 wheel_of_hnswlib() { pip wheel --no-deps --wheel-dir "$work" "$@" 'hnswlib>=0.8'; }
 kept_hnswlib() { pip cache list hnswlib | grep -q hnswlib- && wheel_of_hnswlib; }
 quick_hnswlib() {
@@ -30,7 +30,7 @@ from_index_any() { install --index-url "$cpu" --retries 1 --timeout 30 'torch>=2
 if [ -d "$source" ]; then way=-e; else way=; fi
 install --no-deps $way "$source" >"$work/autosparse.log" 2>&1 &
 autosparse=$!
-# It has no wheel: g++ and Python's headers are needed, which nothing else here is.
+# hnswlib has no wheel: it is the only package here that needs g++ and Python's headers.
 { has hnswlib || kept_hnswlib || quick_hnswlib; } >"$work/hnswlib.log" 2>&1 &
 hnswlib=$!
 
@@ -40,13 +40,13 @@ for way in "has torch" from_folder from_index from_index_any missing; do
         echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
         echo "  Cure: $python -m pip install torch --index-url $cpu" >&2
     elif $way >>"$work/torch.log" 2>&1; then
-        echo 'torch>=2.9' >>"$work/requirements.txt" # what torch itself needs, too
+        echo 'torch>=2.9' >>"$work/requirements.txt" # installs torch's own requirements
         break
     fi
 done
 
 "$python" - "$source" "$@" >>"$work/requirements.txt" <<'END'
-"""Print the pins, and what autosparse and its extra `test` require: it is not installed yet."""
+"""Print the pins and the requirements of autosparse with its extra `test`, which is not installed yet."""
 import sys
 from email import message_from_bytes
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""Lines of the library by capability at some commits: the table of benchmarks/results/size_of_the_library.md.
+"""Print the table of benchmarks/results/size_of_the_library.md: lines of the library by capability at given commits.
 
     python tools/library_size.py 4430c2c HEAD
 
-Counts lines of .py, .c and .h files, blank ones and comments too. The path of a file says what it is for, whatever
-folder it was in at the time; what no rule names is "everything else".
+Lines of .py, .c and .h files are counted, including blank lines and comments. `RULES` assign a file to a capability by
+its path, in the folder layouts of all commits. A file that no rule matches is counted as "everything else".
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import sys
 from collections import Counter
 
 LIBRARY = re.compile(r"(autosparse|_native|tuner|cache)/.*\.(py|c|h)$")
-ELSE = "everything else, the rearranged code"
+ELSE = "everything else"
 RULES = (
     ("text of the kernels compiled at installation, generated", r"runtime/shipped/shipped_avx"),
     ("kernels compiled at installation, without their text", r"runtime/shipped/|kernels/shipped\.py"),
@@ -30,23 +30,23 @@ RULES = (
         "target hardware: accelerators, transfer, calibration",
         r"tuner/(targets|transfer|calibration)/|autosparse/calibration|accelerator|cli/(calibrate|transfer)|calibrating",
     ),
-    ("pool: cycles of a program's calls", r"threads/(cycles|company|pool)|runtime/(pool|cycles)"),
+    ("thread pool and call-interval tuner", r"threads/(cycles|company|pool)|runtime/(pool|cycles)"),
     ("command line, pages and reports", r"autosparse/cli/|explain/(page|cache_report)|arrays/page"),
     (
         "training and collecting",
         r"tuner/(collect|training|networks)|collecting|generators|tuner/(.*/)?(coordinates|ranking|boosting|pool|steps)\.py",
     ),
 )
-"""Capability -> paths, the first that fits."""
+"""Capabilities and the regular expressions of their paths; the first match decides."""
 
 
 def capability_of(path: str) -> str:
-    """What the file is for."""
+    """Return the capability of the file at `path`."""
     return next((name for name, pattern in RULES if re.search(pattern, path)), ELSE)
 
 
 def lines_of(commit: str) -> Counter[str]:
-    """Lines by capability."""
+    """Count lines by capability at `commit`."""
     listed = subprocess.run(["git", "ls-tree", "-r", commit], capture_output=True, text=True, check=True).stdout
     blobs = {path: facts.split()[2] for facts, path in (line.split("\t") for line in listed.splitlines())}
     found: Counter[str] = Counter()
@@ -58,14 +58,14 @@ def lines_of(commit: str) -> Counter[str]:
 
 
 def main(commits: list[str]) -> None:
-    """Print the table."""
+    """Print the table of `commits`."""
     counts = [lines_of(commit) for commit in commits]
     names = [name for name, _ in RULES[1:]] + [ELSE]
     print(f"| capability | {' | '.join(commits)} |\n|---|{'---|' * len(commits)}")
     for name in names:
         print(f"| {name} | {' | '.join(f'{one[name]:,}' for one in counts)} |")
     print(
-        f"| **all that is written by hand** | {' | '.join(f'**{sum(one[n] for n in names):,}**' for one in counts)} |"
+        f"| **total without generated code** | {' | '.join(f'**{sum(one[n] for n in names):,}**' for one in counts)} |"
     )
     print(f"| {RULES[0][0]} | {' | '.join(f'{one[RULES[0][0]]:,}' for one in counts)} |")
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make_venv.sh PYTHON FOLDER: a virtual environment with pip, also where the system has no python3-venv.
+# make_venv.sh PYTHON FOLDER: make a virtual environment with pip, even if the system has no python3-venv.
 set -eu
 python=$1
 folder=$2
@@ -13,7 +13,7 @@ trap 'rm -f "$log"' EXIT
 
 with_venv() { "$python" -m venv "$folder"; }
 with_virtualenv() { "$python" -m virtualenv --quiet "$folder"; }
-# An environment without pip, then pip's own wheel from the index: all that Debian's python3 alone can do.
+# Debian's python3 without python3-venv can only make an environment without pip: fetch the wheel of pip from the index.
 with_bootstrap() { "$python" -m venv --without-pip "$folder" && "$folder/bin/python" "$(dirname "$0")/bootstrap_pip.py"; }
 
 for way in with_venv with_virtualenv with_bootstrap; do

@@ -1,8 +1,7 @@
 #!/bin/sh
-# make_wheels.sh PYTHON FOLDER: the source distribution and, built from it, the wheel, into FOLDER.
-#
-# auditwheel puts the OpenMP library into the wheel and names the oldest glibc that it runs with: that of this machine or
-# an older one. A release's wheel is built by cibuildwheel (pyproject.toml), in an image with an older glibc.
+# make_wheels.sh PYTHON FOLDER: build the source distribution, and from it the wheel, into FOLDER. auditwheel bundles
+# the OpenMP library and tags the wheel with the oldest glibc that it works with, which is at most this machine's.
+# Wheels of releases are built by cibuildwheel (pyproject.toml) in an image with an older glibc.
 set -eu
 python=$1
 folder=$2

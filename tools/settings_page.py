@@ -1,4 +1,7 @@
-"""Write docs/settings.md from the table of settings: `python tools/settings_page.py`."""
+"""Write docs/settings.md from the table of settings.
+
+python tools/settings_page.py
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ variable, then the default. This page is written by `python tools/settings_page.
 
 
 def page() -> str:
-    """The page as Markdown, a row per setting."""
+    """Return the page as Markdown, with one row per setting."""
     default = Options()
     rows = (
         f"| `{row.name}` | `{row.env}` | {row.domain} | {getattr(default, row.name)} | {row.help} |\n"

@@ -1,10 +1,9 @@
-"""Write `_native/runtime/shipped/shipped_*.c`: kernels of `_native/kernels/shipped.py`.
-
-A file for each instruction set, dtype and kind of format.
+"""Write `_native/runtime/shipped/shipped_*.c` from the kernels that `_native/kernels/shipped.py` lists.
 
     python tools/shipped_kernels.py
 
-What several kernels of a file declare alike is declared once; names that mean something else in each get its number.
+There is one file per instruction set, dtype and kind of format. A declaration that several kernels of a file share is
+written once. Names whose meaning differs between kernels get the kernel's number as a suffix.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ TAIL = """
 
 
 def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
-    """What a file holds, by the name of its table without `asp_shipped_`."""
+    """Yield the name of each table, without the prefix `asp_shipped_`, and the kernels in it."""
 
     def table_of(spec: KernelSpec) -> tuple[str, str, str, bool]:
         layout = str(spec.schedule.format)
@@ -67,14 +66,14 @@ def tables(isa: str) -> Iterator[tuple[str, list[KernelSpec]]]:
 
 
 def sources() -> dict[str, str]:
-    """Every file by its name."""
+    """Return the text of every file by its name."""
     return {f"shipped_{name}.c": source(isa, name, group) for isa in ISAS for name, group in tables(isa)}
 
 
 def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
-    """One file: its kernels and the table of them."""
+    """Return the text of one file: its kernels and the table of them."""
     known: dict[str, None] = {}
-    numbers: dict[str, int] = {}  # by text: blocks gather nothing, whatever gathers take
+    numbers: dict[str, int] = {}  # kernels with equal text share a number: block formats ignore `gathers`
     rows = []
     for spec in group:
         text = emit(spec)
@@ -89,7 +88,7 @@ def source(isa: str, name: str, group: Iterable[KernelSpec]) -> str:
 
 
 def blocks(text: str) -> list[str]:
-    """Declarations and functions, each with the comment before it; lines that include headers are left out."""
+    """Split C text into declarations and functions, each with the comment before it; leave out `#include` lines."""
     found: list[str] = []
     lines: list[str] = []
     depth = 0
@@ -107,7 +106,7 @@ def blocks(text: str) -> list[str]:
 
 
 def main() -> int:
-    """Write the files."""
+    """Write all files and print their lengths."""
     for name, text in sources().items():
         (FOLDER / name).write_text(text, encoding="utf-8")
         sys.stdout.write(f"{name}: {len(text.splitlines())} lines\n")

@@ -1,11 +1,11 @@
-"""Run the tests of other packages with our matrices in the place of SciPy's: `make test-downstream`.
-
-Each suite runs under `asp.install`, so that every csr and csc matrix that the package makes is one of ours. A test that
-fails is run again without `install`. Where it fails there too, it says nothing about us. Where it passes there, it must
-stand in DIFFERENCES with a reason, or this program ends with status 1. The wheels of anndata and implicit have no
-tests; `tests/interop/test_neighbours.py` makes anndata's calls.
+"""Run the tests of other packages with autosparse's matrices in place of SciPy's: `make test-downstream`.
 
     python tools/test_downstream.py [SUITE ...] [--processes N]
+
+Each suite runs under `asp.install`, so that every csr and csc matrix that the package makes is one of autosparse's. A
+test that fails is run again without `install`. If it fails there too, it is ignored. If it passes there, it must be
+listed in DIFFERENCES with a reason; otherwise this program exits with status 1. The wheels of anndata and implicit
+contain no tests; `tests/interop/test_neighbours.py` makes the calls of anndata.
 """
 
 from __future__ import annotations
@@ -26,12 +26,15 @@ from xml.etree import ElementTree as ET
 HERE: Final = Path(__file__).resolve().parent
 PLUGIN: Final = "downstream_plugin"
 DIFFERENCES: Final = HERE / "downstream_differences.txt"
-"""Lines ``suite  test  reason``, in columns that two spaces or more separate; a test may end in ``*``."""
+"""Path of the allowed differences.
+
+Each line is ``suite  test  reason``, separated by two or more spaces; a test name may end in ``*``.
+"""
 
 
 @dataclass(frozen=True)
 class Suite:
-    """Tests of a package that use sparse matrices, in its versions of `downstream_requirements.txt`."""
+    """Tests of a package that use sparse matrices, for the versions in `downstream_requirements.txt`."""
 
     package: str
     modules: tuple[str, ...]
@@ -71,7 +74,7 @@ SUITES: Final = {
 def failures_of(
     suite: Suite, processes: int, *, installed: bool, only: Sequence[str] = ()
 ) -> tuple[dict[str, str], int]:
-    """Tests that fail, by their names, with the first lines of why, and the number of tests that ran."""
+    """Run a suite; return the failing tests with the first line of each message, and the number of tests that ran."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [
@@ -101,7 +104,7 @@ def _failed(root: ET.Element) -> dict[str, str]:
 
 
 def modules_of(names: Sequence[str], suite: Suite) -> list[str]:
-    """Modules that hold these tests, as `--pyargs` takes them."""
+    """Return the modules that hold the tests `names`, in the form that `--pyargs` takes."""
     found = set()
     for name in names:
         parts = name.split("::")[0].split(".")
@@ -119,7 +122,7 @@ def _is_module(name: str) -> bool:
 
 
 def known() -> list[tuple[str, str, str]]:
-    """(suite, test, reason) of every difference that is allowed."""
+    """Return (suite, test, reason) of every allowed difference."""
     rows = []
     for line in DIFFERENCES.read_text(encoding="utf-8").splitlines():
         if line.strip() and not line.startswith("#"):
@@ -129,7 +132,7 @@ def known() -> list[tuple[str, str, str]]:
 
 
 def is_known(suite: str, test: str) -> bool:
-    """Whether this difference is listed."""
+    """Return whether this difference is listed in DIFFERENCES."""
     return any(
         one == suite and (test.startswith(name[:-1]) if name.endswith("*") else test == name)
         for one, name, _ in known()
@@ -137,7 +140,7 @@ def is_known(suite: str, test: str) -> bool:
 
 
 def run(name: str, processes: int) -> list[str]:
-    """Run a suite; return the differences that are not listed."""
+    """Run a suite and return the differences that are not listed."""
     suite = SUITES[name]
     if importlib.util.find_spec(suite.package) is None:
         print(f"{name:24} skipped: {suite.package} is not installed")
@@ -156,7 +159,7 @@ def run(name: str, processes: int) -> list[str]:
 
 
 def main() -> int:
-    """Run the suites that are named, or all."""
+    """Run the named suites, or all of them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("suites", nargs="*", choices=[*SUITES, []], help="default: all")
     parser.add_argument("--processes", type=int, default=2)

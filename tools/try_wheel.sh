@@ -1,6 +1,6 @@
 #!/bin/sh
-# try_wheel.sh PYTHON WHEEL FOLDER: installs WHEEL into an environment of its own in FOLDER and runs the tests of products
-# there, with a search path that has no compiler and from a folder that has no sources; PROCESSES (2) tests at a time.
+# try_wheel.sh PYTHON WHEEL FOLDER: install WHEEL into a new environment in FOLDER and run the product tests there. The
+# search path has no compiler and the working folder has no sources. PROCESSES (default 2) tests run at a time.
 set -eu
 python=$1
 wheel=$(realpath "$2")
@@ -18,7 +18,7 @@ cd "$folder"
 without() { env -i HOME="$folder" LANG=C.UTF-8 PATH="$folder/venv/bin" AUTOSPARSE_CACHE_DIR="$folder/cache" "$@"; }
 
 without "$folder/venv/bin/python" - <<'END'
-"""The wheel brings its runtime, and nothing here could have compiled one."""
+"""Check that the wheel contains its runtime and that no compiler is on the path."""
 import shutil
 import sys
 
@@ -32,5 +32,5 @@ assert autosparse.__file__.startswith(sys.prefix), autosparse.__file__
 assert runtime_api.max_threads() >= 1
 print("runtime:", _native._runtime.__file__.rpartition("/")[2], "threads:", runtime_api.max_threads())
 END
-without "$folder/venv/bin/python" -m autosparse doctor || test $? -eq 1 # 1: it names the compiler that is not there
+without "$folder/venv/bin/python" -m autosparse doctor || test $? -eq 1 # status 1: doctor reports the missing compiler
 without "$folder/venv/bin/python" -m pytest -q --full -n "${PROCESSES:-2}" --dist worksteal tests/arrays tests/ops

@@ -1,1 +1,1 @@
-"""What `benchmarks/einsum.py` measures: one module per question."""
+"""Benchmarks of `benchmarks/einsum.py`, one module per subcommand."""

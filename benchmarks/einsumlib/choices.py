@@ -1,4 +1,4 @@
-"""What the model and the race choose, against the fastest member of the frontier."""
+"""Benchmark `choice`: the programs that the model and the race choose, against the fastest of the frontier."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from einsumlib.inputs import EXPRESSIONS, GRAPHS, Problem, geometric_mean, is_as
 from einsumlib.report import table
 
 WORTH_RUNNING = 50.0
-"""Members with more than so many times the least price are not run."""
+"""Maximum price, relative to the lowest price, of members of the frontier that are run."""
 N_ROUNDS = 7
 
 
 def measured(folder: Path) -> list[dict[str, Any]]:
-    """Least time of every member in interleaved rounds; the race runs before, on its own.
+    """Return a row per graph and expression, with the minimum time of every member over interleaved rounds.
 
-    The model chooses for a first call, which brings operands into other orders, and the race for later ones.
+    The model chooses for a first call, whose time includes reordering the operands. The race chooses for later calls;
+    it runs before the measurement.
     """
     rows = []
     for name in GRAPHS:
@@ -48,12 +49,12 @@ def measured(folder: Path) -> list[dict[str, Any]]:
 
 
 def worth_running(choice: Choice) -> list[tuple[float, Plan]]:
-    """Members that are not far dearer than the first."""
+    """Return (price, plan) of members whose price is at most WORTH_RUNNING times the lowest."""
     return [(price, plan) for price, plan, _ in choice.plans if price <= WORTH_RUNNING * choice.plans[0][0]]
 
 
 def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copies_kept: bool) -> list[float]:
-    """Seconds of each plan in a first call, or in later ones."""
+    """Return the minimum seconds of each plan, in a first call or in later ones."""
     runs = [one_run(problem, plan, price, are_copies_kept) for price, plan in members]
     times = np.full((N_ROUNDS, len(runs)), np.inf)
     for turn in times:
@@ -64,7 +65,7 @@ def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copi
 
 
 def one_run(problem: Problem, plan: Plan, price: float, are_copies_kept: bool) -> Callable[[], Any]:
-    """A call of one program."""
+    """Return a function that makes one call of the program."""
     program = compiled(plan, problem.named, problem.extents)
     kept = bound(program, problem.named, problem.extents, price) if are_copies_kept else None
     if kept is not None:
@@ -73,7 +74,7 @@ def one_run(problem: Problem, plan: Plan, price: float, are_copies_kept: bool) -
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Ratios to the best member, and their geometric means and 95th percentiles."""
+    """Format ratios to the best member, with their geometric means and 95th percentiles."""
     lines: list[list[object]] = []
     for row in rows:
         times_ms = [row["best_s"] * 1e3, row["model"], row["best_later_s"] * 1e3, row["timed"]]

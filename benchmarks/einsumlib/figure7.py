@@ -1,4 +1,4 @@
-"""Figure 7 of the paper: the default program against the chosen one, on uniform patterns."""
+"""Benchmark `figure7`, after Figure 7 of the paper: the default program against the chosen one, on uniform patterns."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ SIZES = (64, 128, 256, 512, 1024, 2048, 4096)
 DENSITY = 0.01
 DENSITIES = tuple(2.0**-power for power in (4, 6, 8, 10, 12))
 SIZE = {"SpMTTKRP": 128}
-"""Extent of every index in the series of densities; 512 for the others."""
+"""Extent of every index in the series of densities; kernels that are not listed use 512."""
 MOST_DEFAULT_S = 0.5
-"""A series ends where the default program takes so long."""
+"""Time of the default program, in seconds, beyond which a series ends."""
 PER_ROW = 8
 ROW_SIZES = (256, 1024, 4096, 16384, 65536)
-"""Extents of the series in which a row keeps `PER_ROW` entries, as those of most real matrices do."""
+"""Extents of the series in which each row has `PER_ROW` entries, as in most real matrices."""
 MOST_ENTRIES = 2_000_000
 
 
 def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Rows of all series; of kernels that are not asked for those of the last run."""
+    """Measure all series; rows of kernels that are not in `only` are taken from the previous run."""
     rows = report.rows_of("figure7") if only else []
     for name in only or KERNELS:
         rows = [row for row in rows if row["kernel"] != name]
@@ -62,7 +62,7 @@ def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]
 
 
 def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, Any]]:
-    """One row, or none where a tensor would have too many entries."""
+    """Return one row, or no row if a tensor would exceed MOST_ENTRIES."""
     letters = KERNELS[name].split("->", maxsplit=1)[0].split(",")
     densities = [density * n ** (2 - len(one)) if series == "row" and len(one) > 2 else density for one in letters]
     if max(n ** len(one) * part for one, part in zip(letters, densities, strict=True)) > MOST_ENTRIES:
@@ -80,7 +80,7 @@ def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, An
 
 
 def least_seconds(problem: Problem, plans: dict[str, Plan]) -> dict[str, float]:
-    """Least of several runs in turn; operands are in each program's order before."""
+    """Return the minimum seconds of each plan over interleaved runs; operands are reordered before."""
     ready = {}
     for name, plan in plans.items():
         program = compiled(plan, problem.named, problem.extents)
@@ -96,7 +96,7 @@ def least_seconds(problem: Problem, plans: dict[str, Plan]) -> dict[str, float]:
 
 
 def operand(rng: np.random.Generator, shape: tuple[int, ...], density: float) -> Any:
-    """Uniform coordinates of a matrix or tensor; a full vector."""
+    """Return a matrix or tensor with uniformly random coordinates, or a dense vector."""
     if len(shape) == 1:
         return rng.random(shape)
     if len(shape) == 2:
@@ -107,7 +107,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], density: float) ->
 
 
 def default_plan(problem: Problem) -> Plan:
-    """Alphabetical loops, no workspace, locate first."""
+    """Return the plan with alphabetical loops, no workspace, and locate before step."""
     subscripts, prepared = problem.subscripts, problem.prepared
     kernel = kernel_of(subscripts.inputs, subscripts.output, tuple(isinstance(one, Sparse) for one in prepared))
     steps = {}
@@ -123,7 +123,7 @@ def default_plan(problem: Problem) -> Plan:
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
-    """results/einsum-figure7.png: the default's time over ours, by size and by density."""
+    """Write results/einsum-figure7.png: time of the default over ours, by size and by density."""
     import matplotlib.pyplot as plt
 
     figure, all_axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True)
@@ -140,7 +140,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds and ratios."""
+    """Format times in milliseconds and ratios."""
     heads = (
         "kernel",
         "n",

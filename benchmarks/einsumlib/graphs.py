@@ -1,4 +1,4 @@
-"""`asp.einsum` beside the SciPy expression that a user would write."""
+"""Benchmark `graphs`: `asp.einsum` against the SciPy expression that a user would write."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from einsumlib.report import table
 
 
 def measured(folder: Path) -> list[dict[str, Any]]:
-    """Medians of interleaved runs, after the choice was made and timed."""
+    """Return medians of interleaved runs; the plan is chosen and timed before."""
     rows = []
     for name in GRAPHS:
         A = load(folder, name)
@@ -34,7 +34,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds, ratios, and their geometric means."""
+    """Format times in milliseconds, ratios, and geometric means of the ratios."""
     lines: list[list[object]] = []
     for row in rows:
         scipy, ours = row["scipy"], row["einsum"]

@@ -1,4 +1,4 @@
-"""Graphs, the expressions asked of them, prepared operands, and seconds."""
+"""Inputs of the einsum benchmarks: graphs, expressions, prepared operands, and timing functions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from autosparse.asymptotic.subscripts import Subscripts, read
 
 GRAPHS = ("cora", "citeseer", "CollegeMsg", "email-Eu-core", "4elt", "wiki-Vote", "as-caida20070917", "Oregon-1")
 LARGE = ("as-caida20070917",)
-"""Graphs whose third power is left out: it has more than 10^8 entries, or nearly."""
+"""Graphs whose third power is left out, because it has about 10^8 entries or more."""
 EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
     "ij,jk->ik": lambda A: A @ A,
     "ij,jk,kl->il": lambda A: A @ A @ A,
@@ -28,18 +28,21 @@ EXPRESSIONS: dict[str, Callable[[Any], Any]] = {
     "ij,jk,ik->": lambda A: ((A @ A) * A).sum(),
     "ij,jk,kl,il->": lambda A: ((A @ A @ A) * A).sum(),
 }
-"""Einsums of an adjacency matrix with itself, and what a user of SciPy would write."""
+"""Einsums of an adjacency matrix with itself, and the equivalent SciPy expression."""
 
 
 def seconds(run: Callable[[], Any]) -> float:
-    """Of one run."""
+    """Return the seconds of one run."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
 
 
 def interleaved(runs: dict[str, Callable[[], Any]], n_rounds: int) -> dict[str, float]:
-    """Median seconds of each, run in turn; every round in another order: what ran before has filled the caches."""
+    """Return the median seconds of each run over interleaved rounds.
+
+    The order within a round is random, so that no run always follows the same other one in the caches.
+    """
     found: dict[str, list[float]] = {name: [] for name in runs}
     rng = random.Random(0)
     for _ in range(n_rounds):
@@ -49,12 +52,12 @@ def interleaved(runs: dict[str, Callable[[], Any]], n_rounds: int) -> dict[str, 
 
 
 def geometric_mean(ratios: Iterable[float]) -> float:
-    """Of positive numbers."""
+    """Return the geometric mean of positive numbers."""
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
 def load(folder: Path, name: str) -> sps.csr_array:
-    """The square part of a matrix, its values replaced by 1."""
+    """Load the leading square part of a matrix, with all values replaced by 1."""
     A = sps.csr_array(sps.load_npz(folder / f"{name}.npz"))
     n = min(A.shape)
     A = sps.csr_array(A[:n, :n], dtype=np.float64)
@@ -64,12 +67,12 @@ def load(folder: Path, name: str) -> sps.csr_array:
 
 
 def is_asked(graph: str, expression: str) -> bool:
-    """Whether the third power of a graph is small enough to be computed."""
+    """Return whether the expression is measured on this graph: third powers of large graphs are not."""
     return graph not in LARGE or "kl" not in expression
 
 
 class Problem:
-    """An expression with its operands: as the scheduler takes them, and its choice."""
+    """An expression and its operands, prepared for the scheduler."""
 
     def __init__(self, expression: str, operands: Sequence[Any]) -> None:
         self.subscripts: Subscripts = read(expression, [one.shape for one in operands])
@@ -78,12 +81,12 @@ class Problem:
         self.extents = self.subscripts.extents
 
     def choice(self, *, are_copies_kept: bool = False) -> Choice:
-        """The frontier by its prices."""
+        """Return the frontier of programs, ordered by price."""
         is_dense = len(self.subscripts.output) < 2
         return choose(self.prepared, self.subscripts, is_dense_output=is_dense, are_copies_kept=are_copies_kept)
 
     def forget_copies(self) -> None:
-        """As in a new call, operands are brought into other orders anew."""
+        """Drop copies of the operands in other orders, so that the next call makes them again, as a first call does."""
         for one in self.prepared:
             if isinstance(one, Sparse):
                 one.stored.clear()

@@ -1,4 +1,4 @@
-"""The same sums by other libraries: those that are installed, or lie in the folders that options name."""
+"""Benchmark `peers`: the same expressions by other libraries that are installed or that options name."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from einsumlib.report import table
 
 THREADS: Final = 2
 MOST_S: Final = 0.3
-"""A library that takes longer for A @ A is asked for nothing else of that graph."""
+"""Seconds of A @ A beyond which a library is not timed on further expressions of that graph."""
 PEERS: Final = ("einsum", "SciPy", "pydata/sparse", "GraphBLAS", "TACO")
 
 
 @dataclass(frozen=True, slots=True)
 class Peer:
-    """What a library runs for each expression, and how its result is summed up for the check."""
+    """Functions by which a library computes each expression, and the function that sums a result for the check."""
 
     runs: dict[str, Callable[[], Any]]
     total: Callable[[Any], float]
 
 
 def measured(folder: Path, taco: Path | None = None, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
-    """Medians of five interleaved runs, after a first one that is checked and not timed."""
+    """Return medians of five interleaved runs per graph and expression; an untimed first run is checked."""
     rows = report.rows_of("peers") if only else []
     for name in only or GRAPHS:
         rows = [row for row in rows if row["graph"] != name]
@@ -59,7 +59,7 @@ def measured(folder: Path, taco: Path | None = None, only: Sequence[str] | None 
 
 
 def by_einsum(A: Any) -> Peer:
-    """Choices made and timed before."""
+    """Return asp.einsum as a peer; plans are chosen and timed before."""
     for expression in EXPRESSIONS:
         with asp.options(runs=100):
             asp.einsum(expression, *[A] * (1 + expression.count(",")))
@@ -71,13 +71,13 @@ def by_einsum(A: Any) -> Peer:
 
 
 def by_scipy(A: Any) -> Peer:
-    """What a user would write."""
+    """Return SciPy as a peer, with the expressions that a user would write."""
     runs = {name: lambda one=one: one(A) for name, one in EXPRESSIONS.items()}
     return Peer(runs, lambda result: result.sum())
 
 
 def by_pydata(A: Any) -> dict[str, Peer]:
-    """pydata/sparse by its operators: its einsum would make all products of three factors."""
+    """Return pydata/sparse as a peer, through its operators: its einsum would form all products of three factors."""
     try:
         import sparse
     except ImportError:
@@ -88,13 +88,13 @@ def by_pydata(A: Any) -> dict[str, Peer]:
 
 
 def by_graphblas(A: Any) -> dict[str, Peer]:
-    """SuiteSparse:GraphBLAS through python-graphblas, products with structural masks."""
+    """Return SuiteSparse:GraphBLAS through python-graphblas as a peer, with structural masks."""
     try:
         import graphblas as gb
 
         gb.ss.config["nthreads"] = THREADS
         X = gb.io.from_scipy_sparse(A)
-    except (ImportError, OSError, AttributeError) as err:  # AttributeError: beside a library that does not fit it
+    except (ImportError, OSError, AttributeError) as err:  # AttributeError: the library has another version
         print(f"python-graphblas does not load: {err}")
         return {}
     times = gb.semiring.plus_times
@@ -121,7 +121,7 @@ def by_graphblas(A: Any) -> dict[str, Peer]:
 
 
 def by_taco(A: Any, folder: Path, expressions: list[str]) -> dict[str, float]:
-    """Median seconds of the kernels that TACO makes by default; a program of its own, built against `folder`."""
+    """Return median seconds of TACO's default kernels, run by a separate program that is built against `folder`."""
     with tempfile.TemporaryDirectory() as name:
         matrix = Path(name) / "matrix"
         with matrix.open("wb") as file:
@@ -138,7 +138,7 @@ def by_taco(A: Any, folder: Path, expressions: list[str]) -> dict[str, float]:
 
 
 def taco_program(folder: Path) -> Path:
-    """`taco_products.cpp` built against the TACO in `folder`; built anew when its source is newer."""
+    """Return `taco_products.cpp` built against the TACO in `folder`; rebuild it if its source is newer."""
     source, program = Path(__file__).with_name("taco_products.cpp"), folder / "build" / "autosparse_products"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         library = folder / "build" / "lib"
@@ -148,7 +148,7 @@ def taco_program(folder: Path) -> Path:
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds; below, each library's time over einsum's."""
+    """Format times in milliseconds and, below, the geometric mean of each library's time over einsum's."""
     present = [one for one in PEERS if any(one in row for row in rows)]
     lines: list[list[object]] = [
         [row["graph"], f"`{row['expression']}`", *(row[one] * 1e3 if one in row else None for one in present)]

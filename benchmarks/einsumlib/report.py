@@ -1,4 +1,4 @@
-"""Tables of benchmarks/results/einsum.md: each stands between two comments and is written anew from its rows."""
+"""Tables of benchmarks/results/einsum.md; each table stands between two comments and is replaced from its rows."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ def kept(what: str, rows: list[dict[str, Any]], table: str) -> None:
 
 
 def rows_of(what: str) -> list[dict[str, Any]]:
-    """Rows of the last run; none where there was none."""
+    """Return the rows of the last run, or an empty list."""
     path = RESULTS / f"einsum-{what}.json"
     found: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else []
     return found
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Of Markdown; floats with three digits at least."""
+    """Format a Markdown table; floats get two decimals from 1 on and three below."""
     lines = [heads, ["---"] * len(heads), *rows]
     return "\n".join("| " + " | ".join(map(_cell, line)) + " |" for line in lines)
 

@@ -1,4 +1,4 @@
-"""What finding a plan takes: from a shipped frontier, of a new expression, and remembered, in another process."""
+"""Benchmark `scheduling`: time to find a plan from a shipped frontier, by enumeration, and from the disk cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ print(json.dumps(elapsed_s))
 
 
 def measured(folder: Path) -> list[dict[str, Any]]:
-    """Seconds, each from nothing remembered in the process but the file of frontiers where it says so."""
+    """Return the seconds of each step, measured with empty in-memory caches.
+
+    Steps named "shipped" find the file of frontiers already read.
+    """
     rows = []
     found._frontiers.cache_clear()
     rows.append({"what": "reading the file of shipped frontiers, once a process", "s": seconds(found._frontiers)})
@@ -63,7 +66,7 @@ def measured(folder: Path) -> list[dict[str, Any]]:
 
 
 def second_process(folder: Path, A: Any) -> float:
-    """Seconds that a process without any choice in memory takes to find the one on disk; median of three."""
+    """Return the median seconds, over three new processes, in which the choice is loaded from disk."""
     with tempfile.TemporaryDirectory() as cache:
         with asp.options(cache_dir=cache):
             asp.einsum("ij,ik,kj->ij", A, A, A)
@@ -77,11 +80,11 @@ def second_process(folder: Path, A: Any) -> float:
 
 
 def split(expression: str) -> tuple[tuple[str, ...], str]:
-    """Subscripts of the operands, and of the output."""
+    """Return the subscripts of the operands and of the output."""
     inputs, output = expression.split("->")
     return tuple(inputs.split(",")), output
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:
-    """Milliseconds."""
+    """Format times in milliseconds."""
     return table(("what", "ms"), [[row["what"], row["s"] * 1e3] for row in rows])

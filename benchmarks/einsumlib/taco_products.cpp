@@ -1,4 +1,4 @@
-// Sums of products of a square sparse matrix with itself, by the kernels that TACO makes of them by default.
+// Time products of a square sparse matrix with itself by the kernels that TACO generates by default.
 // taco_products FILE THREADS EXPRESSION...: FILE holds int32 n and nnz, indptr, indices, then float64 values.
 // One line of JSON per expression: the median seconds of three runs after a first one (that one, if it takes 1 s), and the sum of the result.
 #include <algorithm>
@@ -45,7 +45,7 @@ static Tensor<double> by_rows(const std::string &name)
   return makeCSR<double>(name, {n, n}, indptr.data(), indices.data(), values.data());
 }
 
-// Seconds of assembling and computing; kernels are compiled once, and found again for the same statement.
+// Return the seconds of assembling and computing; a kernel is compiled once per statement and then reused.
 static double run(Tensor<double> result)
 {
   result.compile();

@@ -1,4 +1,4 @@
-"""Who computes one product on a GPU: autosparse, torch, and the libraries that are installed."""
+"""Contenders for one product on a GPU: autosparse, torch, and other installed libraries."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from autosparse.gpu.target import target_of
 
 Run = Callable[[], torch.Tensor]
 KERNEL = "kernel"
-"""The model's favourite kernel of ours, measured even where planning lets torch serve."""
+"""Name of the kernel that autosparse's cost model ranks first; it is measured even if the planner chooses torch."""
 DENSE_MOST = 2**28
-"""Elements of the largest matrix that is also multiplied dense."""
+"""Maximum number of elements (rows × columns) of a matrix that is also multiplied as a dense one."""
 
 
 def has(module: str) -> bool:
-    """Whether a library is installed."""
+    """Return whether a library is installed."""
     return importlib.util.find_spec(module) is not None
 
 
 def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterator[tuple[str, Callable[[], Run]]]:
-    """(name, what makes the product A B ready); "dense" is a bound, not a rival."""
+    """Yield (name, function that prepares the product A B); "dense" is a bound and not a competitor."""
     structure, values = A.structure, A.values
     stored = torch.sparse_csr_tensor(structure.crow, structure.col, values, A.shape, check_invariants=False)
     yield "torch", lambda: lambda: stored @ B
@@ -46,7 +46,7 @@ def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterato
 
 
 def _favourite(structure: Structure, operand: torch.Tensor) -> Launch:
-    """The kernel that the model likes best for what `structure` was asked for last, chosen or not."""
+    """Return the kernel that the model ranks first for the last kind of product of `structure`, chosen or not."""
     made = list(structure.choices.values())[-1]
     device = serving(operand)
     assert device is not None
@@ -99,7 +99,7 @@ def _pyg(A: matrix.CudaCsr, B: torch.Tensor) -> Run:
 
 
 def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[tuple[str, Callable[[], Run]]]:
-    """(name, what makes ⟨X[i], Y[j]⟩ at A's entries ready)."""
+    """Yield (name, function that prepares ⟨X[i], Y[j]⟩ at A's entries)."""
     yield "torch", lambda: _torch_sample(A, X, Y)
     if X.dtype in (torch.float32, torch.float64):
         yield "torch anew", lambda: _torch_anew(A, X, Y)
@@ -114,7 +114,7 @@ def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[t
 
 
 def _torch_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
-    """Torch's kernel in place: neither zeros nor a tensor are made again for each product, as its users need not."""
+    """Return torch's kernel in place: the output tensor and its zeros are made once, as a careful user would do."""
     if X.dtype not in (torch.float32, torch.float64):
         return lambda: products.torch_sampled(A.structure, X, Y)
     values, right = torch.zeros_like(A.values), Y.T
@@ -123,7 +123,7 @@ def _torch_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
 
 
 def _torch_anew(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Run:
-    """Torch's kernel into a new tensor, as ours: ``torch.sparse.sampled_addmm`` without ``out=``."""
+    """Return torch's kernel into a new tensor, as autosparse does: ``torch.sparse.sampled_addmm`` without ``out=``."""
     values, right = torch.zeros_like(A.values), Y.T
     S = torch.sparse_csr_tensor(A.structure.crow, A.structure.col, values, A.shape, check_invariants=False)
     return lambda: torch.sparse.sampled_addmm(S, X, right, beta=0.0).values()

@@ -1,8 +1,8 @@
-"""Composites on a GPU against the best single layout and torch's path: the GPU form of STile's Figures 7 and 9.
+"""Compare composites on a GPU with the best single layout and torch, after Figures 7 and 9 of STile.
 
-Every contender's result is held against float64 before anything is timed. Of single layouts and of composites those are
-measured that the model likes best; beside the best of each kind, the best of Tensor Core tiles, of ELL buckets and of
-equal runs alone are told (Table 7), and the seconds that looking for composites takes (Table 5).
+Every result is compared with float64 before timing. The single layouts and the composites that the cost model ranks
+first are measured. Besides the best of each kind, the record holds the best of Tensor Core tiles, of ELL buckets and of
+equal runs alone (STile's Table 7), and the seconds that the search for composites takes (Table 5).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from gpulib import contenders, inputs
 from gpulib.measure import TOLERANCE, Clock, error_of, exact_product, exact_sample, first_line, median_s
 
 MEASURED: Final = 6
-"""Of the single layouts, and of the composites, those that are measured; of each family one at least."""
+"""Number of single layouts, and of composites, that are measured; each family gets at least one single layout."""
 DRY_MEASURED: Final = 1
 FAMILIES: Final[dict[str, tuple[str, ...]]] = {
     "blocks only": ("windows", "blocks"), "ELL only": ("ell",), "1D only": ("segments", "entries")
 }  # fmt: skip
-"""Column of Table 7 -> layouts of which a schedule of that family is made (ELL's longest rows are equal runs)."""
+"""Column of Table 7, and the layouts of a schedule of that family (ELL's longest rows are stored as equal runs)."""
 
 Make = Callable[[], Any]
 
@@ -42,7 +42,8 @@ Make = Callable[[], Any]
 class HybridCase:
     """One product of one matrix.
 
-    `paper`: STile's speed over cuSPARSE (SpMM) or DGL (SDDMM), in float16 on an A100, where it tells one.
+    `paper` is STile's speedup over cuSPARSE (SpMM) or DGL (SDDMM), in float16 on an A100, or None if the paper has
+    none.
     """
 
     operation: str
@@ -53,7 +54,7 @@ class HybridCase:
 
     @property
     def name(self) -> str:
-        """What stands in the records."""
+        """Name of the case in the records."""
         return f"hybrid {self.operation} {self.matrix} {self.columns} {self.dtype}"
 
 
@@ -61,11 +62,11 @@ PAPER: Final[dict[str, tuple[float, float]]] = {
     "LogSparse": (2.3, 3.3), "Strided": (3.8, 7.5), "unstructured": (3.1, 2.4), "structured": (7.6, 4.3),
     "cora": (2.4, 1.5), "citeseer": (3.3, 1.5), "pubmed": (2.5, 2.6),
 }  # fmt: skip
-"""Set -> (SpMM over cuSPARSE, Figure 7; SDDMM over DGL, Figure 9)."""
+"""Speedups of the paper by set: SpMM over cuSPARSE (Figure 7) and SDDMM over DGL (Figure 9)."""
 
 
 def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Make]]:
-    """(set, what makes its matrix): masks, pruned weights, planted parts, the case study, and graphs."""
+    """Yield (set, function that makes its matrix): masks, pruned weights, planted parts, the case study, and graphs."""
     n = 64 if dry else 4096
     yield "LogSparse", lambda: made.log_sparse(n)
     yield "Strided", lambda: made.strided(n, 8 if dry else 64)
@@ -84,7 +85,7 @@ def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Make]]:
 
 
 def cases(folder: Path | None, *, dry: bool) -> Iterator[tuple[HybridCase, Make]]:
-    """Every set by every width and dtype, SpMM and SDDMM in turn."""
+    """Yield every set with every width and dtype, for SpMM and SDDMM."""
     given = [(name, functools.cache(make)) for name, make in matrices(folder, dry=dry)]
     for columns in (16,) if dry else (64, 256, 32, 512):
         for name, make in given:
@@ -95,7 +96,7 @@ def cases(folder: Path | None, *, dry: bool) -> Iterator[tuple[HybridCase, Make]
 
 
 class Products:
-    """The operands of one case, torch's product, and products by launches."""
+    """Operands of one case, and functions that compute its product."""
 
     def __init__(self, case: HybridCase, given: Any, place: str) -> None:
         torch.manual_seed(0)
@@ -115,26 +116,26 @@ class Products:
         self.wanted, self.scale = exact
 
     def torchs(self) -> contenders.Run:
-        """By torch's own path."""
+        """Return torch's own product."""
         offered = contenders.of_sample(self.A, self.X, self.B) if self.is_sampled else contenders.of_product(
             self.A, self.B, None
         )  # fmt: skip
         return dict(offered)["torch"]()
 
     def ours(self, schedule: DeviceSchedule) -> contenders.Run:
-        """By a kernel of ours."""
+        """Return the product by autosparse's kernel for `schedule`."""
         launch, A = choice.launch_of(self.A.structure, self.kind, schedule), self.A
         if self.is_sampled:
             return lambda: launch.sddmm(A.values, self.X, self.B, self.B.new_empty(A.nnz))
         return lambda: launch.matmul(A.values, self.B, self.B.new_empty((A.shape[0], self.case.columns)))
 
     def error(self, run: contenders.Run) -> float:
-        """Largest error of an element."""
+        """Return the largest error of an element."""
         return error_of(run(), self.wanted, self.scale)
 
 
 def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
-    """The record of a case: seconds of torch, of the best single layout, of each family, and of the best composite."""
+    """Return the record of a case: seconds of torch, the best single layout, each family, and the best composite."""
     products, start_s = Products(case, given, clock.place), time.perf_counter()
     with asp.options(hybrid=True):
         ranked = choice.candidates(products.A.structure, products.kind, target_of(clock.name), deterministic=True)
@@ -148,9 +149,9 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
             run = make()
             errors[name] = products.error(run)
             runs[name] = run
-        except PackError as err:  # more memory than `extra_memory` allows: no product of a user takes it either
+        except PackError as err:  # exceeds `extra_memory`, so users do not get it either
             refused[name] = first_line(err)
-        except Exception as err:  # noqa: BLE001  what cannot do it is told, and does not end the comparison
+        except Exception as err:  # noqa: BLE001  failures are recorded; the comparison continues
             failed[name] = first_line(err)
     schedules = {name: one for name, one in picked.items() if name in runs}
     limit = TOLERANCE[case.dtype]
@@ -168,7 +169,7 @@ def measure(case: HybridCase, given: Any, clock: Clock) -> dict[str, Any]:
 
 
 def chosen(ranked: list[Candidate], clock: Clock) -> Iterator[Candidate]:
-    """The model's favourites of single layouts, of each family, and of composites."""
+    """Yield the model's favourites among single layouts, at least one per family, and among composites."""
     most = MEASURED if clock.is_gpu else DRY_MEASURED
     singles = [one for one in ranked if not one[1].is_composite]
     taken = singles[:most]
@@ -179,13 +180,13 @@ def chosen(ranked: list[Candidate], clock: Clock) -> Iterator[Candidate]:
 
 
 def is_of(schedule: DeviceSchedule, layouts: tuple[str, ...]) -> bool:
-    """Whether a schedule is of a family: its first part is, and no part is of another one."""
+    """Return whether a schedule is of a family: its first part is, and no part is of another family."""
     own = [part.layout for part in schedule.parts if part.layout != "fill"]
     return own[0] in layouts and set(own) <= {*layouts, *(("segments", "rows") if "ell" in layouts else ())}
 
 
 def best_of(times: dict[str, float], schedules: dict[str, DeviceSchedule]) -> dict[str, Any]:
-    """Fastest of each column, and the schedules of those that the comparison is about."""
+    """Return the fastest time of each column, and the schedules of the best single layout and composite."""
     groups: dict[str, list[str]] = {
         "single": [name for name, one in schedules.items() if not one.is_composite],
         "composite": [name for name, one in schedules.items() if one.is_composite],
@@ -202,7 +203,7 @@ def best_of(times: dict[str, float], schedules: dict[str, DeviceSchedule]) -> di
 
 
 def table(lines: list[dict[str, Any]]) -> str:
-    """A row for each case: times over the composite's, and torch's time over the fastest of ours beside the paper's."""
+    """Format a row per case: times over the composite's, and torch's time over autosparse's best beside the paper's."""
     columns = ("torch", "single", *FAMILIES)
     rows = [f"{'times over the composite':<52}" + "".join(f"{one:>12}" for one in columns) + f"{'gain':>8}{'paper':>8}"]
     for line in lines:

@@ -1,4 +1,4 @@
-"""Matrices of the comparison on a GPU: real ones, attention masks and block-pruned weights."""
+"""Matrices of the GPU comparison: real matrices, attention masks and block-pruned weights."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import scipy.sparse as sps
 
 Matrix = Any  # scipy.sparse.csr_array, which is not generic at run time
 MOST_PER_KIND = 2
-"""Real matrices of one kind, the largest first, of different groups."""
+"""Number of real matrices per kind: the largest ones, from distinct groups."""
 
 
 def log_sparse(n: int) -> Matrix:
-    """Attention mask: each position sees itself and those a power of 2 before it."""
+    """Make the LogSparse attention mask: each position attends to itself and to positions a power of 2 before it."""
     rows, cols = [np.arange(n)], [np.arange(n)]
     for distance in (2**k for k in range(int(math.log2(n)) + 1)):
         rows.append(np.arange(distance, n))
@@ -26,25 +26,25 @@ def log_sparse(n: int) -> Matrix:
 
 
 def strided(n: int) -> Matrix:
-    """Attention mask: a band of sqrt(n) positions, and every sqrt(n)-th one."""
+    """Make the strided attention mask: a band of sqrt(n) positions and every sqrt(n)-th position before it."""
     step = math.isqrt(n)
     i, j = np.arange(n)[:, None], np.arange(n)[None, :]
     return sps.csr_array(((i >= j) & ((i - j < step) | ((i - j) % step == 0))).astype(float))
 
 
 def pruned(n: int, block: int, density: float) -> Matrix:
-    """Weights with whole blocks pruned at random (STile, Table 4)."""
+    """Make weights whose blocks are pruned at random (STile, Table 4)."""
     kept = np.random.default_rng(0).random((n // block, n // block)) < density
     return sps.csr_array(np.kron(kept, np.ones((block, block))))
 
 
 def loaded(path: Path) -> Matrix:
-    """The matrix of one file."""
+    """Load the matrix in one file."""
     return sps.csr_array(sps.load_npz(path))
 
 
 def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
-    """The largest matrices of graphs, FEM and block kinds, as the folder's `index.csv` tells them; each group once."""
+    """Yield the largest matrices of FEM, graph, block and mask kinds by the folder's `index.csv`, one per group."""
     with (folder / "index.csv").open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["is_tensor"] == "0"]
     groups: set[str] = set()
@@ -59,7 +59,7 @@ def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
 
 
 def matrices(folder: Path | None, *, dry: bool) -> Iterator[tuple[str, Matrix]]:
-    """(name, matrix) of all; tiny ones only where `dry`."""
+    """Yield (name, matrix) of all inputs; tiny generated ones only if `dry`."""
     n = 64 if dry else 4096
     yield "LogSparse", log_sparse(n)
     yield "Strided", strided(n)

@@ -1,7 +1,7 @@
-"""One case of the comparison: first every result is held against float64, then what was right is timed.
+"""Measure one case of the GPU comparison: compare every result with float64, then time the correct ones.
 
-A round begins with a cold second cache: a buffer of twice its bytes is written before each run. A fraction is that of
-the bandwidth of a large copy, or of the rate of a large dense product, measured on the same device.
+Each timed run starts with a cold L2 cache: a buffer of twice its size is written before. Fractions are relative to the
+bandwidth of a large copy, or to the rate of a large dense product, on the same device.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from gpulib import contenders
 from gpulib.contenders import Run
 
 TOLERANCE: Final = {"float16": 2e-3, "float32": 1e-5}
-"""Largest error of an element, relative to the sum of the magnitudes of its terms (and of 1 unit beside it)."""
+"""Maximum error of an element, relative to the sum of the magnitudes of its terms plus 1."""
 ROUNDS: Final = 30
 MOST_TURNS: Final = 3
 HELD_ROWS: Final = 256
-"""Rows of a product in float64 that are held against SciPy's."""
+"""Number of rows of the float64 product that are compared with SciPy's."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Case:
 
     @property
     def name(self) -> str:
-        """What stands in the records."""
+        """Name of the case in the records."""
         return f"{self.part} {self.matrix} {self.columns} {self.dtype}"
 
 
 class Clock:
-    """Seconds of runs on one device, and what the device reaches."""
+    """Timer of runs on one device; it also measures the device's bandwidth and rate."""
 
     def __init__(self, place: str) -> None:
         self.place = place
@@ -59,7 +59,7 @@ class Clock:
         self.scratch = torch.empty(2 * target_of(self.name).l2_bytes if self.is_gpu else 1, dtype=torch.int8).to(place)
 
     def seconds(self, run: Callable[[], object], rounds: int = ROUNDS) -> float:
-        """Median time of `run` on a cold second cache; in the interpreter one run by the clock."""
+        """Return the median time of `run` with a cold L2 cache; in the interpreter, the time of a single run."""
         if not self.is_gpu:
             start_s = time.perf_counter()
             run()
@@ -75,21 +75,21 @@ class Clock:
 
     @functools.cached_property
     def copied_bytes_s(self) -> float:
-        """Bytes read and written in a second by a large copy."""
+        """Bytes read and written per second by a large copy."""
         source = torch.zeros(2**30 if self.is_gpu else 2**16, dtype=torch.int8, device=self.place)
         target = torch.empty_like(source)
         return 2 * source.numel() / self.seconds(lambda: target.copy_(source))
 
     @functools.cache  # noqa: B019  one clock a process
     def flops(self, dtype: torch.dtype) -> float:
-        """Operations in a second of a large dense product."""
+        """Return operations per second of a large dense product."""
         n = 8192 if self.is_gpu else 64
         a = torch.randn(n, n, device=self.place).to(dtype)
         return 2 * n**3 / self.seconds(lambda: a @ a, 10)
 
 
 def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
-    """The record of a case: errors of all, seconds of those that are right."""
+    """Return the record of a case: errors of all contenders, and seconds of the correct ones."""
     torch.manual_seed(0)
     dtype = getattr(torch, case.dtype)
     arrays = [torch.from_numpy(one.astype("int32")).to(clock.place) for one in (given.indptr, given.indices)]
@@ -111,7 +111,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
                 runs[name] = make()
                 runs[name]()
             plan_s = time.perf_counter() - start_s if name == "autosparse" else plan_s
-        except Exception as err:  # noqa: BLE001  a rival that cannot do it is told, and does not end the comparison
+        except Exception as err:  # noqa: BLE001  failures are recorded; the comparison continues
             runs.pop(name, None)
             failed[name] = first_line(err)
     errors = {name: error_of(run(), wanted, scale) for name, run in runs.items()}
@@ -119,7 +119,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     made = next(
         iter(A.structure.choices.values()),
         Choice(Kind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)),
-    )  # fmt: skip  (nothing was chosen where autosparse failed)
+    )  # fmt: skip  (there is no choice if autosparse failed)
     return {
         "case": case.name, "part": case.part, "nnz": int(given.nnz), "errors": errors, "failed": failed,
         "wrong": [name for name in runs if name not in right], "rejected": made.rejected, "plan_s": plan_s,
@@ -131,7 +131,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
 
 
 def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -> dict[str, Any]:
-    """Medians of turns, so that a change of the clock rate meets all; and what they are of the device's."""
+    """Return medians over turns, so that changes of the clock rate affect all, and fractions of the device's limits."""
     turns: dict[str, list[float]] = {name: [] for name in right}
     for _ in range(MOST_TURNS if clock.is_gpu else 1):
         for name, run in right.items():
@@ -139,7 +139,7 @@ def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -
     seconds = {name: statistics.median(found) for name, found in turns.items()}
     (n, m), item = A.shape, A.values.element_size()
     n_dense = (n + m) * case.columns
-    stored = A.nnz * (4 + item) + 4 * (n + 1)  # of a sampled product as well: it writes the values
+    stored = A.nnz * (4 + item) + 4 * (n + 1)  # also for SDDMM, which writes the values
     flops, n_bytes = 2 * A.nnz * case.columns, stored + n_dense * item
     sparse = {name: one for name, one in seconds.items() if name != "dense"}
     return {
@@ -150,17 +150,17 @@ def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -
 
 
 def first_line(err: BaseException) -> str:
-    """What a record tells of an error."""
+    """Return type and first line of an error, for records."""
     return f"{type(err).__name__}: {err}".splitlines()[0][:200]
 
 
 def median_s(run: Run, clock: Clock) -> float:
-    """Median of turns of one contender."""
+    """Return the median over turns of one contender."""
     return statistics.median(clock.seconds(run) for _ in range(MOST_TURNS if clock.is_gpu else 1))
 
 
 def exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """A B and |A| |B| in float64 by torch on the device, some rows of which are held against SciPy's."""
+    """Return A B and |A| |B| in float64, computed by torch on the device; some rows are compared with SciPy's."""
     arrays = [torch.from_numpy(one.astype("int32")).to(B.device) for one in (given.indptr, given.indices)]
     exact, scale = (
         torch.sparse_csr_tensor(*arrays, a.double(), given.shape, check_invariants=False) @ b.double()
@@ -175,7 +175,7 @@ def exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[to
 
 
 def exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """⟨X[i], Y[j]⟩ and ⟨|X[i]|, |Y[j]|⟩ in float64, gathered and summed by torch, a slice of the entries at a time."""
+    """Return ⟨X[i], Y[j]⟩ and ⟨|X[i]|, |Y[j]|⟩ in float64, computed by torch in slices of the entries."""
     x, y = X.double(), Y.double()
     rows = torch.repeat_interleave(torch.arange(given.shape[0]), torch.from_numpy(given.indptr).long().diff())
     rows, cols = rows.to(X.device), torch.from_numpy(given.indices).long().to(X.device)
@@ -188,7 +188,7 @@ def exact_sample(given: Any, X: torch.Tensor, Y: torch.Tensor) -> tuple[torch.Te
 
 
 def error_of(found: torch.Tensor, wanted: torch.Tensor, scale: torch.Tensor) -> float:
-    """Largest relative error; infinite where a result has no number or another shape."""
+    """Return the largest relative error; infinity if the result is not finite or has another shape."""
     if found.shape != wanted.shape or not bool(found.isfinite().all()):
         return float("inf")
     return float(((found.double() - wanted).abs() / (scale + 1)).max()) if found.numel() else 0.0

@@ -1,4 +1,4 @@
-"""Training of GCN, GraphSAGE and GAT end to end: autosparse's products against torch's, from the same weights."""
+"""Train GCN, GraphSAGE and GAT with autosparse's products and with torch's, from the same weights."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from autosparse.cuda.structure import structure_of
 from gpulib.measure import Clock
 
 WIDTHS: Final = (128, 64, 16)
-"""Features, hidden units and classes."""
+"""Numbers of features, hidden units and classes."""
 DRY_WIDTHS: Final = (8, 8, 4)
 EPOCHS: Final = 5
 LOSS_TOLERANCE: Final = 1e-3
@@ -21,7 +21,7 @@ Product = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]  # values (nnz,),
 
 
 class Graph:
-    """Index arrays of a square matrix on a device; rows gather from columns."""
+    """Index arrays of a square matrix on a device; row i aggregates over its columns."""
 
     def __init__(self, given: Any, place: str) -> None:
         self.crow, self.col = (
@@ -37,12 +37,16 @@ class Graph:
         self.balanced = (degrees.clamp(min=1)[self.rows] * ends[self.cols]).float().rsqrt()
 
     def ours(self) -> Product:
-        """By autosparse, with gradients of the values."""
+        """Return the product by autosparse, with gradients for the values."""
         A = matrix.CudaCsr(self.structure, torch.ones(self.nnz, device=self.col.device))
         return lambda values, H: A.with_values(values) @ H
 
     def theirs(self) -> Product:
-        """By torch.sparse; by gathered rows where the values need gradients, which torch makes dense."""
+        """Return the product by torch.sparse.
+
+        If the values need gradients, gathered rows are used instead, because torch.sparse would make the gradient
+        dense.
+        """
 
         def product(values: torch.Tensor, H: torch.Tensor) -> torch.Tensor:
             if values.requires_grad:
@@ -62,7 +66,7 @@ def _graph_sage(graph: Graph, times: Product, H: torch.Tensor, weights: list[tor
 
 
 def _gat(graph: Graph, times: Product, H: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
-    """One head: softmax over the row of LeakyReLU(a · Wh[i] + b · Wh[j])."""
+    """Compute one attention head: softmax over the row of LeakyReLU(a · Wh[i] + b · Wh[j])."""
     W, a, b = weights[:3]
     H = H @ W
     scores = torch.nn.functional.leaky_relu((H @ a)[graph.rows] + (H @ b)[graph.cols], 0.2)
@@ -73,17 +77,21 @@ def _gat(graph: Graph, times: Product, H: torch.Tensor, weights: list[torch.Tens
 
 
 MODELS: Final = {"GCN": (_gcn, 1, 0), "GraphSAGE": (_graph_sage, 2, 0), "GAT": (_gat, 1, 2)}
-"""Name -> (layer, its weight matrices, its weight vectors)."""
+"""Layer, number of its weight matrices and number of its weight vectors, by model."""
 
 
 def train(name: str, graph_name: str, given: Any, clock: Clock) -> dict[str, Any]:
-    """Median seconds of an epoch of both after one warm one, when their losses agree; two layers, Adam."""
+    """Train a network of two layers with both products; return the median seconds per epoch and the errors of the
+    losses.
+
+    Seconds are recorded only if the losses agree. Epochs before the timing make the plans.
+    """
     graph = Graph(given, clock.place)
     losses, seconds, choices = {}, {}, graph.structure.choices
     for who, times in (("torch", graph.theirs()), ("autosparse", graph.ours())):
         epoch, found = _epoch(name, graph, times, clock)
-        asp.set_options(runs=10**9)  # for torch's own threads too, in which it goes backward
-        epoch()  # plans
+        asp.set_options(runs=10**9)  # set globally: torch runs backward in its own threads
+        epoch()  # makes the plans
         epoch()
         asp.set_options(runs=None)
         losses[who] = found
@@ -101,7 +109,7 @@ def train(name: str, graph_name: str, given: Any, clock: Clock) -> dict[str, Any
 
 
 def _epoch(name: str, graph: Graph, times: Product, clock: Clock) -> tuple[Callable[[], None], list[Any]]:
-    """An epoch of training from weights of a fixed seed, and the list that its losses go to."""
+    """Return a function that trains one epoch from weights of a fixed seed, and the list that receives its losses."""
     layer, n_matrices, n_vectors = MODELS[name]
     torch.manual_seed(0)
     place = clock.place
@@ -129,5 +137,5 @@ def _epoch(name: str, graph: Graph, times: Product, clock: Clock) -> tuple[Calla
 
 
 def _furthest(found: list[Any], wanted: list[Any]) -> float:
-    """Largest difference of two runs' losses."""
+    """Return the largest difference of two runs' losses."""
     return max(abs(float(a) - float(b)) for a, b in zip(found, wanted, strict=True))

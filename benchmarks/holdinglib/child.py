@@ -1,4 +1,4 @@
-"""One process: a way of holding a matrix with SciPy, with our default kernel and tuned, in turns. Prints JSON.
+"""Child process of holding.py: time one way of holding a matrix with SciPy, the default kernel and tuned; print JSON.
 
 python -m holdinglib.child WAY MATRIX COLUMNS DTYPE WINDOWS PRODUCTS
 """
@@ -18,11 +18,11 @@ import scipy.sparse
 from holdinglib.ways import WAYS, Held, Library, Way
 
 N_WARM: Final = 20
-"""Products of each variant before any is timed; a matrix made anew each time needs some to be tuned lazily."""
+"""Number of untimed products of each variant; a matrix that is made anew each time needs some for lazy tuning."""
 
 
 def grid(n: int) -> Any:
-    """The five-point stencil of an n x n grid."""
+    """Make the five-point stencil of an n x n grid."""
     line = scipy.sparse.diags_array([np.ones(n - 1), np.ones(n), np.ones(n - 1)], offsets=[-1, 0, 1])
     whole = scipy.sparse.eye_array(n)
     made = scipy.sparse.csr_array(scipy.sparse.kron(line, whole) + scipy.sparse.kron(whole, line))
@@ -31,7 +31,7 @@ def grid(n: int) -> Any:
 
 
 def scattered(n: int) -> Any:
-    """Nine entries a row at random columns."""
+    """Make a matrix with nine entries per row at random columns."""
     return scipy.sparse.random_array((n, n), density=9 / n, format="csr", random_state=np.random.default_rng(0))
 
 
@@ -40,11 +40,14 @@ MATRICES: Final = {
     "random": lambda: scattered(30_000),
     "small grid": lambda: grid(40),
 }
-"""Name -> matrix; the last for a quick look at whether everything runs."""
+"""Function that makes each matrix, by name; "small grid" is for --quick."""
 
 
 def prepared(way: Way, m: Any, x: np.ndarray, *, tuned: bool | None) -> Held:
-    """The way over a copy of `m`: with SciPy (`tuned` None), or ours; tuned where there is a matrix to tune."""
+    """Prepare the way on a copy of `m`, with SciPy (`tuned` is None) or autosparse.
+
+    A matrix is tuned if `tuned` is true, unless the way makes a new one for each product.
+    """
     held = way.make(Library(tuned is not None, x), m.copy())
     if tuned and held.A is not None and not way.anew:
         held.A.tune("matmul", columns=1 if x.ndim == 1 else x.shape[1], effort="measure", runs=10**6)
@@ -52,12 +55,12 @@ def prepared(way: Way, m: Any, x: np.ndarray, *, tuned: bool | None) -> Held:
 
 
 def looks_ns(A: Any) -> int:
-    """Time of all looks at the arrays of A."""
+    """Return the total time of all checks of A's arrays for modifications, in nanoseconds."""
     return int(A._cell.total_look_ns)
 
 
 def measure(way: Way, m: Any, x: np.ndarray, n_windows: int, n_products: int) -> dict[str, Any]:
-    """Medians of windows in turns, in microseconds per product, and the time of looks per product."""
+    """Return medians of interleaved windows, in microseconds per product, and the time of checks per product."""
     import autosparse
 
     variants = {name: prepared(way, m, x, tuned=tuned) for name, tuned in (("scipy", None), ("default", False))}

@@ -1,7 +1,7 @@
-"""The ways: what a program keeps of a matrix, and what it reads and writes between two products.
+"""Ways of holding a matrix: what a program keeps of it, and what it reads and writes between two products.
 
-A way gets a library (`Library`) and a SciPy matrix of its own, and returns the product that is timed. It is run with
-SciPy, with our default kernel and with a tuned matrix, so whatever costs time beside the product costs all three.
+A way takes a library (`Library`) and a SciPy matrix of its own, and returns the product that is timed. It runs with
+SciPy, with the default kernel and with a tuned matrix, so all three include the same costs besides the product.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Step = Callable[[], Any]
 
 @dataclass(frozen=True)
 class Library:
-    """How a program with this library makes matrices and multiplies."""
+    """Functions by which a program makes matrices and multiplies, for SciPy or autosparse."""
 
     is_ours: bool
     x: np.ndarray  # the dense operand
 
     def csr(self, given: Any, *, copy: bool | None = None, shape: tuple[int, int] | None = None) -> Any:
-        """`autosparse.csr`, or what a SciPy program has in its place."""
+        """Call `autosparse.csr`, or make a SciPy matrix in the equivalent way."""
         if not self.is_ours:
             made = scipy.sparse.csr_array(given, shape=shape)
             return made.copy() if copy else made
@@ -37,13 +37,13 @@ class Library:
         return autosparse.csr(given, **asked) if shape is None else autosparse.csr(given, shape=shape, **asked)
 
     def csr_array(self, given: Any) -> Any:
-        """The constructor of the class, which shares arrays."""
+        """Call the constructor of the class, which shares arrays."""
         import autosparse
 
         return (autosparse if self.is_ours else scipy.sparse).csr_array(given)
 
     def matmul(self, A: Any, x: np.ndarray) -> Any:
-        """The function."""
+        """Call the function `autosparse.matmul`, or SciPy's operator."""
         import autosparse
 
         return autosparse.matmul(A, x) if self.is_ours else A @ x
@@ -51,7 +51,7 @@ class Library:
 
 @dataclass(frozen=True)
 class Held:
-    """A matrix to tune (None: there is none that lives longer than a product), and the product that is timed."""
+    """A timed product, and the matrix to tune (None if no matrix lives longer than a product)."""
 
     step: Step
     A: Any = None
@@ -59,18 +59,18 @@ class Held:
 
 @dataclass(frozen=True)
 class Way:
-    """One way; `make` gets a SciPy matrix that is its own."""
+    """One way of holding a matrix; `make` receives a SciPy matrix of its own."""
 
     name: str
     what: str
     make: Callable[[Library, Any], Held]
-    owns: bool = False  # A owns its arrays, and none was handed out since the last product
+    owns: bool = False  # A owns its arrays, and none was exported since the last product
     writes: bool = False  # values change between products
-    anew: bool = False  # a matrix is made for each product: lazy tuning alone can help
+    anew: bool = False  # a matrix is made for each product, so only lazy tuning can help
 
 
 def plain(make: Callable[[Library, Any], Any]) -> Callable[[Library, Any], Held]:
-    """A way whose step is ``A @ x``."""
+    """Return a way whose step is ``A @ x``."""
 
     def held(lib: Library, m: Any) -> Held:
         A = make(lib, m)
@@ -80,7 +80,7 @@ def plain(make: Callable[[Library, Any], Any]) -> Callable[[Library, Any], Held]
 
 
 def between(act: Callable[[Any, int], Any]) -> Callable[[Library, Any], Held]:
-    """A way that does something with an owned A before each product; `act` gets A and the number of the product."""
+    """Return a way that calls ``act(A, number of the product)`` on an owned A before each product."""
 
     def held(lib: Library, m: Any) -> Held:
         A, turn = lib.csr(m, copy=True), [0]
@@ -96,7 +96,7 @@ def between(act: Callable[[Any, int], Any]) -> Callable[[Library, Any], Held]:
 
 
 def keeping(make: Callable[[Library, Any], Any], keep: Callable[[Any, Any], Any]) -> Callable[[Library, Any], Held]:
-    """A way that keeps something of A, or of the matrix that it was made from, while products run."""
+    """Return a way that keeps a reference to something of A, or of its source matrix, while products run."""
 
     def held(lib: Library, m: Any) -> Held:
         A = make(lib, m)

@@ -1,1 +1,1 @@
-"""What the benchmark scripts share: cases, peers, timing, statistics, records. Nothing heavy is imported here."""
+"""Shared parts of the benchmark scripts: cases, peers, timing, statistics, records. It has no heavy imports."""

@@ -1,9 +1,9 @@
-"""BestFormat: a selector among five formats, each with one schedule, trained on measured schedules (WACO §5.1).
+"""BestFormat: selector among five formats, each with one schedule, trained on measured schedules (WACO §5.1).
 
-The paper's baseline chooses among the five formats that won most often; here they are the five families of our space
-(CSR, rows in blocks, BCSR, slices as SELL, diagonals as DIA, ...) with most winners among the training patterns. A
-family stands for its best schedule over all patterns. Gradient-boosted trees on the statistics of a pattern predict
-each family's time; the least one is chosen. No pattern of a held-out group is trained on.
+The paper's baseline chooses among the five formats that won most often. Here these are the five families of our space
+(CSR, rows in blocks, BCSR, slices as SELL, diagonals as DIA, ...) with most winners among the training patterns. Each
+family is represented by its best schedule over all patterns. Gradient-boosted trees on the statistics of a pattern
+predict each family's time, and the family with the least prediction is chosen. Held-out groups are not trained on.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ from autosparse.tuning.memory.plan_lookup import remember
 from autosparse.tuning.setup import lab_of
 
 Vectors = Mapping[str, np.ndarray]
-"""Digest of a recipe -> statistics of its pattern."""
+"""Statistics of the pattern by digest of its recipe."""
 
 N_FORMATS: Final = 5
 PRIOR: Final = 4.0
-"""Patterns of average distance that every schedule is given beside its own: few measurements prove little."""
+"""Number of pseudo-patterns of average distance added to each schedule, so that few measurements count less."""
 FEWEST: Final = 5
-"""Patterns below which a family has no predictor."""
+"""Minimum number of patterns for which a family gets a predictor."""
 
 
 def training_vectors(found: Iterable[Measurements], folder: Path | None, kept: Path | None) -> Vectors:
-    """Statistics of the patterns of `found` outside held-out groups; in `kept` already, or made and put there.
+    """Return statistics of the patterns of `found` outside held-out groups; read them from `kept` or add them there.
 
-    Patterns of files that `folder` does not have are left out.
+    Patterns whose files are missing in `folder` are skipped.
     """
     known = _read(kept)
     n_kept = len(known)
@@ -73,7 +73,7 @@ def _read(kept: Path | None) -> dict[str, np.ndarray]:
 
 @dataclass(frozen=True, eq=False)
 class BestFormat:
-    """The trained selector; `schedules` and `predictors` by family, in order of winners."""
+    """Trained selector; `schedules` and `predictors` are keyed by family, in order of winners."""
 
     schedules: Mapping[str, SuperSchedule]
     predictors: Mapping[str, Callable[[np.ndarray], float]] = field(repr=False)
@@ -81,7 +81,7 @@ class BestFormat:
 
     @classmethod
     def train(cls, algorithm: str, found: Iterable[Measurements], vectors: Vectors) -> BestFormat:
-        """From measurements of "spmv" or "spmm"; ValueError when no pattern of them may be used."""
+        """Train on measurements of "spmv" or "spmm"; raise ValueError if none of their patterns may be used."""
         space = own_space(algorithm)
         rows = {
             digest: row
@@ -99,13 +99,13 @@ class BestFormat:
         )
 
     def choose(self, vector: np.ndarray) -> list[SuperSchedule]:
-        """The schedules of all families, the least predicted time first."""
+        """Return the schedules of all families, in order of predicted time."""
         families = sorted(self.schedules, key=lambda family: self.predictors[family](vector))
         return [self.schedules[family] for family in families]
 
 
 def _families(one: Measurements, space: OwnSpace) -> dict[str, dict[SuperSchedule, float]]:
-    """Family -> {schedule: log ratio} of one pattern; index width and run-time parameters apart, they are one."""
+    """Return {schedule: log ratio} of one pattern by family, ignoring index width and run-time parameters."""
     found: dict[str, dict[SuperSchedule, float]] = defaultdict(dict)
     for at in np.flatnonzero((one["status"] == MEASURED) & (one["ratio"] > 0)).tolist():
         schedule = SuperSchedule.from_json(one.schedules[at])
@@ -121,7 +121,7 @@ def _families(one: Measurements, space: OwnSpace) -> dict[str, dict[SuperSchedul
 
 
 def _representative(rows: Sequence[Mapping[SuperSchedule, float]]) -> SuperSchedule:
-    """The schedule that is nearest to the best of its family on the patterns where it ran, on average."""
+    """Return the schedule with the least average distance to the best of its family, over the patterns where it ran."""
     distances: dict[SuperSchedule, list[float]] = defaultdict(list)
     for row in rows:
         least = min(row.values())
@@ -139,7 +139,7 @@ def _representative(rows: Sequence[Mapping[SuperSchedule, float]]) -> SuperSched
 def _predictor(
     family: str, rows: Mapping[str, Mapping[str, Mapping[SuperSchedule, float]]], vectors: Vectors
 ) -> Callable[[np.ndarray], float]:
-    """Log ratio of the family's best schedule from a pattern's statistics; its mean where too few patterns tell."""
+    """Return a predictor of the log ratio of the family's best schedule, or its mean if there are too few patterns."""
     from sklearn.ensemble import GradientBoostingRegressor
 
     digests = [digest for digest, row in rows.items() if family in row]
@@ -156,19 +156,19 @@ def _predictor(
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Boosted trees as arrays, (trees, nodes): scikit-learn needs a millisecond to begin, this takes a few dozen us."""
+    """Boosted trees as arrays (trees, nodes). A prediction takes a few dozen microseconds; scikit-learn needs 1 ms."""
 
-    feature: np.ndarray  # of inner nodes
+    feature: np.ndarray  # feature tested by inner nodes
     threshold: np.ndarray
-    below: np.ndarray  # node where the feature is at most the threshold; leaves lead to themselves
+    below: np.ndarray  # next node if the feature is at most the threshold; leaves point to themselves
     above: np.ndarray
-    value: np.ndarray  # of leaves, times the learning rate
+    value: np.ndarray  # value of leaves times the learning rate
     start: float
     depth: int
 
     @classmethod
     def of(cls, model: Any) -> Trees:
-        """The trees of a fitted GradientBoostingRegressor."""
+        """Convert a fitted GradientBoostingRegressor."""
         trees = [one.tree_ for one in model.estimators_[:, 0]]
         n_nodes = max(tree.node_count for tree in trees)
 
@@ -192,7 +192,7 @@ class Trees:
         )
 
     def __call__(self, vector: np.ndarray) -> float:
-        """The prediction for one vector."""
+        """Return the prediction for one vector."""
         rows = np.arange(len(self.value))
         at = np.zeros(len(rows), np.int64)
         for _ in range(self.depth):
@@ -202,8 +202,8 @@ class Trees:
 
 
 def widened(one: SuperSchedule, *, tiles: Sequence[int], lanes: int) -> SuperSchedule:
-    """`one` with the widest of `tiles` that the registers hold: for more columns than it was measured with."""
-    if not one.dense_splits:  # a vector, or loops of the runtime, which cut columns as registers allow
+    """Return `one` with the widest of `tiles` that fits into registers, for more columns than it was measured with."""
+    if not one.dense_splits:  # SpMV, or the runtime's loops, which choose their own tiles
         return one
     rows = max(1, one.format.split("i"))
     fitting = [tile for tile in tiles if rows * max(1, tile // lanes) <= MAX_TILE_VECTORS]
@@ -211,14 +211,14 @@ def widened(one: SuperSchedule, *, tiles: Sequence[int], lanes: int) -> SuperSch
 
 
 def of_both_widths(one: SuperSchedule) -> list[SuperSchedule]:
-    """`one` with narrow indices, for patterns where they suffice, then with wide ones; CSR for SpMM as it is."""
+    """Return `one` with narrow and then wide indices; CSR for SpMM with wide indices only."""
     is_wide = bool(one.dense_splits) or one.implementation == "runtime"
     widths = (32,) if one.format.is_csr and is_wide else (16, 32)
     return [dataclasses.replace(one, format=dataclasses.replace(one.format, index_bits=bits)) for bits in widths]
 
 
 def install(A: Any, n_dense_cols: int, schedule: SuperSchedule) -> Plan:
-    """Let `A @ B` run `schedule`, built and packed now: the plan in use, the default one where that fails."""
+    """Make `A @ B` run `schedule`; return the plan in use, which is the default one if building or packing fails."""
     operand = A._cell
     operand.refresh()
     slot = state_for(operand, operand.rows or operand.validate(), n_dense_cols, False)

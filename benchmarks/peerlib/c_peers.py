@@ -1,4 +1,4 @@
-"""Peers in C: plain and register-tiled OpenMP CSR (our own file, compiled here), and adapters built by others.
+"""Peers in C: plain and register-tiled OpenMP CSR (compiled from csr_openmp.c), and adapters built elsewhere.
 
 Other modules compile their C and C++ files by `own_library`.
 """
@@ -30,8 +30,11 @@ REORDER: Final = (
     "-ffinite-math-only",
 )
 FLAGS: Final = ("-O3", "-march=native", "-mprefer-vector-width=512", *REORDER, "-fopenmp", "-shared", "-fPIC")
-"""The peers may reorder sums. Not -ffast-math: gcc then links code that turns subnormal numbers off for the whole
-process, every other contender included. -mprefer-vector-width matters where there is AVX-512, and only there."""
+"""Compiler flags of the peers, which may reorder sums.
+
+-ffast-math is not used: gcc would link code that disables subnormal numbers in the whole process, and so for every
+other contender. -mprefer-vector-width has an effect only with AVX-512.
+"""
 
 
 def compile_shared(source: Path, folder: Path, *, name: str, extra: tuple[str, ...] = ()) -> Path:
@@ -55,7 +58,7 @@ def _build_folder() -> Path:
 
 @functools.lru_cache(maxsize=16)
 def own_library(name: str, dtype: str, extra: tuple[str, ...] = ()) -> ctypes.CDLL:
-    """The file `name` beside this one, compiled for values of `dtype` with the options `extra`."""
+    """Return the library of the file `name` beside this one, compiled for values of `dtype` with options `extra`."""
     source = Path(__file__).with_name(name)
     extra = (f"-DREAL={C_TYPES[dtype]}", *extra)
     return ctypes.CDLL(str(compile_shared(source, _build_folder(), name=f"{source.stem}_{dtype}", extra=extra)))
@@ -66,7 +69,7 @@ def address(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def call_c(case: Case, source: str, function: str, given: list[Any], *, extra: tuple[str, ...] = ()) -> Prepared:
-    """``function(*given, n_threads)`` of a file beside this one: arrays by address, numbers as int64."""
+    """Prepare ``function(*given, n_threads)`` of a file beside this one: arrays by address, numbers as int64."""
     if any(isinstance(one, np.ndarray) and one.dtype == np.int64 for one in given):
         raise RuntimeError("written for int32 indices")
     call = own_library(source, case.A.dtype.name, extra)[function]
@@ -91,17 +94,17 @@ def _filler(call: Any, arguments: list[Any], out: np.ndarray) -> Callable[[], np
 
 
 def openmp_plain(case: Case) -> Prepared:
-    """Dynamic loop over rows, C row in memory."""
+    """Prepare CSR with a dynamic loop over rows; rows of C stay in memory."""
     return _own(case, "plain_spmv" if case.operation.is_vector else "plain_spmm")
 
 
 def openmp_tiled(case: Case) -> Prepared:
-    """Dynamic loop over rows, C row of a column tile in registers (the class of FusedMM); SpMM only."""
+    """Prepare SpMM with a dynamic loop over rows; a column tile of the row of C stays in registers, as in FusedMM."""
     return _own(case, "tiled_spmm")
 
 
 def adapter(path: Path) -> Callable[[Case], Prepared]:
-    """A peer built elsewhere, behind the functions of peer_abi.h in the shared library at `path`."""
+    """Return a peer built elsewhere, behind the functions of peer_abi.h in the shared library at `path`."""
 
     def prepare(case: Case) -> Prepared:
         library, start = ctypes.CDLL(str(path)), time.perf_counter()
@@ -122,11 +125,11 @@ def adapter(path: Path) -> Callable[[Case], Prepared]:
 
 
 SUFFIXES: Final = {"spmv": ("", ""), "spmm": ("", ""), "sddmm": ("", "_sampled"), "mttkrp": ("_tensor", "_tensor")}
-"""Kind of operation -> what the adapter's functions to prepare and to run it end with."""
+"""Suffixes of the adapter's functions for preparing and running, by kind of operation."""
 
 
 def _described(case: Case) -> list[Any]:
-    """The sparse operand, the columns and the threads as peer_prepare takes them."""
+    """Return the sparse operand, the columns and the threads as arguments of peer_prepare."""
     A, wide = case.A, ctypes.c_int64
     threads = ctypes.c_int(case.threads)
     if case.operation.is_of_tensors:
@@ -146,7 +149,7 @@ def _described(case: Case) -> list[Any]:
 
 
 def _dense(case: Case) -> list[Any]:
-    """The dense operands as peer_run takes them."""
+    """Return the dense operands as arguments of peer_run."""
     if case.operation.is_of_tensors:
         case.shared["factors"] = factors = (ctypes.c_void_p * len(case.B))(*(one.ctypes.data for one in case.B))
         return [factors]

@@ -1,4 +1,4 @@
-"""A case: one operation on one matrix or tensor with its dense operands, the reference answer, what peers may share."""
+"""Cases of the peer comparison: one operation on one matrix or tensor, with dense operands and a reference answer."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import scipy.sparse
 
 N_CHECKED_COLUMNS = 16
 MOST_PRODUCTS = 400_000_000
-"""Multiplications of an SpGEMM up to which it is run: its result, and float64 copies for the check, must fit."""
+"""Maximum number of multiplications of a measured SpGEMM; its result and the float64 copies of the check must fit."""
 
-Complaint = Callable[[Any], "str | None"]  # what is wrong with a result, or None
+Complaint = Callable[[Any], "str | None"]  # returns the fault of a result, or None
 
 
 class UnavailableError(RuntimeError):
-    """What a peer is made of is not here: a compiler, headers, a build that loads."""
+    """Error raised if a peer lacks a compiler, headers, or a build that loads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,11 +28,11 @@ class Operation:
     name: str
     n_dense_cols: int
     kind: str  # "spmv", "spmm", "sddmm", "mttkrp", "spgemm"
-    mode: int = 0  # of "mttkrp"
+    mode: int = 0  # mode of "mttkrp"
 
     @classmethod
     def parse(cls, text: str) -> Operation:
-        """Read "spmv", "spmm<columns>", "sddmm<columns>", "mttkrp<columns>" or "mttkrp<columns>@<mode>", "spgemm"."""
+        """Parse "spmv", "spmm<columns>", "sddmm<columns>", "mttkrp<columns>", "mttkrp<columns>@<mode>" or "spgemm"."""
         match = re.fullmatch(r"(spmv|spgemm)|(spmm|sddmm|mttkrp)([1-9]\d*)(?:@(\d))?", text)
         if match is None or (match[4] and match[2] != "mttkrp"):
             known = "spmv, spmm<columns>, sddmm<columns>, mttkrp<columns>[@<mode>] or spgemm"
@@ -41,18 +41,18 @@ class Operation:
 
     @property
     def is_vector(self) -> bool:
-        """Whether the dense operand is 1-D."""
+        """Return whether the dense operand is 1-D."""
         return self.kind == "spmv"
 
     @property
     def is_of_tensors(self) -> bool:
-        """Whether the sparse operand is a tensor of order 3 or more."""
+        """Return whether the sparse operand is a tensor of order 3 or more."""
         return self.kind == "mttkrp"
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A peer ready to run one case: `run` gives what a caller would get (a new array, or the one it filled)."""
+    """A peer ready to run one case; `run` returns the result that a caller gets (a new array, or the one it filled)."""
 
     run: Callable[[], Any]
     facts: dict[str, Any] = field(default_factory=dict)
@@ -61,7 +61,7 @@ class Prepared:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Case:
-    """`A` (csr_array, m x k), `B` (k, or k x n, C order) and `out`, which all peers that fill an array fill in turn."""
+    """`A` (csr_array, m x k), `B` (k, or k x n, C order) and `out`, shared by all peers that fill an array."""
 
     matrix_name: str
     operation: Operation
@@ -71,7 +71,7 @@ class Case:
     threads: int
     effort: str
     budget_s: float
-    expected_runs: int | None = 100_000  # told to tuning, which then spends no more than they pay for
+    expected_runs: int | None = 100_000  # option `runs`: bounds what tuning may spend
     shared: dict[str, Any] = field(default_factory=dict)
 
     kinds: ClassVar[tuple[str, ...]] = ("spmv", "spmm")
@@ -80,7 +80,7 @@ class Case:
     def of(
         cls, name: str, A: Any, operation: Operation, *, threads: int, effort: str, budget_s: float, seed: int
     ) -> Case:
-        """A case of the operation's kind, with dense operands drawn from `seed`."""
+        """Make a case of the operation's kind, with dense operands drawn from `seed`."""
         kind = next(one for one in (Case, SampledCase, TensorCase, SparseCase) if operation.kind in one.kinds)
         B, out = kind.operands(A, operation, np.random.default_rng(seed))
         return kind(
@@ -89,13 +89,13 @@ class Case:
 
     @classmethod
     def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """(dense operands, result to fill)."""
+        """Return the dense operands and the result to fill."""
         tail = () if operation.is_vector else (operation.n_dense_cols,)
         B = rng.standard_normal((A.shape[1], *tail)).astype(A.dtype)
         return B, np.zeros((A.shape[0], *tail), dtype=A.dtype)
 
     def facts(self) -> dict[str, Any]:
-        """What a record of this case begins with."""
+        """Return the fields that identify this case in a record."""
         return {
             "matrix": self.matrix_name,
             "operation": self.operation.name,
@@ -106,14 +106,14 @@ class Case:
         }
 
     def reason_left_out(self) -> str | None:
-        """Why nobody should run this case."""
+        """Return why no peer runs this case, or None."""
         return None
 
     def checker(self) -> Complaint:
-        """A function that says what is wrong with a result, or None.
+        """Return a function that returns the fault of a result, or None.
 
-        |C - A B| <= (n + 4) eps (|A| |B|) for rows of n entries, in float64, on up to 16 columns (first and last
-        among them): the bound every order of summation keeps.
+        The bound is |C - A B| <= (n + 4) eps (|A| |B|) for rows of n entries, in float64, on up to 16 columns including
+        the first and the last. Every order of summation keeps this bound.
         """
         columns = np.unique(np.linspace(0, self.operation.n_dense_cols - 1, N_CHECKED_COLUMNS).astype(int))
         chosen = self.B if self.operation.is_vector else self.B[:, columns]
@@ -124,7 +124,7 @@ class Case:
         return self.bounded(wanted, rows * np.finfo(self.A.dtype).eps * size, picked)
 
     def bounded(self, wanted: Any, allowed: Any, picked: Any = ()) -> Complaint:
-        """Compare ``result[picked]`` with `wanted`; shape and dtype with those of `out`."""
+        """Return a function that compares ``result[picked]`` with `wanted`, and shape and dtype with those of `out`."""
 
         def complaint(result: Any) -> str | None:
             got = np.asarray(result)
@@ -138,21 +138,21 @@ class Case:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SampledCase(Case):
-    """S = A ∘ (X @ Y): `B` is (X, rows of Yᵀ), both in C order, so that every entry needs two contiguous rows.
+    """S = A ∘ (X @ Y): `B` is (X, rows of Yᵀ), both in C order, so that every entry reads two contiguous rows.
 
-    `out` (nnz,) takes the values of S in the order of A's entries.
+    `out` (nnz,) receives the values of S in the order of A's entries.
     """
 
     kinds = ("sddmm",)
 
     @classmethod
     def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """((X, Yᵀ), values)."""
+        """Return (X, Yᵀ) and the values to fill."""
         X, Y_rows = (rng.standard_normal((n, operation.n_dense_cols)).astype(A.dtype) for n in A.shape)
         return (X, Y_rows), np.zeros(A.nnz, dtype=A.dtype)
 
     def checker(self) -> Complaint:
-        """|S - A ∘ (X Y)| <= (k + 4) eps |A| ∘ (|X| |Y|) on a sample of entries."""
+        """Return a function that checks |S - A ∘ (X Y)| <= (k + 4) eps |A| ∘ (|X| |Y|) on a sample of entries."""
         A, (X, Y_rows) = self.A, self.B
         sample = np.unique(np.linspace(0, max(0, A.nnz - 1), 20_000).astype(int))[: A.nnz]
         rows = np.searchsorted(A.indptr, sample, side="right") - 1
@@ -163,7 +163,7 @@ class SampledCase(Case):
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """Entries by coordinates: coords (ndim, nnz) int32, data (nnz,)."""
+    """Sparse tensor in coordinate format: coords (ndim, nnz) int32, data (nnz,)."""
 
     coords: np.ndarray
     data: np.ndarray
@@ -171,34 +171,34 @@ class Tensor:
 
     @property
     def nnz(self) -> int:
-        """Entries."""
+        """Number of entries."""
         return len(self.data)
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        """Of the values."""
+        """Dtype of the values."""
         return self.data.dtype
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class TensorCase(Case):
-    """MTTKRP at the operation's mode: `A` is a `Tensor`, `B` one factor (C order) per mode, its own included."""
+    """MTTKRP at the operation's mode: `A` is a `Tensor`, `B` has one factor (C order) per mode, including its own."""
 
     kinds = ("mttkrp",)
 
     @classmethod
     def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """(factors, result)."""
+        """Return the factors and the result to fill."""
         factors = [rng.standard_normal((n, operation.n_dense_cols)).astype(A.dtype) for n in A.shape]
         rows = A.shape[operation.mode] if operation.mode < len(A.shape) else 0
         return factors, np.zeros((rows, operation.n_dense_cols), dtype=A.dtype)
 
     def reason_left_out(self) -> str | None:
-        """A tensor without such a mode."""
+        """Return a reason if the tensor lacks the mode."""
         return None if self.operation.mode < len(self.A.shape) else "the tensor has no such mode"
 
     def sums(self, factors: Any, data: np.ndarray) -> Any:
-        """The sums of products of `factors` rows with `data`, by SciPy's product."""
+        """Return the MTTKRP of `data` and `factors` through SciPy's product."""
         mode, coords = self.operation.mode, self.A.coords
         products = data[:, None].copy()
         for n, factor in enumerate(factors):
@@ -208,7 +208,7 @@ class TensorCase(Case):
         return scipy.sparse.csr_array((np.ones(self.A.nnz), (coords[mode], np.arange(self.A.nnz))), shape) @ products
 
     def checker(self) -> Complaint:
-        """|M - exact| <= (entries of the row + order + 4) eps times the sum of magnitudes."""
+        """Return a function that checks |M - exact| <= (entries of the row + order + 4) eps (sum of magnitudes)."""
         wide, data = [factor.astype(np.float64) for factor in self.B], self.A.data.astype(np.float64)
         size = self.sums([np.abs(factor) for factor in wide], np.abs(data))
         rows = np.bincount(self.A.coords[self.operation.mode], minlength=self.out.shape[0])[:, None]
@@ -218,26 +218,26 @@ class TensorCase(Case):
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SparseCase(Case):
-    """C = A @ A, all sparse; peers return something with a method or attributes that `as_csr` understands."""
+    """C = A @ A with sparse operands and result; peers return a SciPy matrix or an object with `to_scipy`."""
 
     kinds = ("spgemm",)
 
     @classmethod
     def operands(cls, A: Any, operation: Operation, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
-        """(A itself, nothing to fill)."""
+        """Return A itself and an empty array."""
         return A, np.zeros(0, dtype=A.dtype)
 
     def reason_left_out(self) -> str | None:
-        """Shapes that do not fit, or a product too large."""
+        """Return a reason if A is not square or the product is too large."""
         if self.A.shape[0] != self.A.shape[1]:
             return "not square"
         n_products = int(np.diff(self.A.indptr).astype(np.int64)[self.A.indices].sum())
         return f"{n_products:,} multiplications" if n_products > MOST_PRODUCTS else None
 
     def checker(self) -> Complaint:
-        """C x = A (A x) for some random x within rounding, and as many entries as SciPy's product has, or more.
+        """Return a function that checks C x = A (A x) for random x within rounding, and the number of entries.
 
-        SciPy drops sums that are zero, where terms cancel; who keeps some of them or all is right, too.
+        SciPy drops entries that cancel to zero; results that keep all or some of them are also accepted.
         """
         A, rng = self.A.astype(np.float64), np.random.default_rng(1)
         x = rng.standard_normal((A.shape[1], 4))

@@ -1,6 +1,6 @@
-/* Plain OpenMP CSR products, as a good programmer writes them in an hour: the "plain C" peers.
+/* Plain OpenMP CSR products without tuning: the "plain C" peers.
  *
- * REAL is float or double; VECTOR its 64-byte vector (the compiler splits it where registers are narrower).
+ * REAL is float or double; VECTOR is its 64-byte vector (the compiler splits it if registers are narrower).
  * plain_*: one dynamic loop over rows, C row in memory.  tiled_*: the C row of a column tile stays in registers.
  */
 #include <stdint.h>

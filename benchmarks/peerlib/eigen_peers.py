@@ -1,4 +1,4 @@
-"""Eigen's row-major SparseMatrix (eigen_products.cpp, compiled here with g++): SpMV, SpMM, SpGEMM."""
+"""Eigen's row-major SparseMatrix as a peer (eigen_products.cpp, compiled here with g++): SpMV, SpMM, SpGEMM."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from peerlib.sparse_peers import Foreign
 
 SOURCE: Final = "eigen_products.cpp"
 FOLDERS: Final = tuple(Path(prefix) / "include" / "eigen3" for prefix in (sys.prefix, "/usr/local", "/usr"))
-"""Where Eigen's headers may lie."""
+"""Folders searched for Eigen's headers."""
 
 
 def _options() -> tuple[str, ...]:
-    """Of the compiler, for the headers."""
+    """Return the compiler options for Eigen's headers."""
     for folder in FOLDERS:
         if (folder / "Eigen" / "SparseCore").is_file():
             return (f"-isystem{folder}",)
@@ -28,7 +28,7 @@ def _options() -> tuple[str, ...]:
 
 
 def eigen_dense(case: Case) -> Prepared:
-    """``C.noalias() = A * B`` into an existing array, in parallel over rows."""
+    """Prepare ``C.noalias() = A * B`` into an existing array, in parallel over rows."""
     A = case.A
     given = [*A.shape, A.indptr, A.indices, A.data, case.B, case.out]
     if case.operation.is_vector:
@@ -37,7 +37,10 @@ def eigen_dense(case: Case) -> Prepared:
 
 
 def eigen_sparse(case: Case) -> Prepared:
-    """``C = A * A``, one thread (Eigen has no other); C stays in Eigen's memory until the next one."""
+    """Prepare ``C = A * A`` on one thread: Eigen has no parallel version.
+
+    C stays in Eigen's memory until the next product.
+    """
     A = case.A
     if A.indptr.dtype != np.int32:
         raise RuntimeError("written for int32 indices")

@@ -1,7 +1,7 @@
 /* Products of Eigen's row-major SparseMatrix: y = A x, C = A B with B and C row-major, C = A A.
  *
- * REAL is float or double. Eigen runs the first two in parallel (OpenMP), the last on one thread. A, x, B, y and C of the
- * dense products are the caller's memory; a sparse product stays in Eigen's until eigen_free.
+ * REAL is float or double. Eigen runs the first two in parallel (OpenMP), the last on one thread. The caller owns A, x, B,
+ * y and C of the dense products; Eigen owns a sparse product until eigen_free.
  */
 #include <cstdint>
 #include <cstring>

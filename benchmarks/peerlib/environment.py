@@ -1,8 +1,8 @@
-"""The environment a fair comparison needs: one OpenMP runtime, one thread count, a private cache of plans.
+"""Environment of a fair comparison: one OpenMP runtime, one thread count, a private plan cache.
 
-MKL with ``MKL_THREADING_LAYER=GNU``, torch, numba's ``omp`` layer and our own kernels then share one libgomp, whose
-workers spin between regions. Two runtimes would spin against each other (alternating calls cost 7.2 ms instead of 6.3).
-All of these variables are read when a library is loaded, so the script starts itself again with them set.
+MKL with ``MKL_THREADING_LAYER=GNU``, torch, numba's ``omp`` layer and autosparse's kernels then share one libgomp,
+whose workers spin between regions. Two runtimes would spin against each other (alternating calls take 7.2 ms instead of
+6.3 ms). These variables are read when a library is loaded, so the script restarts itself with them set.
 """
 
 from __future__ import annotations
@@ -17,11 +17,14 @@ from typing import Final
 STARTED: Final = "AUTOSPARSE_BENCH_STARTED"
 MATRICES: Final = "AUTOSPARSE_MATRICES"
 MATRICES_BESIDE: Final = Path(__file__).resolve().parents[2].parent / "shared" / "matrices"
-"""Folder of real matrices looked for when neither an option nor AUTOSPARSE_MATRICES names one."""
+"""Folder of real matrices that is used if neither an option nor AUTOSPARSE_MATRICES names one."""
 
 
 def matrices_folder() -> Path | None:
-    """The folder of real matrices: AUTOSPARSE_MATRICES, else ``../shared/matrices`` beside the checkout, else None."""
+    """Return the folder of real matrices, or None.
+
+    It is AUTOSPARSE_MATRICES if set, else ``../shared/matrices`` beside the checkout.
+    """
     named = os.environ.get(MATRICES)
     folder = Path(named) if named else MATRICES_BESIDE
     return folder if folder.is_dir() else None
@@ -43,9 +46,9 @@ def _wanted(threads: int) -> dict[str, str]:
 
 
 def start_again(threads: int, *, arguments: Sequence[str] = ()) -> None:
-    """Replace this process by itself under `_wanted`; returns at once in the process that was started that way.
+    """Replace this process by itself with the variables of `_wanted`; return at once in the restarted process.
 
-    exec keeps the process id, so a stale variable inherited from another benchmark does not count.
+    exec keeps the process id, so a stale variable inherited from another benchmark has no effect.
     """
     if os.environ.get(STARTED) != str(os.getpid()):
         os.execve(
@@ -54,13 +57,13 @@ def start_again(threads: int, *, arguments: Sequence[str] = ()) -> None:
 
 
 def child_environment(**extra: str) -> dict[str, str]:
-    """The environment for a measuring child process: the user's own without autosparse's settings, plus `extra`."""
+    """Return the environment of a measuring child process: the user's without autosparse's settings, plus `extra`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("AUTOSPARSE_")}
     return {**kept, **extra}
 
 
 def openmp_runtimes() -> list[str]:
-    """Names of the OpenMP runtimes mapped into this process; more than one means the peers disturb each other."""
+    """Return the OpenMP runtimes mapped into this process; with more than one, the peers disturb each other."""
     try:
         lines = Path("/proc/self/maps").read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:

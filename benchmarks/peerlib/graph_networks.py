@@ -1,6 +1,6 @@
-"""Graph networks for `gnn.py`: tasks made of real graphs, and who computes the sparse part of each model how.
+"""Graph networks for `gnn.py`: tasks made of real graphs, and the sparse part of each model by each library.
 
-The models are those of examples/. A contender is a function of the task that gives a function of the model.
+The models are those of examples/. A contender is a function of the task that returns a function of the model.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ RANDOM_FEATURES: Final = 128
 
 @dataclass(frozen=True)
 class Task:
-    """A graph with self-loops, features and classes; everything a contender may want, made once."""
+    """A graph with self-loops, features and classes, shared by all contenders."""
 
     name: str
     A: Any  # torch.sparse_csr, ones
@@ -32,13 +32,13 @@ class Task:
     labels: Any
 
     def to(self, dtype: Any) -> Task:
-        """The task with numbers of another dtype."""
+        """Return the task with values of another dtype."""
         A, normalised, X = (tensor.to(dtype) for tensor in (self.A, self.normalised, self.X))
         return replace(self, A=A, normalised=normalised, X=X)
 
 
 def make_task(folder: Path, name: str) -> Task:
-    """Read the graph `name`; undirected, with self-loops."""
+    """Read the graph `name` and make it undirected, with self-loops."""
     import scipy.sparse
     import torch
     from graph import normalised
@@ -61,7 +61,7 @@ def make_task(folder: Path, name: str) -> Task:
     return Task(name, A, weights, X, labels)
 
 
-# -- contenders: (model, task) -> a function of the model that computes its output -----------------------------------
+# -- contenders: task -> a function of the model that computes its output -------------------------------------------
 
 Forward = Callable[[Any], Any]
 
@@ -144,7 +144,7 @@ def _dgl_graph(task: Task) -> Any:
     import dgl
 
     row, col = _edges(task)
-    return dgl.graph((col, row), num_nodes=task.A.shape[0])  # messages go from source to target
+    return dgl.graph((col, row), num_nodes=task.A.shape[0])  # edges point from source to target
 
 
 def gcn_dgl(task: Task) -> Forward:
@@ -180,7 +180,7 @@ def gat_dgl(task: Task) -> Forward:
 
 
 def compiled(make: Callable[[Task], Forward]) -> Callable[[Task], Forward]:
-    """The plain contender with everything but the sparse product compiled (the graph breaks there)."""
+    """Return the plain contender under torch.compile, whose graph breaks at the sparse product."""
 
     def make_compiled(task: Task) -> Forward:
         import torch
@@ -192,7 +192,7 @@ def compiled(make: Callable[[Task], Forward]) -> Callable[[Task], Forward]:
 
 @dataclass(frozen=True)
 class Model:
-    """One model: its class in examples/, and who computes its sparse part how."""
+    """One model: its class in examples/, and its sparse part by each library."""
 
     make: Callable[[int, int], Any]  # (features, hidden) -> module
     plain: Callable[[Task], Forward]
@@ -227,7 +227,7 @@ MODELS: Final = {
 
 
 def contenders(model: Model, *, with_compile: bool) -> Iterator[tuple[str, Callable[[Task], Forward], bool]]:
-    """(name, maker, whether it runs under the override)."""
+    """Yield (name, function that makes the contender, whether it runs under the override)."""
     yield "torch.sparse", model.plain, False
     yield "autosparse override", model.plain, True
     yield "autosparse", model.ours, False

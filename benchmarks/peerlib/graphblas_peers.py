@@ -1,6 +1,6 @@
-"""SuiteSparse:GraphBLAS through python-graphblas: SpMV, SpMM, SDDMM, SpGEMM over the semiring plus_times.
+"""SuiteSparse:GraphBLAS through python-graphblas as a peer: SpMV, SpMM, SDDMM, SpGEMM over the semiring plus_times.
 
-Operands are GraphBLAS objects from the beginning, and results stay in its hands: they are copied when they are checked.
+Operands are GraphBLAS objects from the start, and results remain GraphBLAS objects: they are copied only for checks.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from peerlib.sparse_peers import Foreign
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An array in GraphBLAS's hands, copied when NumPy asks for it."""
+    """A result held by GraphBLAS, copied when NumPy converts it."""
 
     to_numpy: Callable[[], np.ndarray]
 
@@ -26,19 +26,19 @@ class Held:
 
 
 def _library(case: Case) -> Any:
-    """Graphblas, with the case's number of threads; UnavailableError where it does not fit the library beside it."""
+    """Return graphblas with the case's number of threads; raise UnavailableError if it does not match its library."""
     try:
         import graphblas
 
-        config = graphblas.ss.config  # loads all of it
-    except (ImportError, OSError, AttributeError) as err:  # AttributeError: a constant that its library does not have
+        config = graphblas.ss.config  # loads the whole package
+    except (ImportError, OSError, AttributeError) as err:  # AttributeError: a constant that the installed library lacks
         raise UnavailableError(f"python-graphblas does not load: {err}") from err
     config["nthreads"] = case.threads
     return graphblas
 
 
 def _matrix(case: Case) -> tuple[Any, Any]:
-    """(graphblas, A as a Matrix by rows)."""
+    """Return graphblas, and A as a row-oriented Matrix."""
     graphblas = _library(case)
     if "graphblas" not in case.shared:
         case.shared["graphblas"] = graphblas.io.from_scipy_sparse(case.A)
@@ -46,9 +46,9 @@ def _matrix(case: Case) -> tuple[Any, Any]:
 
 
 def dense(case: Case) -> Prepared:
-    """``C = 0; C += A @ B`` with C and B full.
+    """Prepare ``C = 0; C += A @ B`` with C and B full.
 
-    Without the zeros GraphBLAS looks which entries C has, which takes several times as long in SpMM.
+    Without the zeros GraphBLAS determines the entries of C, which takes several times as long in SpMM.
     """
     graphblas, A = _matrix(case)
     kind = graphblas.Vector if case.operation.is_vector else graphblas.Matrix
@@ -64,7 +64,7 @@ def dense(case: Case) -> Prepared:
 
 
 def sampled(case: Case) -> Prepared:
-    """``S<A> = X @ Y`` where A has entries, and the product with A's values by ``eWiseMult``."""
+    """Prepare ``S<A> = X @ Y`` at the entries of A, then the product with A's values by ``eWiseMult``."""
     graphblas, A = _matrix(case)
     X, Y_rows = map(graphblas.Matrix.from_dense, case.B)
     S = graphblas.Matrix(A.dtype, *A.shape)
@@ -79,7 +79,7 @@ def sampled(case: Case) -> Prepared:
 
 
 def product(case: Case) -> Prepared:
-    """``A @ A``; rows may stay unsorted until somebody reads them."""
+    """Prepare ``A @ A``; rows may stay unsorted until they are read."""
     graphblas, A = _matrix(case)
     C, square = graphblas.Matrix(A.dtype, *A.shape), graphblas.semiring.plus_times(A @ A)
 

@@ -1,8 +1,9 @@
-"""Searches and the race of one case of hybrid formats, each in a process of its own.
+"""Searches and the race of one case of hybrid formats, each in its own process.
 
-A process knows what it has compiled, and a cache folder what others have: two searches of equal seconds are equal only
-where neither finds anything of the other's. In the race every contender computes products as users do, a result made
-for each (`C = A @ B`) and always the same one (`out=C`), with B where NumPy allocates large arrays, in turns.
+A process keeps compiled kernels in memory, and a cache folder keeps those of other processes. Two searches of equal
+seconds are comparable only if neither finds results of the other. In the race every contender computes products as
+users do, in alternation: with a new result for each product (`C = A @ B`) and with the same result (`out=C`), and with
+B where NumPy allocates large arrays.
 """
 
 from __future__ import annotations
@@ -28,40 +29,40 @@ from peerlib.timing import Protocol, take_turns
 P, R = ParamSpec("P"), TypeVar("R")
 
 N_KEPT: Final = 12
-"""Of the schedules that a search measured: the fastest, named in the results."""
+"""Number of fastest schedules, and of fastest composites, of a search that are kept in its record."""
 N_FIXED: Final = 9
 MEMORY: Final = 40.0
-"""Bytes of all contenders' packed copies in the race, relative to the matrix; searches keep to the default."""
+"""Bytes of all packed copies in the race, relative to the matrix; searches use the default limit."""
 WAYS: Final = {"fresh": True, "again": False}
-"""Name -> whether a result is made for every product."""
+"""Variants of a race; the value tells whether each product gets a new result."""
 DEFAULT: Final = "default"
-"""Names the runtime's own kernel among schedules, which are named by their JSON text."""
+"""Name of the default kernel among schedules, which are named by their JSON text."""
 SCIPY: Final = "scipy"
-"""Names SciPy's product among them."""
+"""Name of SciPy's product among schedules."""
 
 
 @dataclass(frozen=True, slots=True)
 class HybridCase:
-    """One float32 matrix, a file or one of `hybrid_cases.generated`, and a product."""
+    """One product of one float32 matrix, which is a file or one of `hybrid_cases.generated`."""
 
     name: str
     operation: str
     columns: int
     path: Path | None = None
-    is_transposed: bool = False  # of a file: its transpose by rows
+    is_transposed: bool = False  # use the file's transpose, in CSR
 
     @property
     def key(self) -> str:
-        """In the file of results."""
+        """Key of the case in the results file."""
         return f"{self.title} {self.operation} {self.columns}"
 
     @property
     def title(self) -> str:
-        """Names the matrix."""
+        """Name of the matrix."""
         return f"{self.name}, transposed" if self.is_transposed else self.name
 
     def make(self) -> Any:
-        """The matrix in CSR."""
+        """Return the matrix in CSR."""
         if self.path is None:
             return sp.csr_array(generated(self.name))
         read = load(self.path, dtype="float32")
@@ -69,30 +70,30 @@ class HybridCase:
 
 
 def alone(function: Callable[P, R], *given: P.args, **named: P.kwargs) -> R:
-    """The result of a call in a new process, which ends with it."""
+    """Call the function in a new process that ends afterwards; return the result."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(function, *given, **named).result()
 
 
 def text_of(schedule: Any) -> str:
-    """Names a schedule whole."""
+    """Return the full name of a schedule."""
     return DEFAULT if schedule is None else schedule.to_json()
 
 
 def schedule_of(text: str) -> Any:
-    """The schedule that `text_of` named."""
+    """Return the schedule named by `text_of`."""
     from autosparse.core.composite import schedule_from_json
 
     return None if text == DEFAULT else schedule_from_json(text)
 
 
 def is_composite(text: str) -> bool:
-    """Whether a name is that of a composite."""
+    """Return whether a name is that of a composite."""
     return '"composite"' in text
 
 
 def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -> dict[str, Any]:
-    """What a full search of `budget_s` seconds comes to with a cache that holds nothing but calibrated costs."""
+    """Run a full search of `budget_s` seconds with a cache that holds only calibrated costs; return its result."""
     import autosparse as asp
 
     A, costs = asp.csr(case.make()), calibrated_costs()
@@ -114,7 +115,7 @@ def searched(case: HybridCase, *, hybrid: bool, budget_s: float, threads: int) -
 
 
 def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
-    """Costs of primitives that `calibrate` has left in the cache in use; `kept` is put there before."""
+    """Return the costs of primitives that `calibrate` left in the current cache; store `kept` there before."""
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
     from autosparse.tuning.memory.cost_table import keep_costs, known_costs
@@ -127,7 +128,7 @@ def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
 
 
 def lab_for(A: Any, case: HybridCase) -> Any:
-    """What makes and times kernels of A's product."""
+    """Return the tuning context that makes and times kernels of A's product."""
     from autosparse.dispatch.state import state_for
     from autosparse.tuning.setup import lab_of
 
@@ -136,7 +137,7 @@ def lab_for(A: Any, case: HybridCase) -> Any:
 
 
 def ready_singles(operation: str) -> list[str]:
-    """Single formats of the runtime: rows in orders, which every search races, and rows side by side in panels."""
+    """Return the runtime's single formats: row orders, which every search times, and rows side by side in panels."""
     from autosparse.tuning.hybrid import ordered
     from autosparse.tuning.sweeps import panels
 
@@ -145,7 +146,7 @@ def ready_singles(operation: str) -> list[str]:
 
 
 def fixed_composites(case: HybridCase) -> list[str]:
-    """Composites of the divisions that a search looks into, of the schedules that their parts are tried with first."""
+    """Return composites of the partitions that a search tries, with the first schedules tried for their parts."""
     from autosparse._native import View, composite_unsupported
 
     import autosparse as asp
@@ -175,7 +176,10 @@ def fixed_composites(case: HybridCase) -> list[str]:
 
 
 def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, int, list[float]]:
-    """(entries, composites without a compiler, seconds of each look for divisions) of one of `MILLION`."""
+    """Time the proposal of composites for a matrix of `MILLION`.
+
+    Return its number of entries, the number of composites that need no compiler, and the seconds of each proposal.
+    """
     import autosparse as asp
     from autosparse.config import Effort
     from autosparse.tuning.hybrid import divider_of
@@ -187,20 +191,20 @@ def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, in
             made = divider_of(lab, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
             assert made is not None
             start_s = time.perf_counter()
-            n_found = sum(is_composite(text_of(one)) for one in made())  # no seconds: no part is searched
+            n_found = sum(is_composite(text_of(one)) for one in made())  # budget 0: parts are not searched
             seconds.append(time.perf_counter() - start_s)
     return int(A.nnz), n_found, seconds
 
 
 def trials_of(lab: Any, texts: Sequence[str]) -> dict[str, Any]:
-    """name -> trial, its kernels built."""
+    """Return trials by name, with their kernels built."""
     trials = {text: lab(schedule_of(text)) for text in texts if text != SCIPY}
     lab.build([trial for trial in trials.values() if trial.schedule is not None])
     return trials
 
 
 def built(case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int) -> None:
-    """Compile what will race, so that no compiler runs beside the race."""
+    """Compile the contenders of the race, so that no compiler runs during it."""
     import autosparse as asp
 
     A = asp.csr(case.make())
@@ -211,7 +215,7 @@ def built(case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int) 
 def raced(
     case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int, protocol: Protocol
 ) -> dict[str, dict[str, float]]:
-    """name -> way -> median seconds of a product, of all that can run; the default kernel always runs."""
+    """Return median seconds of a product by name and variant, for all that can run; the default kernel always runs."""
     import autosparse as asp
 
     A = asp.csr(case.make())
@@ -235,12 +239,12 @@ def raced(
 
 
 def of_scipy(case: HybridCase) -> Callable[[], Any]:
-    """SciPy's product, which makes its result anew."""
+    """Return SciPy's product, which allocates its result."""
     A = case.make()
     B = np.random.default_rng(0).standard_normal((A.shape[1], case.columns)).astype(np.float32)
     return lambda: A @ B
 
 
 def mean_s(times: Mapping[str, float]) -> float:
-    """Seconds of a product: the geometric mean of the ways."""
+    """Return the geometric mean of the variants' seconds."""
     return math.exp(sum(map(math.log, times.values())) / len(times))

@@ -1,4 +1,4 @@
-"""Matrices on which hybrid formats are judged: planted ones, and the paper's masks, pruned weights and case study."""
+"""Matrices for benchmarks of hybrid formats: planted parts, and the paper's masks, pruned weights and case study."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Matrix = Any  # sp.csr_matrix of float32
 
 
 def from_entries(rows: Any, columns: Any, shape: tuple[int, int], seed: int = 0) -> Matrix:
-    """A matrix of random values at these places, each once."""
+    """Make a matrix of random values at these places; duplicates are merged."""
     keys = np.unique(np.asarray(rows, np.int64) * shape[1] + np.asarray(columns, np.int64))
     values = np.random.default_rng(seed).standard_normal(keys.size).astype(np.float32)
     made = sp.csr_matrix((values, (keys // shape[1], keys % shape[1])), shape=shape)
@@ -24,7 +24,7 @@ def from_entries(rows: Any, columns: Any, shape: tuple[int, int], seed: int = 0)
 
 
 def typed(made: Matrix) -> Matrix:
-    """float32 values, int32 indices, columns ascending."""
+    """Convert to float32 values and int32 indices, with sorted columns."""
     made = sp.csr_matrix(made)
     made.sort_indices()
     arrays = (made.data.astype(np.float32), made.indices.astype(np.int32), made.indptr.astype(np.int32))
@@ -32,7 +32,7 @@ def typed(made: Matrix) -> Matrix:
 
 
 def planted_blocks(n: int = 6000, side: int = 4, per_row: int = 10, scatter: float = 0.25, seed: int = 0) -> Matrix:
-    """`per_row` full blocks in each row of blocks; the share `scatter` of all entries lies anywhere."""
+    """Make a matrix of `per_row` full blocks per block row; a fraction `scatter` of all entries is at random places."""
     rng = np.random.default_rng(seed)
     m = n // side
     down = np.repeat(np.arange(m), per_row)
@@ -47,7 +47,7 @@ def planted_blocks(n: int = 6000, side: int = 4, per_row: int = 10, scatter: flo
 
 
 def with_dense_rows(base: Matrix, n_rows: int = 40, density: float = 0.5, seed: int = 1) -> Matrix:
-    """`base` with some rows filled up to `density`."""
+    """Return `base` with some rows filled up to `density`."""
     rng = np.random.default_rng(seed)
     n, width = base.shape
     chosen = np.sort(rng.choice(n, min(n, n_rows), replace=False))
@@ -57,7 +57,7 @@ def with_dense_rows(base: Matrix, n_rows: int = 40, density: float = 0.5, seed: 
 
 
 def power_law(n: int = 40_000, mean: float = 8.0, exponent: float = 1.6, seed: int = 0) -> Matrix:
-    """A graph whose degrees follow a power law; columns are drawn by the same law."""
+    """Make a graph whose degrees follow a power law; columns are also drawn with unequal probability."""
     rng = np.random.default_rng(seed)
     degrees = np.minimum(n // 4, (rng.pareto(exponent, n) + 0.5) * mean * (exponent - 1.0) / exponent).astype(np.int64)
     rows = np.repeat(np.arange(n), degrees)
@@ -66,9 +66,10 @@ def power_law(n: int = 40_000, mean: float = 8.0, exponent: float = 1.6, seed: i
 
 
 def log_sparse(n: int = 4096) -> Matrix:
-    """LogSparse attention: row i has i, every i - 2^j inside, and i + 2^j where i + 2^(j + 1) is inside too.
+    """Make the LogSparse attention mask: row i has i, every i - 2^j inside, and i + 2^j if i + 2^(j + 1) is inside
+    too.
 
-    90,115 entries for n = 4,096, as in the paper: its authors' generator leaves the last step to the right out.
+    It has 90,115 entries for n = 4,096, as in the paper: its authors' generator omits the last step to the right.
     """
     i = np.arange(n)
     rows, columns = [i], [i]
@@ -80,7 +81,10 @@ def log_sparse(n: int = 4096) -> Matrix:
 
 
 def strided(n: int = 4096, stride: int = 64) -> Matrix:
-    """Strided attention: 63 neighbours on each side, and every 64th further on (766,144 entries for n = 4,096)."""
+    """Make the strided attention mask: 63 neighbours on each side, and every 64th position further on.
+
+    It has 766,144 entries for n = 4,096.
+    """
     i = np.arange(n)
     rows, columns = [], []
     for offset in range(-stride + 1, stride):
@@ -96,7 +100,7 @@ def strided(n: int = 4096, stride: int = 64) -> Matrix:
 
 
 def pruned(n: int = 1024, density: float = 0.1, block: int = 1, seed: int = 0) -> Matrix:
-    """Weights pruned at random, entry by entry or in blocks of `block` x `block`."""
+    """Make weights pruned at random, entry by entry or in blocks of `block` x `block`."""
     rng = np.random.default_rng(seed)
     kept = np.flatnonzero(rng.random((n // block) ** 2) < density)
     down, across, inner = kept // (n // block), kept % (n // block), np.arange(block)
@@ -106,7 +110,7 @@ def pruned(n: int = 1024, density: float = 0.1, block: int = 1, seed: int = 0) -
 
 
 def case_study(n_blocks: int = 64, side: int = 16, tail: int = 48) -> Matrix:
-    """The paper's case (Section 5.4): diagonal blocks, the first row of each of which goes on to the right."""
+    """Make the paper's case study (Section 5.4): diagonal blocks whose first rows continue to the right."""
     n = n_blocks * side + tail
     rows, columns = [], []
     for block in range(n_blocks):
@@ -118,7 +122,7 @@ def case_study(n_blocks: int = 64, side: int = 16, tail: int = 48) -> Matrix:
 
 
 def real(name: str) -> Matrix:
-    """A matrix of the folder of real ones; ValueError where it is not there."""
+    """Load a matrix of the folder of real ones; raise ValueError if it is missing."""
     folder = matrices_folder()
     files = find_matrices(folder, only=(name,)) if folder is not None else []
     if not files:
@@ -127,7 +131,7 @@ def real(name: str) -> Matrix:
 
 
 def transposed(name: str) -> Matrix:
-    """The transpose of a real matrix, in CSR."""
+    """Return the transpose of a real matrix, in CSR."""
     return typed(real(name).T)
 
 
@@ -135,7 +139,7 @@ Products = tuple[tuple[str, int], ...]  # operations with the columns of their d
 LONG_ROWS: Final = (
     "citeseer_shchur_attr", "musae_feat_squirrel", "musae_feat_ENGB", "musae_feat_DE", "musae_feat_FR",
 )  # fmt: skip
-"""Feature matrices and bags of words: transposed they have long rows, and composites beat a fixed list of formats."""
+"""Feature matrices and bags of words. Their transposes have long rows, and composites beat a fixed list of formats."""
 GENERATED: Final[Mapping[str, tuple[Callable[[], Matrix], Products]]] = {
     "planted 4x4 + 25 % scatter": (planted_blocks, (("matmul", 256), ("sddmm", 256))),
     "FEM + 40 dense rows": (lambda: with_dense_rows(real("elast_cube_sphere_r1")), (("matmul", 256),)),
@@ -152,16 +156,16 @@ GENERATED: Final[Mapping[str, tuple[Callable[[], Matrix], Products]]] = {
     "case study": (case_study, (("matmul", 32),)),
     **{name: (partial(real, name), (("matmul", 128), ("sddmm", 128))) for name in ("cora", "citeseer", "pubmed")},
 }
-"""Name -> what makes the matrix, and products: planted parts, and the paper's graphs, masks, weights and case study."""
+"""Function that makes the matrix, and its products, by name."""
 
 
 def generated(name: str) -> Matrix:
-    """The matrix of this name in `GENERATED`."""
+    """Make the matrix of this name in `GENERATED`."""
     return GENERATED[name][0]()
 
 
 def scattered(n: int = 100_000, nnz: int = 1_000_000) -> Matrix:
-    """Entries anywhere."""
+    """Make a matrix with entries at random places."""
     rng = np.random.default_rng(0)
     return from_entries(rng.integers(0, n, nnz), rng.integers(0, n, nnz), (n, n))
 
@@ -172,4 +176,4 @@ MILLION: Final[Mapping[str, Callable[[], Matrix]]] = {
     "planted 4x4": partial(planted_blocks, n=19_000),
     "35 dense rows": lambda: with_dense_rows(power_law(n=40_000, exponent=2.0), 35),
 }
-"""Of about a million entries: what looking for composites costs."""
+"""Matrices of about a million entries, for timing the proposal of composites."""

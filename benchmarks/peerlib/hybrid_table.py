@@ -1,4 +1,4 @@
-"""Hybrid formats in numbers: gains and losses over the best single format, and whether looking for them does harm."""
+"""Tables of `hybrid.py`: gains over the best single format, and the effect of searching for composites at all."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ PAPER: Final = {
     ("Strided", "sddmm"): "1.4 (Table 7)",
     ("case study", "matmul"): "3.6 (several levels over one, Section 5.4)",
 }
-"""What STile gains on its GPU: over the better of its single formats (Table 7), or over SparseTIR (Figures 7 and 9)."""
+"""Gain of STile on its GPU: over the better of its single formats (Table 7), or over SparseTIR (Figures 7 and 9)."""
 FIGURES: Final = {
     ("cora", "matmul"): "2.4 (.9)", ("citeseer", "matmul"): "3.3 (1.2)", ("pubmed", "matmul"): "2.5 (1.7)",
     ("NotreDame_www", "matmul"): "4.5 (3.2)", ("unstructured", "matmul"): "3.1 (2.3)",
@@ -38,13 +38,16 @@ FIGURES: Final = {
     ("NotreDame_www", "sddmm"): "4.7 (4.1)", ("unstructured", "sddmm"): "2.4 (2.2)",
     ("structured", "sddmm"): "4.3 (2.7)", ("LogSparse", "sddmm"): "3.3 (2.8)", ("Strided", "sddmm"): "7.5 (4.5)",
 }  # fmt: skip
-"""Figures 7 (over cuSPARSE) and 9 (over DGL) of the paper: STile, and the best single formats' SparseTIR."""
+"""Figures 7 (over cuSPARSE) and 9 (over DGL) of the paper: STile, and in parentheses SparseTIR."""
 GAIN: Final = 1.02
-"""Ratio from which a composite counts as faster, and below whose reciprocal as slower."""
+"""Ratio from which a composite counts as faster; below its reciprocal it counts as slower."""
 
 
 def ratio(line: Line, kind: str, over: str = "single") -> float | None:
-    """Time of the fastest contender of kind `over` over that of `kind`: the geometric mean of both ways."""
+    """Return the time of the fastest contender of kind `over` over that of kind `kind`.
+
+    Times are geometric means of the variants.
+    """
     other, one = line["fastest"].get(over), line["fastest"].get(kind)
     if not other or not one:
         return None
@@ -62,7 +65,7 @@ def _cell(value: float | None) -> str:
 
 
 def rows(lines: Sequence[Line]) -> list[list[str]]:
-    """Header and one row for each case."""
+    """Return the header and one row per case."""
     found = [[
         "matrix", "entries", "product", "best single", "searched composite", "fixed composite", "chosen",
         "is composite", "paper",
@@ -78,7 +81,7 @@ def rows(lines: Sequence[Line]) -> list[list[str]]:
 
 
 def figures(lines: Sequence[Line]) -> list[str]:
-    """Figures 7 and 9: over SciPy's product, of sampled products over the default kernel; the paper's beside them."""
+    """Format Figures 7 and 9: speed over SciPy (SDDMM: over the default kernel), beside the paper's."""
     table = [["matrix", "product", "default", "best single", "best composite", "chosen", "paper: STile (SparseTIR)"]]
     for line in lines:
         if (paper := FIGURES.get((line["name"], line["operation"]))) is None:
@@ -94,8 +97,8 @@ def figures(lines: Sequence[Line]) -> list[str]:
         return []
     return [
         "## Figures 7 and 9",
-        "Times of SciPy's product over those of ours; of sampled products (sddmm) times of the default kernel. The",
-        "paper's are over cuSPARSE and DGL on an A100. Of its graphs, the three smallest.",
+        "Times of SciPy's product over ours; for sampled products (sddmm), times of the default kernel over ours.",
+        "The paper's values are over cuSPARSE and DGL on an A100. Of its graphs the three smallest are included.",
         "",
         markdown(table),
         "",
@@ -117,7 +120,7 @@ def _spread(ratios: Sequence[float]) -> str:
 
 
 def gains(lines: Sequence[Line]) -> list[str]:
-    """The table; gains and losses of what the searches chose; the fastest composites, chosen or not."""
+    """Format the table of cases, gains and losses of the chosen plans, and the fastest composites, chosen or not."""
     chosen = {line["key"]: value for line in lines if (value := ratio(line, "on")) is not None}
     faster = [line for line in lines if chosen.get(line["key"], 1.0) >= GAIN]
     slower = [line for line in lines if chosen.get(line["key"], 1.0) <= 1.0 / GAIN]
@@ -131,9 +134,9 @@ def gains(lines: Sequence[Line]) -> list[str]:
         "",
         markdown(rows(lines)),
         "",
-        f"What the hybrid search chose is faster: {_named(faster, lambda line: chosen[line['key']])}.",
+        f"The plan of the hybrid search is faster: {_named(faster, lambda line: chosen[line['key']])}.",
         "",
-        f"What the hybrid search chose is slower: {_named(slower, lambda line: chosen[line['key']])}.",
+        f"The plan of the hybrid search is slower: {_named(slower, lambda line: chosen[line['key']])}.",
         "",
         f"The fastest composite that was measured, searched or fixed: {_named(measured, _best)}.",
         "",
@@ -145,7 +148,7 @@ def gains(lines: Sequence[Line]) -> list[str]:
 
 
 def harm(lines: Sequence[Line]) -> list[str]:
-    """Searches with composites over searches without, by product."""
+    """Format the ratio of searches with composites to searches without, by product."""
     by_product = defaultdict(list)
     for line in lines:
         if (value := ratio(line, "on", "off")) is not None:
@@ -170,7 +173,7 @@ def harm(lines: Sequence[Line]) -> list[str]:
 
 
 def _luck(by_product: Mapping[str, Sequence[tuple[float, Line]]]) -> list[str]:
-    """How far two searches without composites differ, where there were two."""
+    """Format the difference of two searches without composites, if there were two."""
     table = [["product", "matrices", "geomean", "5th percentile", "least"]]
     for product, found in sorted(by_product.items()):
         ratios = [value for _, line in found if (value := ratio(line, "again", "off")) is not None]
@@ -179,14 +182,19 @@ def _luck(by_product: Mapping[str, Sequence[tuple[float, Line]]]) -> list[str]:
             table.append([product, str(one.n), *(f"{value:.3f}" for value in (one.geomean, one.p5, one.least))])
     if len(table) == 1:
         return []
-    return ["The same of a second search with `hybrid=False`, as luck has it:", "", markdown(table), ""]
+    return [
+        "The same for a second search with `hybrid=False`, which shows the variation between equal searches:",
+        "",
+        markdown(table),
+        "",
+    ]
 
 
 LOSS: Final = 0.97
 
 
 def report(lines: Sequence[Line]) -> str:
-    """Both tables of a file of results."""
+    """Format all tables of a results file."""
     text = [
         "# Hybrid formats",
         "Both searches of a case had the same seconds, each in a process of its own with an empty cache. Times are",

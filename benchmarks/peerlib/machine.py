@@ -1,4 +1,4 @@
-"""Facts about the machine and the software, written beside every result."""
+"""Facts about the machine and the software, recorded with every result."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES: Final = ("autosparse", "numpy", "scipy", *OTHERS)
 
 
 def versions(packages: Iterable[str] = PACKAGES) -> dict[str, str]:
-    """Installed version of each package (those that are installed)."""
+    """Return the versions of those `packages` that are installed."""
     found = ((name, next(iter(importlib.metadata.distributions(name=name)), None)) for name in packages)
     return {name: distribution.version for name, distribution in found if distribution is not None}
 
@@ -33,9 +33,9 @@ def _first_line(*command: str, cwd: Path | None = None) -> str | None:
 
 
 def commit(*, but: Path | None = None) -> str | None:
-    """Commit of the checkout that the benchmarks lie in, with "+" when tracked files differ; None outside git.
+    """Return the commit of the benchmarks' checkout, with "+" if tracked files differ; None outside git.
 
-    Files of the folder `but` may differ.
+    Differences in the folder `but` are ignored.
     """
     here = Path(__file__).resolve().parent
     head = _first_line("git", "rev-parse", "--short=12", "HEAD", cwd=here)
@@ -45,7 +45,7 @@ def commit(*, but: Path | None = None) -> str | None:
 
 
 def machine_facts() -> dict[str, Any]:
-    """CPU, caches, memory, compiler, versions, OpenMP runtimes and the load before we started."""
+    """Return CPU, caches, memory, compiler, versions, OpenMP runtimes and the load before the benchmark."""
     target = Target.host()
     pages = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {

@@ -1,6 +1,6 @@
-"""Real matrices from a folder: .npz (as SciPy saves them), .mtx and .mtx.gz; tensors: .npz with coords, vals, shape.
+"""Real matrices of a folder: .npz (SciPy's format), .mtx and .mtx.gz; tensors: .npz with coords, vals and shape.
 
-Other files are passed over.
+Other files are ignored.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _TENSOR_PARTS: Final = ("coords.npy", "shape.npy", "vals.npy")
 
 
 def _npz_nnz(path: Path, parts: tuple[str, ...] = _MATRIX_PARTS) -> int | None:
-    """Length of the last of `parts` as its header in the archive tells; None where one of them is missing."""
+    """Return the length of the last of `parts`, read from its header; None if a part is missing."""
     try:
         with zipfile.ZipFile(path) as archive:
             if not set(parts) <= set(archive.namelist()):
@@ -62,14 +62,14 @@ def _mtx_nnz(path: Path) -> int | None:
 
 
 def count_stored(path: Path) -> int | None:
-    """Stored entries of the matrix at `path`, read from headers alone; None when it is no matrix."""
+    """Return the number of stored entries of the matrix at `path`, read from headers alone; None if it is no matrix."""
     return _npz_nnz(path) if path.name.endswith(".npz") else _mtx_nnz(path)
 
 
 def find_matrices(
     folder: Path, *, min_nnz: int = 0, only: tuple[str, ...] = (), limit: int | None = None
 ) -> list[MatrixFile]:
-    """Matrices of `folder` with at least `min_nnz` stored entries, by name; `only` keeps those named."""
+    """Return the matrices of `folder` with at least `min_nnz` stored entries, sorted by name; `only` selects names."""
     return list(_matching(folder, min_nnz, only))[:limit]
 
 
@@ -84,9 +84,9 @@ def _matching(folder: Path, min_nnz: int, only: tuple[str, ...]) -> Iterator[Mat
 
 
 def held_out(files: Sequence[MatrixFile], folder: Path) -> list[MatrixFile]:
-    """Those of the groups of the folder's index.csv that no training sees and that are not sealed.
+    """Return the files whose groups are held out from training and not sealed, by the folder's index.csv.
 
-    All of them where `folder` is one file.
+    Return all files if `folder` is one file.
     """
     from autosparse.tuner.collect.recipes import is_held_out, is_sealed, real_files
 
@@ -99,7 +99,7 @@ def held_out(files: Sequence[MatrixFile], folder: Path) -> list[MatrixFile]:
 def find_tensors(
     folder: Path, *, min_nnz: int = 0, only: tuple[str, ...] = (), limit: int | None = None
 ) -> list[MatrixFile]:
-    """Tensors of `folder`, chosen like matrices."""
+    """Return the tensors of `folder`, selected in the same way as matrices."""
     paths = [path for path in sorted(folder.iterdir()) if path.suffix == ".npz"] if folder.is_dir() else [folder]
     counted = [(path, _npz_nnz(path, _TENSOR_PARTS)) for path in paths if not only or _stem(path) in only]
     found = [MatrixFile(_stem(path), path, n, True) for path, n in counted if n is not None and n >= min_nnz]
@@ -107,7 +107,7 @@ def find_tensors(
 
 
 def load_tensor(path: Path, *, dtype: str) -> Tensor:
-    """The tensor at `path`, its coordinates sorted and its repeated entries added up."""
+    """Load the tensor at `path`, with sorted coordinates and summed duplicates."""
     with np.load(path) as archive:
         coords, values, shape = archive["coords"], archive["vals"], tuple(map(int, archive["shape"]))
     coords = coords if coords.shape[0] == len(shape) else coords.T
@@ -117,12 +117,12 @@ def load_tensor(path: Path, *, dtype: str) -> Tensor:
 
 
 def load(path: Path, *, dtype: str) -> Any:
-    """The matrix at `path`, as `as_csr` gives it."""
+    """Load the matrix at `path` in the form of `as_csr`."""
     return as_csr(scipy.sparse.load_npz(path) if path.name.endswith(".npz") else scipy.io.mmread(path), dtype=dtype)
 
 
 def as_csr(raw: Any, *, dtype: str) -> Any:
-    """`raw` as a canonical scipy.sparse.csr_array with int32 indices where they suffice."""
+    """Convert `raw` to a canonical scipy.sparse.csr_array, with int32 indices if they suffice."""
     matrix: Any = scipy.sparse.csr_array(raw).astype(dtype)
     matrix.sum_duplicates()
     if matrix.nnz < 2**31 and max(matrix.shape) < 2**31:

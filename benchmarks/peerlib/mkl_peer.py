@@ -1,4 +1,4 @@
-"""MKL's inspector-executor sparse BLAS through ctypes, with and without hint and optimisation."""
+"""MKL's inspector-executor sparse BLAS as a peer, through ctypes, with and without hint and optimisation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ EXPECTED_CALLS: Final = 10_000
 
 
 class MatrixDescription(ctypes.Structure):
-    """``struct matrix_descr`` of mkl_spblas.h."""
+    """Counterpart of ``struct matrix_descr`` in mkl_spblas.h."""
 
     _fields_ = (("type", ctypes.c_int), ("mode", ctypes.c_int), ("diag", ctypes.c_int))
 
@@ -31,7 +31,7 @@ GENERAL_MATRIX: Final = MatrixDescription(GENERAL, FILL_LOWER, DIAG_NON_UNIT)
 
 @functools.lru_cache(maxsize=1)
 def library() -> ctypes.CDLL:
-    """libmkl_rt of the installed wheel, else of the system."""
+    """Load libmkl_rt of the installed wheel, or of the system."""
     beside = sorted((Path(sys.prefix) / "lib").glob("libmkl_rt.so*"))
     return ctypes.CDLL(str(beside[-1]) if beside else "libmkl_rt.so")
 
@@ -46,7 +46,7 @@ def _pointer(array: np.ndarray) -> ctypes.c_void_p:
 
 
 def create(case: Case) -> tuple[str, ctypes.c_void_p]:
-    """A handle over the case's own CSR arrays (the LP64 interface: int32 indices)."""
+    """Return the type letter and a handle over the case's own CSR arrays (LP64 interface: int32 indices)."""
     letter, _ = LETTERS[case.A.dtype.name]
     A, handle, item = case.A, ctypes.c_void_p(), case.A.indptr.itemsize
     if A.indptr.dtype != np.int32:
@@ -62,7 +62,7 @@ def create(case: Case) -> tuple[str, ctypes.c_void_p]:
 
 
 def _optimise(handle: ctypes.c_void_p, case: Case) -> float:
-    """Give the hint for many products and let MKL inspect the matrix; seconds it took."""
+    """Set the hint for many products and let MKL inspect the matrix; return the seconds of both."""
     start, mkl, n = time.perf_counter(), library(), case.operation.n_dense_cols
     if case.operation.is_vector:
         checked(mkl.mkl_sparse_set_mv_hint(handle, NON_TRANSPOSE, GENERAL_MATRIX, EXPECTED_CALLS), "set_mv_hint")
@@ -95,12 +95,12 @@ def _product(letter: str, handle: ctypes.c_void_p, case: Case) -> Callable[[], n
 
 
 def mkl_plain(case: Case) -> Prepared:
-    """``mkl_sparse_?_mv/mm`` straight after create_csr."""
+    """Prepare ``mkl_sparse_?_mv/mm`` directly after create_csr."""
     return _prepared(case, hinted=False)
 
 
 def mkl_hinted(case: Case) -> Prepared:
-    """``mkl_sparse_?_mv/mm`` after set_mv_hint/set_mm_hint and mkl_sparse_optimize."""
+    """Prepare ``mkl_sparse_?_mv/mm`` after set_mv_hint/set_mm_hint and mkl_sparse_optimize."""
     return _prepared(case, hinted=True)
 
 

@@ -1,4 +1,4 @@
-/* Plain OpenMP MTTKRP over CSF for orders 3 to 5, n columns: the sum below a node times the node's factor row, once. */
+/* Plain OpenMP MTTKRP over CSF for orders 3 to 5, n columns: the sum below a node is multiplied once by its factor row. */
 #include <stdint.h>
 #include <string.h>
 

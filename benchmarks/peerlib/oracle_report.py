@@ -1,4 +1,4 @@
-"""Tables of `oracle.py`: shares of the oracle and of the default kernel by tier, by group with intervals."""
+"""Tables of `oracle.py`: speed of each tier relative to the oracle and the default kernel, averaged over groups."""
 
 from __future__ import annotations
 
@@ -14,27 +14,30 @@ from peerlib.table import markdown
 
 TIERS: Final = ("default", "estimate", "measure", "long")
 MOST_LOAD: Final = 0.25
-"""Processors that other processes may keep busy beside a race, or a decision that is raced at once."""
+"""Number of processors that other processes may keep busy during a race, or during a decision that is raced at once."""
 N_DRAWS: Final = 2000
-"""Of groups, with replacement, for an interval of 90 %."""
+"""Number of bootstrap draws of groups for a 90 % interval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """One matrix and operation after its race. Ratios: time over the default kernel's, of what each tier chose."""
+    """One matrix and operation after its race.
+
+    `ratios` are the times of each tier's choice over the default kernel's.
+    """
 
     operation: str
     group: str
     matrix: str
     ratios: Mapping[str, float]
     claimed: Mapping[str, float]
-    oracle: float  # the least ratio of all that raced, 1 at most
-    is_disturbed: bool  # whether other processes were busy beside the race, however often it was repeated
-    is_long: bool  # whether the long search timed as many schedules as it must
+    oracle: float  # minimum ratio of the race, at most 1
+    is_disturbed: bool  # whether other processes were busy in every try of the race
+    is_long: bool  # whether the long search timed enough schedules
 
 
 def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
-    """Cases whose search and race are both there, and whose race had what every tier chose in it."""
+    """Return the cases that have a search and a race, and whose race contained the choice of every tier."""
     steps = {(one["case"], one["step"]): one for one in records}
     found = []
     for case in sorted({one["case"] for one in records}):
@@ -43,7 +46,7 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
             continue
         chosen = {**race.get("tiers", search["tiers"]), "long": search["long"]}
         if not all(one["schedule"] is None or one["schedule"] in race["ratios"] for one in chosen.values()):
-            continue  # what a tier chose could not race: counted by `report`
+            continue  # a tier's choice was not raced; `report` counts these cases
         ratios = {"default": 1.0} | {
             tier: 1.0 if one["schedule"] is None else race["ratios"][one["schedule"]] for tier, one in chosen.items()
         }
@@ -61,12 +64,12 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
 
 
 def geomean(values: Sequence[float]) -> float:
-    """Geometric mean of at least one value."""
+    """Return the geometric mean of at least one value."""
     return math.exp(statistics.fmean(map(math.log, values)))
 
 
 def by_group(cases: Sequence[Outcome], value: Any) -> list[float]:  # Any: a function of an Outcome
-    """Geometric mean of each group: of many matrices of one origin none counts for itself."""
+    """Return the geometric mean of each group, so that groups with many matrices do not dominate."""
     groups: dict[str, list[float]] = {}
     for one in cases:
         groups.setdefault(one.group, []).append(value(one))
@@ -74,14 +77,14 @@ def by_group(cases: Sequence[Outcome], value: Any) -> list[float]:  # Any: a fun
 
 
 def interval(values: Sequence[float], *, seed: int = 0) -> tuple[float, float]:
-    """5th and 95th percentile of the geometric mean over N_DRAWS draws of groups (bootstrap)."""
+    """Return the 5th and 95th percentile of the geometric mean over N_DRAWS bootstrap draws of groups."""
     rng = random.Random(seed)
     means = sorted(geomean(rng.choices(values, k=len(values))) for _ in range(N_DRAWS))
     return percentile(means, 5), percentile(means, 95)
 
 
 def report(records: Sequence[Mapping[str, Any]]) -> str:
-    """Three tables in Markdown: shares of the oracle, speed over the default kernel, claimed beside delivered."""
+    """Format two tables in Markdown: relative to the oracle and the default kernel, and claimed against delivered."""
     cases = outcomes(records)
     if not cases:
         return "no case has both its search and its race yet"
@@ -117,7 +120,7 @@ def _share_row(operation: str, tier: str, cases: Sequence[Outcome]) -> list[str]
 
 
 def _claim_row(operation: str, tier: str, cases: Sequence[Outcome]) -> list[str] | None:
-    """Of the cases where the tier took another kernel than the default one."""
+    """Return a row over the cases in which the tier chose another kernel than the default one, or None."""
     taken = [one for one in cases if tier in one.claimed]
     if not taken:
         return None

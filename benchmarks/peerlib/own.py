@@ -1,4 +1,4 @@
-"""autosparse in the race: with a new result against peers that return one, with ``out=`` against those that fill."""
+"""autosparse as a contender: with a new result against peers that return one, and with ``out=`` against the others."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peerlib.case import Case, Prepared
 
 
 def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
-    """The case's matrix or tensor as ours, tuned once for both contenders when the effort asks for it."""
+    """Return the case's matrix or tensor in autosparse, and facts; it is tuned once for both contenders."""
     if "autosparse" not in case.shared:
         A, facts = _own(case), {}
         if case.effort != "off" and case.operation.kind in TUNED:
@@ -38,7 +38,10 @@ def _tuned(case: Case) -> tuple[Any, dict[str, Any]]:
 
 
 def _own(case: Case) -> Any:
-    """A matrix that owns its arrays, as `asp.csr(A)` with `A` alive does; said here, so that no setting changes it."""
+    """Return a matrix that owns its arrays, as `asp.csr(A)` makes it while `A` is alive.
+
+    `copy=True` is explicit, so that no setting changes the result.
+    """
     A = case.A
     if case.operation.is_of_tensors:
         return autosparse.tensor(A.coords, A.data, A.shape, copy=True)
@@ -51,48 +54,48 @@ TUNED: dict[str, Callable[[Case], tuple[str, dict[str, Any]]]] = {
     "sddmm": lambda case: ("sddmm", {}),
     "mttkrp": lambda case: ("mttkrp", {"mode": case.operation.mode}),
 }
-"""Kind of operation -> (name, hints) that its tuning takes."""
+"""Function that returns the operation's name and hints for `tune`, by kind of operation."""
 
 
 def autosparse_new(case: Case) -> Prepared:
-    """``A @ B``: a new result."""
+    """Prepare ``A @ B`` with a new result."""
     (A, facts), B = _tuned(case), case.B
     return Prepared(lambda: A @ B, facts)
 
 
 def autosparse_out(case: Case) -> Prepared:
-    """``autosparse.matmul(A, B, out=C)``."""
+    """Prepare ``autosparse.matmul(A, B, out=C)``."""
     (A, facts), B, C, matmul = _tuned(case), case.B, case.out, autosparse.matmul
     return Prepared(lambda: matmul(A, B, out=C), facts)
 
 
 def sampled_new(case: Case) -> Prepared:
-    """Values of ``autosparse.sddmm(A, X, Y)``, Y in Fortran order."""
+    """Prepare the values of ``autosparse.sddmm(A, X, Y)``, Y in Fortran order."""
     (A, facts), (X, Y_rows), sddmm = _tuned(case), case.B, autosparse.sddmm
     Y = Y_rows.T
     return Prepared(lambda: sddmm(A, X, Y).data, facts)
 
 
 def sampled_out(case: Case) -> Prepared:
-    """``autosparse.sddmm(A, X, Y, out=values)``, Y in Fortran order."""
+    """Prepare ``autosparse.sddmm(A, X, Y, out=values)``, Y in Fortran order."""
     (A, facts), (X, Y_rows), out, sddmm = _tuned(case), case.B, case.out, autosparse.sddmm
     Y = Y_rows.T
     return Prepared(lambda: sddmm(A, X, Y, out=out), facts)
 
 
 def tensor_new(case: Case) -> Prepared:
-    """``autosparse.mttkrp(T, factors, mode)``."""
+    """Prepare ``autosparse.mttkrp(T, factors, mode)``."""
     (T, facts), factors, mode, mttkrp = _tuned(case), case.B, case.operation.mode, autosparse.mttkrp
     return Prepared(lambda: mttkrp(T, factors, mode), facts)
 
 
 def tensor_out(case: Case) -> Prepared:
-    """``autosparse.mttkrp(T, factors, mode, out=M)``."""
+    """Prepare ``autosparse.mttkrp(T, factors, mode, out=M)``."""
     (T, facts), factors, mode, out = _tuned(case), case.B, case.operation.mode, case.out
     return Prepared(lambda: autosparse.mttkrp(T, factors, mode, out=out), facts)
 
 
 def sparse_new(case: Case) -> Prepared:
-    """``A @ A``."""
+    """Prepare ``A @ A``."""
     A, _ = _tuned(case)
     return Prepared(lambda: A @ A)

@@ -1,8 +1,8 @@
-"""WACO's own comparison (paper, Tables 4 and 5): over TACO's default schedule and over MKL, ours beside the published.
+"""WACO's own comparison (paper, Tables 4 and 5): speed over TACO's default schedule and over MKL, beside the paper's.
 
-TACO with its default schedule is the peer "taco" where an adapter brought it, else its loop written in C ("openmp": CSR
-or CSF, threads take 128 or 32 rows at a time). MKL is the inspector-executor, with or without hint, whichever is
-faster. The published figures are of 726 matrices, 256 columns (16 in MTTKRP), 24 cores, icc.
+TACO with its default schedule is the peer "taco" if an adapter provides it. Otherwise its loop written in C stands for
+it ("openmp": CSR or CSF, threads take 128 or 32 rows at a time). MKL is the inspector-executor, with or without hint,
+whichever is faster. The published figures are for 726 matrices, 256 columns (16 in MTTKRP), 24 cores, icc.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from peerlib.table import markdown
 
 @dataclass(frozen=True, slots=True)
 class Opponent:
-    """A column of the paper's tables: the peers that stand for it, by preference or by speed; its published figures."""
+    """A column of the paper's tables: the peers that stand for it and its published figures."""
 
     title: str
-    names: tuple[tuple[str, ...], ...]  # the first group of which one ran; of a group the fastest
+    names: tuple[tuple[str, ...], ...]  # the first group with a peer that ran counts, by its fastest peer
     published: Mapping[str, float]  # operation -> geometric mean of WACO's speedup
 
     def ratio(self, against: Mapping[str, float]) -> float | None:
-        """Its time over ours; None when none of its peers ran."""
+        """Return the opponent's time over ours, or None if none of its peers ran."""
         for group in self.names:
             found = [against[name] for name in group if name in against]
             if found:
@@ -42,11 +42,11 @@ OPPONENTS: Final = (
     Opponent("MKL", (("mkl", "mkl-hint"),), {"spmv": 2.32, "spmm256": 1.68}),  # Table 4, schedule-only
 )
 ORDER: Final = ("spmv", "spmm", "sddmm", "mttkrp")
-"""Of the rows: kinds of operations as in the paper; others are no part of it."""
+"""Kinds of operations in the paper's order; other kinds are not part of the table."""
 
 
 def paper_table(records: Sequence[Mapping[str, Any]], ours: Mapping[bool, str]) -> str:
-    """One row per operation: how many times as long opponents take, geometric mean and 5th percentile; the paper's."""
+    """Format a row per operation: opponents' time over ours (geometric mean, 5th percentile) and WACO's speedup."""
     header = ["operation"]
     for opponent in OPPONENTS:
         header += [f"over {opponent.title}", "5 %", "matrices", "WACO"]
@@ -74,5 +74,5 @@ def _cells(opponent: Opponent, records: Sequence[Mapping[str, Any]], ours: Mappi
 
 
 def _place(operation: Operation) -> tuple[int, int, int]:
-    """Kinds in the paper's order, many columns first."""
+    """Return the sort key of a row: kind in the paper's order, then descending columns, then mode."""
     return ORDER.index(operation.kind), -operation.n_dense_cols, operation.mode

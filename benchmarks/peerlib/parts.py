@@ -1,9 +1,9 @@
-"""Parts of the search space, and the tuner's own search held to one of them: what format and schedule gain alone.
+"""Parts of the search space and the tuner's search restricted to a part, for the gains of format and schedule alone.
 
-As in WACO §2.1, Table 1: the base is CSR with the schedule that TACO gives it (§5.1: threads take 128 rows at a time in
-SpMV, 32 otherwise; one row at a time, columns innermost, the result in memory) in vectors, as compilers make of it.
-"format" keeps that schedule and goes through all formats, loops in the order of the levels; "schedule" keeps CSR;
-"both" may change everything.
+The parts follow WACO §2.1, Table 1. The base is CSR with TACO's schedule (§5.1: threads take 128 rows at a time in
+SpMV, 32 otherwise; one row at a time, columns innermost, result in memory), vectorised as compilers do. "format" keeps
+that schedule and tries all formats, with loops in the order of the levels; "schedule" keeps CSR; "both" may change
+everything.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from autosparse.core.plan import Plan
 from autosparse.core.schedule import SuperSchedule
 
 TILE: Final = 16
-"""Columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
+"""Number of columns that the innermost loop of the base computes together, as compilers do with TACO's loop."""
 LANES: Final = 16
-"""Entries of a row that the base gathers together where there are no columns."""
+"""Number of entries of a row that the base gathers together in SpMV."""
 CHUNKS: Final = {1: 128}
 CHUNK: Final = 32
-"""Rows that a thread of the base takes at a time, by the number of dense columns (WACO §5.1)."""
+"""Number of rows that a thread of the base takes at a time, by the number of dense columns (WACO §5.1)."""
 
 
 def base_schedule(op: Op) -> SuperSchedule:
-    """Fixed CSR: TACO's schedule of ``A[i,k]`` in CSR."""
+    """Return fixed CSR: TACO's schedule of ``A[i,k]`` in CSR."""
     loops, tile = CSR.order, min(TILE, op.n_dense_cols)
     is_vector = op.operation == "matmul" and op.n_dense_cols == 1
     return SuperSchedule(
@@ -53,9 +53,9 @@ def base_schedule(op: Op) -> SuperSchedule:
 
 
 def under(base: SuperSchedule, fmt: Format) -> SuperSchedule:
-    """The schedule of `base` for another format: loops in the order of its levels, columns of B innermost.
+    """Return the schedule of `base` for another format: loops in the order of its levels, columns of B innermost.
 
-    Vectors lie along the innermost loop: blocks and slices have no entries to gather together.
+    Vectors lie along the innermost loop, because blocks and slices have no entries to gather together.
     """
     columns = tuple(name for name in base.loop_order if name[0] == "j")
     unroll = base.unroll if fmt.levels[-1].kind is LevelKind.COMPRESSED else 1
@@ -64,7 +64,7 @@ def under(base: SuperSchedule, fmt: Format) -> SuperSchedule:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A part of the space: which schedules belong to it, and those that are tried before the model's favourites."""
+    """A part of the space: a predicate for its schedules, and schedules to try before the model's favourites."""
 
     name: str
     holds: Callable[[SuperSchedule], bool]
@@ -72,7 +72,7 @@ class Part:
 
 
 def format_part(lab: CollectingLab, base: SuperSchedule) -> Part:
-    """Every format of the space under the schedule of `base`: its own, then the most promising first."""
+    """Return the part with every format under the schedule of `base`: the base first, the others in predicted order."""
     found = dict.fromkeys(under(base, one.format) for one in spaces.everything(lab.problem, lab.supports))
     able = [one for one in found if one != base and lab.supports(base.operation, one) is None]
     times_s = statistics_model(lab.problem).rank(lab.problem, able)
@@ -81,47 +81,47 @@ def format_part(lab: CollectingLab, base: SuperSchedule) -> Part:
 
 
 def schedule_part(base: SuperSchedule) -> Part:
-    """Every schedule of the space for CSR as the user has it."""
+    """Return the part with every schedule of the space for CSR in the user's row order."""
     return Part("schedule", lambda one: one.format == CSR, (base,))
 
 
 def whole(first: Sequence[SuperSchedule]) -> Part:
-    """The whole space; `first` are tried first."""
+    """Return the whole space; `first` are tried first."""
     return Part("both", lambda one: True, tuple(dict.fromkeys(first)))
 
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """Proposals that cost nothing; see `autosparse.tuner.analytic.matmul.Proposer`."""
+    """Proposer of a fixed list at no cost; see `autosparse.tuner.analytic.matmul.Proposer`."""
 
     schedules: Sequence[SuperSchedule]
     price_s: float = 0.0
 
     def __call__(self) -> list[Proposal]:
-        """All of them; they are measured whatever is expected of them."""
+        """Return all schedules with ratio 1; they are measured whatever is predicted."""
         return [Proposal(one, 1.0) for one in self.schedules]
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
-        """None: nothing is predicted."""
+        """Return no further proposals."""
         return []
 
 
 @dataclass(slots=True)
 class PartSearch:
-    """The tuner's search within `part`: what the backend cannot lower and what lies outside are refused alike."""
+    """The tuner's search within `part`; schedules outside of the part are rejected like unsupported ones."""
 
     lab: CollectingLab
     part: Part
     style: SearchStyle = field(default_factory=lambda: SearchStyle(n_candidates=16))
 
     def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Why `schedule` is not tried, or None."""
+        """Return why `schedule` is not tried, or None."""
         if not self.part.holds(schedule):
             return f"not in the part {self.part.name!r} of the space"
         return self.lab.supports(operation, schedule)
 
     def run(self, budget_s: float) -> Plan:
-        """Search for about `budget_s` seconds; nothing stays packed."""
+        """Search for about `budget_s` seconds and drop all packed copies."""
         search = Search(
             problem=self.lab.problem,
             effort=Effort.FULL,
@@ -139,7 +139,10 @@ class PartSearch:
             search.champion.drop()
 
     def best(self, budget_s: float, n: int) -> tuple[list[SuperSchedule], int]:
-        """(the `n` fastest schedules found, how many were measured); the first of the part where none could be."""
+        """Return the `n` fastest schedules found and the number measured.
+
+        If none could be measured, return the first schedule of the part.
+        """
         candidates = self.run(budget_s).candidates
         times_s = {one.schedule: one.measured_s for one in candidates if one.schedule and one.measured_s}
         ordered = sorted(times_s, key=lambda one: times_s[one])
@@ -147,6 +150,6 @@ class PartSearch:
 
 
 def kernels_of(lab: CollectingLab, base: SuperSchedule) -> list[_native.KernelSpec]:
-    """Every kernel that a search of any part can ask for, each once."""
+    """Return every kernel that a search of any part can ask for, without duplicates."""
     schedules = [*spaces.everything(lab.problem, lab.supports), *format_part(lab, base).first]
     return list({(spec := lab.lab.spec(one)).key(): spec for one in schedules}.values())

@@ -1,7 +1,7 @@
-/* What a shared library must export to be a peer: peers.py --adapter NAME=/path/to/adapter.so
+/* Functions that a shared library must export to be a peer: peers.py --adapter NAME=/path/to/adapter.so
  *
- * The adapter links (or contains) the library to be compared, converts what must be converted in peer_prepare, and
- * is built outside this repository. Arrays stay alive and unchanged between peer_prepare and peer_free.
+ * The adapter links (or contains) the library to be compared, converts operands in peer_prepare, and is built outside
+ * this repository. Arrays stay alive and unchanged between peer_prepare and peer_free.
  */
 #include <stdint.h>
 

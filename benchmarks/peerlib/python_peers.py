@@ -1,4 +1,4 @@
-"""Peers that are Python packages: SciPy, torch.sparse CSR, numba, pydata/sparse."""
+"""Python packages as peers: SciPy, torch.sparse CSR, numba, pydata/sparse."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from peerlib.case import Case, Prepared
 
 
 def scipy_csr(case: Case) -> Prepared:
-    """``A @ B`` of scipy.sparse.csr_array: one thread, a new result."""
+    """Prepare ``A @ B`` of scipy.sparse.csr_array: one thread, a new result."""
     A, B = case.A, case.B
     return Prepared(lambda: A @ B)
 
 
 def torch_matrix(case: Case) -> tuple[Any, Any]:
-    """(torch, A as a CSR tensor over the same memory)."""
+    """Return torch, and A as a CSR tensor over the same memory."""
     import torch
 
     torch.set_num_threads(case.threads)
@@ -27,7 +27,7 @@ def torch_matrix(case: Case) -> tuple[Any, Any]:
     if "torch" not in case.shared:
         indptr, indices, data = (torch.from_numpy(part) for part in (A.indptr, A.indices, A.data))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch announces that CSR is in beta
+            warnings.simplefilter("ignore")  # torch warns that CSR is in beta
             case.shared["torch"] = torch.sparse_csr_tensor(indptr, indices, data, size=A.shape, check_invariants=False)
     return torch, case.shared["torch"]
 
@@ -38,13 +38,13 @@ def _torch_operands(case: Case) -> tuple[Any, Any, Any]:
 
 
 def torch_csr(case: Case) -> Prepared:
-    """``A @ B`` of a torch CSR tensor (its own MKL inside): a new result."""
+    """Prepare ``A @ B`` of a torch CSR tensor (which uses its own MKL), with a new result."""
     _, A, B = _torch_operands(case)
     return Prepared(lambda: A @ B)
 
 
 def torch_csr_out(case: Case) -> Prepared:
-    """``torch.mv`` / ``torch.mm`` of a CSR tensor with ``out=``."""
+    """Prepare ``torch.mv`` / ``torch.mm`` of a CSR tensor with ``out=``."""
     torch, A, B = _torch_operands(case)
     out = torch.from_numpy(case.out)
     product = torch.mv if case.operation.is_vector else torch.mm
@@ -81,7 +81,7 @@ def _numba_kernels() -> tuple[Callable[..., None], Callable[..., None]]:
 
 
 def numba_prange(case: Case) -> Prepared:
-    """A ``prange`` loop over rows, fastmath, into an existing array."""
+    """Prepare a ``prange`` loop over rows with fastmath, into an existing array."""
     import numba
 
     numba.set_num_threads(case.threads)
@@ -96,7 +96,7 @@ def numba_prange(case: Case) -> Prepared:
 
 
 def pydata_matrix(case: Case) -> Any:
-    """A as sparse.GCXS compressed by rows, over the same memory."""
+    """Return A as sparse.GCXS compressed by rows, over the same memory."""
     import sparse
 
     A = case.A
@@ -104,7 +104,7 @@ def pydata_matrix(case: Case) -> Any:
 
 
 def pydata(case: Case) -> Prepared:
-    """``A @ B`` of pydata/sparse, one thread: COO with a vector, else GCXS (CSR); each the faster of the two there."""
+    """Prepare ``A @ B`` of pydata/sparse on one thread: COO for a vector, otherwise GCXS (CSR), its faster classes."""
     import sparse
 
     A = sparse.COO.from_scipy_sparse(case.A) if case.operation.is_vector else pydata_matrix(case)

@@ -1,4 +1,4 @@
-"""Results as JSON lines: appended case by case, so that an interrupted run goes on where it stopped.
+"""Results as JSON lines, appended case by case so that an interrupted run can continue.
 
 Line kinds: {"kind": "run", "run": id, machine facts, protocol} and {"kind": "case", "run": id, "key": ..., times}.
 """
@@ -15,18 +15,18 @@ from typing import Any
 
 
 def given_arguments(given: Sequence[str] | None = None) -> list[str]:
-    """The command line as results keep it: of a path its last name, for results are read on other machines."""
+    """Return the command line for the results; absolute paths are reduced to their last component."""
     return [Path(one).name if Path(one).is_absolute() else one for one in (sys.argv[1:] if given is None else given)]
 
 
 @dataclass(frozen=True)
 class ResultFile:
-    """A JSON-lines file; `path` None keeps nothing."""
+    """A JSON-lines file; with `path` None nothing is stored."""
 
     path: Path | None
 
     def lines(self) -> Iterator[dict[str, Any]]:
-        """Every whole line; a last line cut short by a kill is passed over."""
+        """Yield every complete line; a last line that was cut off is skipped."""
         if self.path is None or not self.path.exists():
             return
         for text in self.path.read_text(encoding="utf-8").splitlines():
@@ -34,13 +34,13 @@ class ResultFile:
                 yield json.loads(text)
 
     def cases(self, **wanted: Any) -> list[dict[str, Any]]:
-        """Case lines whose fields equal `wanted`, the newest for each key."""
+        """Return the newest case line of each key, among those whose fields equal `wanted`."""
         found = (line for line in self.lines() if line.get("kind") == "case")
         kept = {line["key"]: line for line in found if all(line.get(name) == value for name, value in wanted.items())}
         return list(kept.values())
 
     def append(self, record: dict[str, Any]) -> None:
-        """Add one line."""
+        """Append one line."""
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""The table of contenders. To add a peer, add a row; one that is built elsewhere comes with ``--adapter NAME=PATH``."""
+"""Table of contenders. Add a row to add a peer; a peer built elsewhere is passed as ``--adapter NAME=PATH``."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ GRAPHBLAS: Final = "python-graphblas"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peer:
-    """One contender: what it can do and where its `prepare(case) -> Prepared` is found.
+    """One contender: the cases that it supports, and its function `prepare(case) -> Prepared`.
 
-    `fills` peers write into an existing array and are compared with our ``out=``; the others return a new array and
-    are compared with our ``A @ B``.
+    Peers with `fills` write into an existing array and are compared with autosparse's ``out=``. The others return a new
+    array and are compared with ``A @ B``.
     """
 
     name: str
@@ -38,11 +38,11 @@ class Peer:
     dtypes: tuple[str, ...] = REAL
 
     def can_run(self, operation: Operation, dtype: str) -> bool:
-        """Whether the flags of this row cover the case and its package is here."""
+        """Return whether this row covers the case and its package is installed."""
         return operation.kind in self.kinds and dtype in self.dtypes and (self.needs is None or _installed(self.needs))
 
     def prepared(self, case: Case) -> Prepared:
-        """This contender, ready to run `case`."""
+        """Return this contender, ready to run `case`."""
         if isinstance(self.prepare, Path):
             return adapter(self.prepare)(case)
         module, function = self.prepare.split(":")
@@ -51,7 +51,7 @@ class Peer:
 
 
 def _installed(package: str) -> bool:
-    """Asked of the distributions, not of the modules: the wheel of MKL holds libraries only."""
+    """Return whether a distribution is installed; modules are not checked, because MKL's wheel holds libraries only."""
     return any(True for _ in importlib.metadata.distributions(name=package))
 
 
@@ -97,7 +97,10 @@ PEERS: Final = (
 
 
 def contenders(names: Iterable[str] = (), adapters: Iterable[str] = ()) -> tuple[Peer, ...]:
-    """Rows of `PEERS` (ours always, and those of `names` when it is not empty) and one row per "NAME=PATH"."""
+    """Return the rows of `PEERS` and one row per adapter "NAME=PATH".
+
+    Rows of autosparse are always included; if `names` is not empty, other rows are restricted to it.
+    """
     wanted = set(names)
     known = {peer.name for peer in PEERS}
     if wanted - known:

@@ -1,7 +1,7 @@
-/* Limits of the machine: bytes that threads can read, or read and write, and multiply-adds that they can do.
+/* Limits of the machine: bytes that threads read, or read and write, and multiply-adds that they execute per second.
  *
- * REAL is float or double. Every thread works on a slice of its own, again and again. Lengths are whole numbers of
- * STEP values per thread.
+ * REAL is float or double. Every thread works repeatedly on its own slice. The length of a slice is a multiple of STEP
+ * values.
  */
 #include <omp.h>
 #include <stdint.h>
@@ -14,7 +14,7 @@ enum { BYTES = 32 };
 typedef REAL vector __attribute__((vector_size(BYTES), aligned(BYTES)));
 enum { LANES = BYTES / sizeof(REAL), N = 8, CHAINS = 12 };
 
-#define AGAIN __asm__ volatile("" ::: "memory") /* the compiler may not do several rounds at once */
+#define AGAIN __asm__ volatile("" ::: "memory") /* the compiler must not merge rounds */
 
 REAL read_all(const REAL *a, int64_t per_thread, int64_t rounds, int n_threads)
 {
@@ -49,7 +49,7 @@ void triad(REAL *a, const REAL *b, const REAL *c, REAL s, int64_t per_thread, in
     }
 }
 
-/* CHAINS multiply-adds of vectors per round and thread that do not wait for each other; how many values each. */
+/* Run CHAINS independent multiply-adds of vectors per round and thread; return the values of one round and thread. */
 int multiply_add(REAL *result, REAL x, REAL y, int64_t rounds, int n_threads)
 {
 #pragma omp parallel num_threads(n_threads)

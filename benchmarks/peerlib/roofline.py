@@ -1,10 +1,10 @@
-"""The roofline of a case: no product takes less time than its multiply-adds, or than its operands take to be read.
+"""Roofline of a case: a lower bound on its time from multiply-adds and from memory traffic (Williams et al. 2009).
 
-Limits are measured where the contenders run: multiply-adds per second with operands in registers, and bytes per second
-of reads and of triads (a = b + s c) at footprints from a first-level cache to beyond the last. Caches stay warm between
-calls, so the limit of a product is that of the smallest cache that holds all it must touch: A in CSR (CSF for tensors),
-the rows of the dense operands that A refers to, the result; each once. Formats that store less than CSR can go beyond.
-(Williams, Waterman, Patterson 2009.)
+Limits are measured on the contenders' machine: multiply-adds per second with operands in registers, and bytes per
+second of reads and of triads (a = b + s c), at footprints from the first-level cache to beyond the last. Caches stay
+warm between calls, so a product's limit is the bandwidth of the smallest cache that holds all data it must touch: A in
+CSR (CSF for tensors), the rows of the dense operands that A refers to, and the result, each once. Formats that store
+less than CSR can exceed the limit.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ SMALLEST_BYTES: Final = 1 << 15
 LARGEST_BYTES: Final = 1 << 30
 SAMPLE_S: Final = 2e-3
 MOST_S: Final = 0.3
-"""Of a sample, however long threads wait for each other."""
+"""Maximum seconds of a sample, if threads keep waiting for each other."""
 PROPORTIONAL: Final = 1.7
 N_SAMPLES: Final = 3
 MOST_GROWTH: Final = 64
-"""Of the rounds of a sample at once."""
+"""Maximum factor by which the rounds of a sample grow at once."""
 LINE_VALUES: Final = 128
-"""Lengths of slices are multiples of it."""
+"""Divisor of the lengths of slices."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What `threads` threads can do together with values of one type."""
+    """Rates that `threads` threads reach together with values of one type."""
 
     dtype: str
     threads: int
@@ -49,30 +49,30 @@ class Limits:
 
     @property
     def curve(self) -> list[tuple[float, float]]:
-        """The better of reads and triads at every footprint; what more bytes can have, fewer can have too."""
+        """Better rate of reads and triads at every footprint, made non-increasing with the footprint."""
         better = [(size, max(one, other)) for (size, one), (_, other) in zip(self.read, self.triad, strict=True)]
         rates = list(itertools.accumulate((rate for _, rate in reversed(better)), max))
         return [(size, rate) for (size, _), rate in zip(better, reversed(rates), strict=True)]
 
     def bandwidth(self, n_bytes: float) -> float:
-        """Bytes per second for operands of `n_bytes` together: between the measured ones by the logarithm of both."""
+        """Return bytes per second for operands of `n_bytes` in total, interpolated in logarithms of both."""
         sizes, rates = zip(*self.curve, strict=True)
         return float(np.exp(np.interp(np.log(max(n_bytes, 1.0)), np.log(sizes), np.log(rates))))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """What a case cannot do without."""
+    """Minimum work of a case."""
 
     flops: float
     n_bytes: float
 
     def least_s(self, limits: Limits) -> float:
-        """The roofline, as a time."""
+        """Return the roofline, in seconds."""
         return max(self.flops / limits.flops, self.n_bytes / limits.bandwidth(self.n_bytes))
 
     def bound(self, limits: Limits) -> str:
-        """Which of the two limits it is."""
+        """Return which of the two limits applies."""
         by_flops = self.flops / limits.flops > self.n_bytes / limits.bandwidth(self.n_bytes)
         return "multiply-adds" if by_flops else "bytes"
 
@@ -81,16 +81,16 @@ class Work:
 
 
 def measure_limits(dtype: str, threads: int, *, largest_bytes: int | None = None) -> Limits:
-    """Measure; takes about two seconds. RuntimeError without a C compiler.
+    """Measure the limits, in about two seconds; raise RuntimeError without a C compiler.
 
-    `largest_bytes`: default twice the last cache, at most LARGEST_BYTES.
+    `largest_bytes` defaults to twice the last cache, at most LARGEST_BYTES.
     """
     library = own_library("roofline.c", dtype)
     largest = largest_bytes or min(LARGEST_BYTES, max(2 * Target.host().l3_bytes, 1 << 26))
     item = np.dtype(dtype).itemsize
     sizes = [SMALLEST_BYTES << step for step in range(max(2, math.ceil(math.log2(largest / SMALLEST_BYTES)) + 1))]
-    least = 3 * threads * LINE_VALUES  # of a triad on slices as short as they can be
-    room = np.ones(max(sizes[-1] // item, least) + LINE_VALUES, dtype)  # zeros would all be one page
+    least = 3 * threads * LINE_VALUES  # values of a triad on the shortest slices
+    room = np.ones(max(sizes[-1] // item, least) + LINE_VALUES, dtype)  # zeros would be mapped to a single page
     start = -room.ctypes.data % 64 // item
     c_real = {"float": ctypes.c_float, "double": ctypes.c_double}[C_TYPES[dtype]]
     library.read_all.restype = c_real
@@ -127,7 +127,7 @@ def measure_limits(dtype: str, threads: int, *, largest_bytes: int | None = None
 
 
 def limits_or_none(dtype: str, threads: int, *, largest_bytes: int | None = None) -> Limits | None:
-    """`measure_limits`, or None where it cannot be compiled."""
+    """Return `measure_limits`, or None if it cannot be compiled."""
     try:
         return measure_limits(dtype, threads, largest_bytes=largest_bytes)
     except (RuntimeError, OSError):
@@ -139,10 +139,10 @@ def _longs(*numbers: int) -> list[ctypes.c_int64]:
 
 
 def fastest_s(call: Callable[[int], object], clock: Callable[[], float] = time.perf_counter) -> float:
-    """Seconds of a round of ``call(rounds)``, in the fastest of N_SAMPLES calls: a limit is what can be reached.
+    """Return the seconds of a round of ``call(rounds)``, in the fastest of N_SAMPLES calls: a limit is a best case.
 
-    Samples grow until they last SAMPLE_S and twice the rounds take twice the time: where other processes want the
-    cores too, threads wait milliseconds for each other at the end of every call.
+    Samples grow until they last SAMPLE_S and twice the rounds take about twice the time. If other processes use the
+    cores, threads wait milliseconds for each other at the end of every call.
     """
     rounds = 1
     while True:
@@ -162,12 +162,12 @@ def _timed_s(call: Callable[[int], object], rounds: int, clock: Callable[[], flo
 
 
 def work_of(case: Case) -> Work:
-    """Multiply-adds and bytes of one call."""
+    """Return the multiply-adds and bytes of one call."""
     return WORK[case.operation.kind](case)
 
 
 def roofline_of(case: Case, limits: Limits) -> dict[str, Any]:
-    """What a record keeps of it."""
+    """Return the roofline fields of a record."""
     work = work_of(case)
     return {
         "flops": work.flops,
@@ -183,7 +183,7 @@ def _csr_bytes(A: Any) -> int:
 
 
 def _n_columns(A: Any) -> int:
-    """Columns with entries: rows of B that are read."""
+    """Return the number of columns with entries, which is the number of rows of B that are read."""
     return int(np.count_nonzero(np.bincount(A.indices, minlength=A.shape[1])))
 
 
@@ -193,7 +193,7 @@ def _matmul(case: Case) -> Work:
 
 
 def _sampled(case: Case) -> Work:
-    """Rows without entries need no row of X; values of A are read, those of the result written."""
+    """Return the work of SDDMM: rows without entries need no row of X; values of A are read, those of S are written."""
     A, n = case.A, case.operation.n_dense_cols
     n_rows = int(np.count_nonzero(np.diff(A.indptr)))
     return Work(
@@ -203,7 +203,7 @@ def _sampled(case: Case) -> Work:
 
 
 def _mttkrp(case: Case) -> Work:
-    """A multiply-add of a row for every entry, and one for every inner node of CSF (SPLATT's factoring)."""
+    """Return the work of MTTKRP: one row multiply-add per entry and per inner node of CSF (SPLATT's factoring)."""
     T, mode, n = case.A, case.operation.mode, case.operation.n_dense_cols
     _, ids, ptr, values = csf_levels(case)
     n_inner = sum(len(level) for level in ids[1:-1])
@@ -213,7 +213,7 @@ def _mttkrp(case: Case) -> Work:
 
 
 def _sparse(case: Case) -> Work:
-    """A is read, the product is written in CSR."""
+    """Return the work of SpGEMM: A is read, and the product is written in CSR."""
     A = case.A
     n_products = int(np.diff(A.indptr).astype(np.int64)[A.indices].sum())
     return Work(flops=2.0 * n_products, n_bytes=_csr_bytes(A) + _csr_bytes(A @ A))
@@ -226,4 +226,4 @@ WORK: Final[dict[str, Callable[[Any], Work]]] = {
     "mttkrp": _mttkrp,
     "spgemm": _sparse,
 }
-"""Kind of operation -> what it cannot do without."""
+"""Function that returns the minimum work of a case, by kind of operation."""

@@ -14,7 +14,7 @@ from peerlib.python_peers import torch_matrix
 
 
 def numpy_gather(case: Case) -> Prepared:
-    """Gather pairs of rows, multiply, add up: what NumPy offers."""
+    """Prepare SDDMM in NumPy: gather pairs of rows, multiply and sum."""
     A, (X, Y_rows) = case.A, case.B
     rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
 
@@ -25,7 +25,7 @@ def numpy_gather(case: Case) -> Prepared:
 
 
 def torch_sampled(case: Case) -> Prepared:
-    """``torch.sparse.sampled_addmm``, which samples by A's pattern only, and the product with A's values."""
+    """Prepare ``torch.sparse.sampled_addmm``, which samples by A's pattern only, and the product with A's values."""
     torch, A = torch_matrix(case)
     X, Y = torch.from_numpy(case.B[0]), torch.from_numpy(case.B[1]).T
 
@@ -54,7 +54,7 @@ def _numba_kernel() -> Callable[..., None]:
 
 
 def numba_sampled(case: Case) -> Prepared:
-    """A ``prange`` loop over rows, fastmath."""
+    """Prepare a ``prange`` loop over rows with fastmath."""
     import numba
 
     numba.set_num_threads(case.threads)
@@ -68,14 +68,14 @@ def numba_sampled(case: Case) -> Prepared:
 
 
 def openmp_sampled(case: Case) -> Prepared:
-    """Dynamic loop over rows, one dot product per entry, vectors by the compiler."""
+    """Prepare a dynamic loop over rows with one dot product per entry, vectorised by the compiler."""
     A, (X, Y_rows) = case.A, case.B
     arrays = [A.indptr, A.indices, A.data, X, Y_rows, case.out]
     return call_c(case, "sddmm_openmp.c", "plain_sddmm", [A.shape[0], *arrays, X.shape[1]])
 
 
 def openmp_four(case: Case) -> Prepared:
-    """The same, four entries of a row at a time: the row of X is read once for them."""
+    """Prepare the same loop for four entries of a row at a time, which read the row of X once."""
     A, (X, Y_rows) = case.A, case.B
     arrays = [A.indptr, A.indices, A.data, X, Y_rows, case.out]
     return call_c(case, "sddmm_openmp.c", "four_sddmm", [A.shape[0], *arrays, X.shape[1]])

@@ -1,4 +1,4 @@
-"""A share of the cases of a benchmark, so that one run of it is short: ``--part 2/4`` is the second of four shares."""
+"""Shares of a benchmark's cases, which make a single run short: ``--part 2/4`` is the second of four shares."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def add_part(parser: argparse.ArgumentParser) -> None:
 
 
 def read_part(text: str) -> tuple[int, int]:
-    """Return (K, N) of a text "K/N"; ArgumentTypeError unless 1 <= K <= N."""
+    """Return (K, N) of a text "K/N"; raise ArgumentTypeError unless 1 <= K <= N."""
     try:
         k, n = map(int, text.split("/"))
     except ValueError:
@@ -26,13 +26,13 @@ def read_part(text: str) -> tuple[int, int]:
 
 
 def share(cases: Sequence[Case], part: tuple[int, int]) -> list[Case]:
-    """Return every N-th case from the K-th on: shares of a list that is sorted by cost take equally long."""
+    """Return every N-th case from the K-th on; shares of a list sorted by cost take equally long."""
     k, n = part
     return list(cases[k - 1 :: n])
 
 
 def machine_line(run: Mapping[str, Any]) -> str:
-    """Return machine and versions of a run's facts, as pages of results end with them."""
+    """Return machine and versions of a run's facts as the last line of a page of results."""
     versions, target = run["versions"], run["target"]
     packages = ", ".join(f"{name} {versions[name]}" for name in ("numpy", "scipy", "autosparse") if name in versions)
     return f"{target['cpu']}, {target['n_cores']} cores, {target['isa']}; Python {run['python']}, {packages}."

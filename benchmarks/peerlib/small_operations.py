@@ -1,4 +1,4 @@
-"""What `benchmarks/small.py` times: operations on a small matrix, to be run with SciPy's class and with ours."""
+"""Operations that `benchmarks/small.py` times on a small matrix, with SciPy's class and with autosparse's."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ import numpy as np
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """What an operation may use."""
+    """Inputs of an operation."""
 
     library: Any  # the module: scipy.sparse or autosparse
-    m: Any  # the matrix as SciPy's csr_array, in arrays of its own
+    m: Any  # the matrix as SciPy's csr_array, which owns its arrays
     A: Any  # the matrix in the library's class
     n: int  # rows and columns
     dtype: str
@@ -37,9 +37,9 @@ class Operation:
 
     name: str
     prepare: Callable[[Setting], Run]
-    has_state: bool = True  # whether it matters that A was multiplied before
+    has_state: bool = True  # whether an earlier product of A can change the time
     format: str = "csr"
-    has_bound: bool = False  # at most SciPy's time, where other operations may take somewhat longer
+    has_bound: bool = False  # must not exceed SciPy's time; other operations may, slightly
 
 
 def _unary(name: str, run: Callable[[Any], Any], format: str = "csr") -> Operation:
@@ -55,7 +55,10 @@ def _product(
     repeated: int = 1,
     order: Literal["C", "F"] = "C",
 ) -> Operation:
-    """`run` of A and a dense operand: a vector with each number `repeated` times, or `columns` columns."""
+    """Return the operation `run(A, dense operand)`.
+
+    The operand has `columns` columns, or is a vector `repeated` times as long as A has rows.
+    """
 
     def prepare(s: Setting) -> Run:
         rows = s.n * repeated
@@ -92,15 +95,15 @@ def _construct(argument: Callable[[Setting], Any], name: str = "csr_array") -> C
 
 
 def _wrapped(s: Setting) -> Run:
-    """`asp.csr(m)`, which owns its arrays, beside `csr_array(m, copy=True)`."""
+    """Prepare `asp.csr(m)`, which owns its arrays, against `csr_array(m, copy=True)`."""
     m, library = s.m, s.library
     return (lambda: library.csr(m)) if _is_ours(s) else lambda: library.csr_array(m, copy=True)
 
 
 def _products(n_products: int) -> Operation:
-    """`A = asp.csr(m)`, then `A @ x` some times, with `m` alive: what users write, beside `m @ x` as often.
+    """Return the operation `A = asp.csr(m)` followed by `n_products` products `A @ x`, with `m` alive.
 
-    SciPy copies `m`, too, where the products are too few to pay for that.
+    SciPy multiplies with `m`. It also copies `m` if the products are too few to pay for a copy.
     """
     copies = n_products < 3
 
@@ -119,7 +122,7 @@ def _products(n_products: int) -> Operation:
 
 
 def _loop(step: Callable[[Any, int], Any], times: int = 100) -> Callable[[Any], Any]:
-    """`step(A, i)` for `times` rows, again from the first where there are fewer."""
+    """Return a function that calls `step(A, i)` for `times` rows, cycling through the rows of A."""
 
     def run(A: Any) -> None:
         n = A.shape[0]

@@ -16,20 +16,20 @@ from peerlib.python_peers import pydata_matrix, torch_matrix
 
 
 def scipy_sparse(case: Case) -> Prepared:
-    """``A @ A`` of scipy.sparse.csr_array."""
+    """Prepare ``A @ A`` of scipy.sparse.csr_array."""
     A = case.A
     return Prepared(lambda: A @ A)
 
 
 @dataclass(frozen=True, slots=True)
 class Foreign:
-    """A result in somebody else's hands, read only when it is checked."""
+    """A result held by another library, converted only when it is checked."""
 
     to_scipy: Callable[[], Any]
 
 
 def torch_sparse(case: Case) -> Prepared:
-    """``A @ A`` of a torch CSR tensor."""
+    """Prepare ``A @ A`` of a torch CSR tensor."""
     _, A = torch_matrix(case)
 
     def run() -> Foreign:
@@ -41,7 +41,7 @@ def torch_sparse(case: Case) -> Prepared:
 
 
 def pydata_sparse(case: Case) -> Prepared:
-    """``A @ A`` of a sparse.GCXS array; the product stays one."""
+    """Prepare ``A @ A`` of a sparse.GCXS array; the product stays one."""
     A = pydata_matrix(case)
 
     def run() -> Foreign:
@@ -52,7 +52,7 @@ def pydata_sparse(case: Case) -> Prepared:
 
 
 def mkl_sparse(case: Case) -> Prepared:
-    """``mkl_sparse_spmm``; the product stays in MKL's memory until the next one."""
+    """Prepare ``mkl_sparse_spmm``; the product stays in MKL's memory until the next one."""
     mkl = library()
     mkl.mkl_set_num_threads(ctypes.byref(ctypes.c_int(case.threads)))
     letter, handle = create(case)
@@ -72,7 +72,7 @@ def mkl_sparse(case: Case) -> Prepared:
 
 
 def _exported(case: Case, letter: str, product: ctypes.c_void_p) -> Any:
-    """A copy of MKL's product as a SciPy array."""
+    """Return a copy of MKL's product as a SciPy array."""
     base, n_rows, n_cols = ctypes.c_int(), ctypes.c_int(), ctypes.c_int()
     starts, ends, columns, values = (ctypes.c_void_p() for _ in range(4))
     where = map(ctypes.byref, (base, n_rows, n_cols, starts, ends, columns, values))

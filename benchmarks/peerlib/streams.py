@@ -1,4 +1,4 @@
-"""Two streams of calls that run side by side in blocks, so that drift of the machine hits both alike."""
+"""Two streams of calls that alternate in blocks, so that drift of the machine affects both alike."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 from peerlib.timing import Clock, timed_calls
 
-BLOCK_S = 0.05  # blocks grow until they last this long: long against the clock, short against drift
+BLOCK_S = 0.05  # duration up to which blocks grow: long against clock resolution, short against drift
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Totals:
-    """Seconds that the first `n_measured` calls of each stream took, and seconds per call of their last block."""
+    """Seconds of the first `n_measured` calls of each stream, and seconds per call in the last block."""
 
     first_s: float
     second_s: float
@@ -24,14 +24,17 @@ class Totals:
     second_pace_s: float
 
     def ratio(self, n_calls: int | None = None) -> float:
-        """First stream over second, for `n_calls` calls: those not measured run at the pace of the last block."""
+        """Return the time of the first stream over the second for `n_calls` calls.
+
+        Calls that were not measured are extrapolated at the pace of the last block.
+        """
         left = (n_calls or self.n_measured) - self.n_measured
         return (self.first_s + left * self.first_pace_s) / (self.second_s + left * self.second_pace_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Stream:
-    """`run` is called again and again; each block of calls is made inside `around()`, which is not timed."""
+    """A function to call repeatedly; each block of calls runs inside `around()`, which is not timed."""
 
     run: Callable[[], Any]
     around: Callable[[], AbstractContextManager[Any]] = nullcontext
@@ -46,7 +49,7 @@ def side_by_side(
     second_leads: bool = False,
     clock: Clock = time.perf_counter,
 ) -> Totals:
-    """Run both streams `n_calls` times, or until `most_s` have passed; the leader of a block changes every time."""
+    """Run both streams `n_calls` times, or until `most_s` have passed; the streams alternate in leading a block."""
     spent_s, last_s = [0.0, 0.0], [0.0, 0.0]
     n_done, n_block, leader = 0, 1, int(second_leads)
     start = clock()

@@ -1,4 +1,4 @@
-"""From times to the numbers that are reported: how many times slower than we are is the best peer, per matrix."""
+"""Summaries of times: ratio of the best peer's time to ours per matrix, and distributions of ratios."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Versus:
-    """One matrix: the peer that is best against us, like with like, and how its time relates to ours."""
+    """Best peer on one matrix, among peers of the same kind (with or without ``out=``), and its time over ours."""
 
     matrix: str
     peer: str
@@ -19,7 +19,7 @@ class Versus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Distribution:
-    """Ratios over matrices."""
+    """Distribution of ratios over matrices."""
 
     n: int
     geomean: float
@@ -30,7 +30,7 @@ class Distribution:
 
     @classmethod
     def of(cls, ratios: Sequence[float]) -> Distribution:
-        """Summary of at least one ratio; percentiles interpolate linearly."""
+        """Summarise at least one ratio; percentiles interpolate linearly."""
         ordered = sorted(ratios)
         return cls(
             n=len(ordered),
@@ -43,7 +43,7 @@ class Distribution:
 
 
 def percentile(ordered: Sequence[float], q: float) -> float:
-    """The q-th percentile of values in increasing order, by linear interpolation."""
+    """Return the q-th percentile of values in increasing order, by linear interpolation."""
     position = (len(ordered) - 1) * q / 100
     low = math.floor(position)
     high = min(low + 1, len(ordered) - 1)
@@ -51,7 +51,7 @@ def percentile(ordered: Sequence[float], q: float) -> float:
 
 
 def ratios(times_s: Mapping[str, float], fills: Mapping[str, bool], ours: Mapping[bool, str]) -> dict[str, float]:
-    """peer -> its time / our time of the same kind; `ours` names our contender per kind (fills or not)."""
+    """Return each peer's time over ours of the same kind; `ours` names our contender per kind (fills or not)."""
     own = set(ours.values())
     return {
         peer: time_s / times_s[ours[fills[peer]]]
@@ -61,6 +61,6 @@ def ratios(times_s: Mapping[str, float], fills: Mapping[str, bool], ours: Mappin
 
 
 def best_peer(matrix: str, against: Mapping[str, float]) -> Versus:
-    """The peer with the least ratio."""
+    """Return the peer with the least ratio."""
     peer = min(against, key=lambda name: against[name])
     return Versus(matrix, peer, against[peer])

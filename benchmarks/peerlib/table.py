@@ -1,4 +1,4 @@
-"""Plain-text tables."""
+"""Plain-text and Markdown tables."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from peerlib.summary import Distribution, Versus
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest cell; the first column to the left, the others to the right."""
+    """Format rows with padded columns; the first column is left-aligned, the others right-aligned."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(
         "  ".join(
@@ -20,13 +20,13 @@ def aligned(rows: Sequence[Sequence[str]]) -> str:
 
 
 def markdown(rows: Sequence[Sequence[str]]) -> str:
-    """A Markdown table; the first row is the header."""
+    """Format rows as a Markdown table; the first row is the header."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])
 
 
 def seconds(value_s: float | None) -> str:
-    """A time with a unit that keeps it readable."""
+    """Format a time with a suitable unit."""
     if value_s is None:
         return "-"
     unit, factor = next(
@@ -37,7 +37,7 @@ def seconds(value_s: float | None) -> str:
 
 
 def distribution_rows(named: Sequence[tuple[str, Distribution]]) -> list[list[str]]:
-    """Header and one row per distribution."""
+    """Return the header and one row per distribution."""
     rows = [["", "matrices", "geomean", "5 %", "50 %", "95 %", "least"]]
     for name, dist in named:
         values = (dist.geomean, dist.p5, dist.p50, dist.p95, dist.least)
@@ -46,6 +46,6 @@ def distribution_rows(named: Sequence[tuple[str, Distribution]]) -> list[list[st
 
 
 def worst(found: Sequence[Versus], n: int = 5) -> str:
-    """The `n` matrices where we do worst."""
+    """Format the `n` matrices with the least ratios."""
     least = sorted(found, key=lambda versus: versus.ratio)[:n]
     return "worst: " + ", ".join(f"{versus.matrix} {versus.ratio:.3f} ({versus.peer})" for versus in least)

@@ -13,11 +13,11 @@ from peerlib.c_peers import call_c
 from peerlib.case import Prepared, TensorCase
 
 MOST_BY_EINSUM = 1 << 22
-"""Entries times columns up to which pydata/sparse is asked: beyond it takes minutes."""
+"""Maximum of entries times columns for pydata/sparse, which takes minutes beyond it."""
 
 
 def numpy_scipy(case: TensorCase) -> Prepared:
-    """Products of gathered factor rows by NumPy, added up by a SciPy product with the incidence of the mode."""
+    """Prepare products of gathered factor rows in NumPy, summed by SciPy's product with the incidence of the mode."""
     import scipy.sparse
 
     mode, (T, factors) = case.operation.mode, (case.A, case.B)
@@ -35,7 +35,7 @@ def numpy_scipy(case: TensorCase) -> Prepared:
 
 
 def pydata(case: TensorCase) -> Prepared:
-    """``sparse.einsum`` of a COO tensor with the factors."""
+    """Prepare ``sparse.einsum`` of a COO tensor with the factors."""
     import sparse
 
     T, mode = case.A, case.operation.mode
@@ -54,7 +54,7 @@ def pydata(case: TensorCase) -> Prepared:
 
 
 def torch_index_add(case: TensorCase) -> Prepared:
-    """Products of gathered rows, ``index_add_``."""
+    """Prepare products of gathered rows, summed by ``index_add_``."""
     import torch
 
     torch.set_num_threads(case.threads)
@@ -76,7 +76,7 @@ def torch_index_add(case: TensorCase) -> Prepared:
 
 
 def csf_levels(case: TensorCase) -> Any:
-    """(ids, ptr, values) of CSF, the mode outermost, the others by growing extent (SPLATT's order); int32."""
+    """Return (order, ids, ptr, values) of CSF in int32: the mode outermost, then by growing extent (SPLATT's order)."""
     if "csf" not in case.shared:
         T, mode = case.A, case.operation.mode
         others = sorted((n for n in range(len(T.shape)) if n != mode), key=lambda n: T.shape[n])
@@ -119,7 +119,7 @@ def _numba_kernel() -> Callable[..., None]:
 
 
 def numba_csf(case: TensorCase) -> Prepared:
-    """A ``prange`` loop over the rows of CSF; order 3."""
+    """Prepare a ``prange`` loop over the rows of CSF, for order 3."""
     import numba
 
     if len(case.A.shape) != 3:
@@ -137,7 +137,7 @@ def numba_csf(case: TensorCase) -> Prepared:
 
 
 def openmp_csf(case: TensorCase) -> Prepared:
-    """Dynamic loop over the rows of CSF, sums below a node in a small array (the loop that TACO generates)."""
+    """Prepare a dynamic loop over the rows of CSF with the sums below a node in a small array, as TACO generates it."""
     order, ids, ptr, values = csf_levels(case)
     n = len(order)
     if n > 5:

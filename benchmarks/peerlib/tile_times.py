@@ -1,8 +1,8 @@
-"""Measured time of greedy plans: their operators one after the other, each by a generated kernel on its own entries.
+"""Measured time of greedy plans, whose operators run one after the other, each by a generated kernel.
 
-A plan gives each entry to an operator. The entries of one operator are a matrix of their own here, in blocks or in
-CSR; the first operator writes C and the others add to it. Runs of rows (ELL) have no kernel: their entries are in CSR.
-All plans that are compared are computed in this way, so that they differ in nothing but who takes which entry.
+A plan assigns each entry to an operator. Here the entries of one operator form a matrix of their own, in blocks or in
+CSR; the first operator writes C and the others add to it. Runs of rows (ELL) have no kernel, so their entries are
+stored in CSR. All compared plans are computed in this way, so they differ only in the assignment of entries.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ Array = Any  # np.ndarray
 Run = Callable[[], None]
 
 WIDEST: Final = 64
-"""Columns of a tile."""
+"""Maximum number of columns of a tile."""
 
 
 def schedule_of(r: int, c: int, columns: int) -> SuperSchedule:
-    """Loops over blocks of r x c cells (1 x 1: CSR), whose columns are cut into tiles."""
+    """Return loops over blocks of r x c cells (1 x 1: CSR), with tiled columns."""
     inner = [f"{name}0" for name, size in (("i", r), ("k", c)) if size > 1]
     splits = ",".join(f"{name}={size}" for name, size in (("i", r), ("k", c)) if size > 1)
     levels = ",".join(["i1:U", "k1:C", *(f"{name}:U" for name in inner)])
@@ -39,14 +39,17 @@ def schedule_of(r: int, c: int, columns: int) -> SuperSchedule:
 
 
 def entries_of(pattern: Pattern, chosen: Array) -> Pattern:
-    """The pattern of some of the entries, (nnz,) booleans."""
+    """Return the pattern of the entries selected by the (nnz,) booleans."""
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)[chosen]
     indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=pattern.n_rows))])
     return Pattern(*pattern.shape, indptr.astype(pattern.indptr.dtype), pattern.indices[: pattern.nnz][chosen])
 
 
 def layers(plan: Any) -> dict[tuple[int, int], Array]:  # Any: a TilePlan
-    """(r, c) of blocks -> which entries are stored in them; (1, 1) is CSR, and comes first: it writes C."""
+    """Return booleans of the entries that are stored in blocks, by block shape (r, c).
+
+    Shape (1, 1) is CSR. It comes first, because the first layer writes C.
+    """
     found: dict[tuple[int, int], Array] = {}
     for at, operator in enumerate(plan.operators):
         chosen = plan.owner == at
@@ -57,7 +60,7 @@ def layers(plan: Any) -> dict[tuple[int, int], Array]:  # Any: a TilePlan
 
 
 def product(A: Any, plan: Any, columns: int) -> tuple[Run, Array, Array]:
-    """What computes ``C = A @ B`` as planned on one thread, B and C. float32."""
+    """Return a function that computes ``C = A @ B`` as planned on one thread in float32, and the arrays B and C."""
     pattern, values = Pattern(*A.shape, A.indptr, A.indices), np.asarray(A.data, np.float32)
     rng = np.random.default_rng(0)
     B = rng.standard_normal((A.shape[1], columns)).astype(np.float32)
@@ -79,7 +82,7 @@ def product(A: Any, plan: Any, columns: int) -> tuple[Run, Array, Array]:
 
 
 def times_s(A: Any, plans: Mapping[str, Any], columns: int, protocol: Protocol) -> dict[str, float]:
-    """Name -> median seconds of a product as planned, all in turns. Plans that store alike are one contender."""
+    """Return median seconds of a product by plan, all in alternation; plans that store alike are timed once."""
     alike: dict[tuple[Any, ...], str] = {}
     first_of = {}
     for name, plan in plans.items():

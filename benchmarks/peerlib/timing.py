@@ -1,7 +1,7 @@
-"""Timing that survives a noisy machine: contenders take turns, samples are long enough, medians are kept.
+"""Timing on a noisy machine: contenders alternate, samples are long enough, and medians are reported.
 
-One sample = untimed calls for at least `warm_s` (so that the caches and the spinning workers are the contender's own),
-then enough timed calls to last `sample_s`. A round takes one sample of each contender in a freshly shuffled order.
+A sample consists of untimed calls for at least `warm_s`, after which caches and spinning workers are the contender's
+own, and then of enough timed calls to last `sample_s`. A round takes one sample of each contender in random order.
 Caches are not flushed between calls: this is the steady state of an iterative method.
 """
 
@@ -17,17 +17,17 @@ from typing import Any
 
 Clock = Callable[[], float]
 ALIKE = 4
-"""Contenders whose speeds differ by less than this factor are of about one speed."""
+"""Factor within which contenders count as equally fast, and get the same number of calls per sample."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How long and how often to measure."""
+    """Duration and number of measurements."""
 
     rounds: int = 11
     sample_s: float = 1e-3
     warm_s: float = 2e-3
-    most_s: float = 10.0  # for one case, all contenders together; rounds are cut to fit, never below `least_rounds`
+    most_s: float = 10.0  # for one case, all contenders together; limits the rounds, down to `least_rounds`
     least_rounds: int = 3
     seed: int = 0
 
@@ -44,8 +44,8 @@ class Timing:
 
     @classmethod
     def of(cls, samples_s: list[float], n_calls: int) -> Timing:
-        """Summary of per-call times."""
-        # Median, not mean: one page fault or one other process moves the mean by tens of per cent.
+        """Summarise per-call times."""
+        # Median instead of mean: one page fault or another process changes the mean by tens of per cent.
         low, middle, high = (
             statistics.quantiles(samples_s, n=4, method="inclusive") if len(samples_s) > 1 else samples_s * 3
         )
@@ -53,7 +53,10 @@ class Timing:
 
 
 def timed_calls(run: Callable[[], Any], n_calls: int, clock: Clock = time.perf_counter) -> float:
-    """Seconds per call. The previous result lives while the next is computed, as in ``C = A @ B`` in a loop."""
+    """Return the seconds per call.
+
+    The previous result is alive while the next one is computed, as in ``C = A @ B`` in a loop.
+    """
     start = clock()
     for _ in itertools.repeat(None, n_calls):
         kept = run()
@@ -63,7 +66,7 @@ def timed_calls(run: Callable[[], Any], n_calls: int, clock: Clock = time.perf_c
 
 
 def warm_up(run: Callable[[], Any], least_s: float, clock: Clock = time.perf_counter) -> float:
-    """Call until `least_s` have passed, at least once; seconds of the fastest call."""
+    """Call until `least_s` have passed, at least once; return the seconds of the fastest call."""
     start, fastest = clock(), float("inf")
     while True:
         fastest = min(fastest, timed_calls(run, 1, clock))
@@ -72,10 +75,11 @@ def warm_up(run: Callable[[], Any], least_s: float, clock: Clock = time.perf_cou
 
 
 def calls_per_sample(first_s: Mapping[str, float], sample_s: float) -> dict[str, int]:
-    """Calls that last `sample_s`: the same number for contenders of about one speed.
+    """Return the number of calls that last `sample_s`, equal for contenders of similar speed.
 
-    A sample of one call makes its result where the one before lay; of two calls the second finds that place taken and
-    may ask the system for pages: a contender with one call was 2.5 times as fast as its equal with two.
+    A sample of one call allocates its result where the previous one was. In a sample of two calls the second finds that
+    memory in use and may request pages from the system: a contender with one call was 2.5 times as fast as an equal one
+    with two.
     """
     fitting = {name: max(1, round(sample_s / call_s + 0.5)) for name, call_s in first_s.items()}
     most = max(fitting.values(), default=1)
@@ -85,7 +89,7 @@ def calls_per_sample(first_s: Mapping[str, float], sample_s: float) -> dict[str,
 def take_turns(
     contenders: Mapping[str, Callable[[], Any]], protocol: Protocol, *, clock: Clock = time.perf_counter
 ) -> dict[str, Timing]:
-    """Time of each contender, measured in interleaved rounds."""
+    """Time each contender in interleaved rounds."""
     first_s = {name: max(warm_up(run, 10 * protocol.warm_s, clock), 1e-9) for name, run in contenders.items()}
     n_calls = calls_per_sample(first_s, protocol.sample_s)
     round_s = sum((n_calls[name] + 1) * call_s + protocol.warm_s for name, call_s in first_s.items())

@@ -1,7 +1,7 @@
-"""Total time of N products: tuning at once, or lazily as the library does it; arithmetic alone (WACO §5.6, Table 8).
+"""Total time of N products with tuning at once, or lazily as in the library; arithmetic only (WACO §5.6, Table 8).
 
-T(N) = price + N * product for a way that is paid for at once: tuning and converting the operand, then tuned products.
-Lazily, products run as they are until `tuning.amortization`, the library's own rule, says that the next tier pays.
+For tuning at once, T(N) = price + N * product: the price covers tuning and converting the operand. Lazily, products use
+the default kernel until `tuning.amortization`, the library's own rule, accepts the next tier.
 """
 
 from __future__ import annotations
@@ -15,44 +15,47 @@ from autosparse.tuning import amortization
 from autosparse.tuning.amortization import Account, Outlook
 
 MOST_RUNS: Final = 10**9
-"""A tier that does not pay within so many products is never bought."""
+"""Number of products within which a tier must pay; otherwise it is never bought."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """Pay `price_s` once, then `product_s` for each product."""
+    """A way to compute products that costs `price_s` once and `product_s` per product."""
 
     price_s: float
     product_s: float
 
     def total_s(self, n_runs: int) -> float:
-        """Time of `n_runs` products, the price included."""
+        """Return the time of `n_runs` products, including the price."""
         return self.price_s + n_runs * self.product_s
 
     def amortised_after(self, default_s: float) -> float | None:
-        """Products after which the price is paid back by what they save (the paper's 919 and 101); None: never."""
+        """Return the number of products that pay the price back (919 and 101 in the paper), or None if it never is."""
         return amortization.break_even_runs(price_s=self.price_s, default_s=default_s, tuned_s=self.product_s)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """From product number `first` on every product takes `product_s`; `before_s` were spent until then."""
+    """Part of a lazy run, in which each product from number `first` on takes `product_s`.
+
+    `before_s` is the time spent before product number `first`.
+    """
 
     first: int
     before_s: float
     product_s: float
 
     def total_s(self, n_runs: int) -> float:
-        """Time of `n_runs` products, `n_runs` >= `first`."""
+        """Return the time of `n_runs` products, for `n_runs` >= `first`."""
         return self.before_s + (n_runs - self.first) * self.product_s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lazy:
-    """Default products, and `tiers` bought in order as soon as they pay.
+    """Default products, with `tiers` bought in order as soon as they pay.
 
-    `gain`: share of the default time that tuning is expected to save; `overhead`: share of the time in products that
-    tuning may take. Both are the library's.
+    `gain` is the fraction of the default time that tuning is expected to save. `overhead` is the fraction of the time
+    in products that tuning may take. Both values are the library's.
     """
 
     default_s: float
@@ -61,7 +64,7 @@ class Lazy:
     overhead: float
 
     def stretches(self, total_runs: int | None = None) -> list[Stretch]:
-        """The pace over time; `total_runs` is a promise that the user made (``runs=``)."""
+        """Return the parts of the run; `total_runs` is the number of products that the user announced (``runs=``)."""
         found = [Stretch(first=0, before_s=0.0, product_s=self.default_s)]
         tuning_s = 0.0
         outlook = Outlook(
@@ -82,7 +85,10 @@ class Lazy:
     def _first_that_pays(
         self, now: Stretch, tier: Way, tuning_s: float, outlook: Outlook, *, on_credit: bool
     ) -> int | None:
-        """The least number of products after which `tier` is bought; the first one needs no compiler: on credit."""
+        """Return the least number of products after which `tier` is bought.
+
+        With `on_credit` (the first tier, which needs no compiler) time may be advanced against expected savings.
+        """
 
         def pays(n_runs: int) -> bool:
             product_s = now.total_s(n_runs) - tuning_s
@@ -103,20 +109,20 @@ class Lazy:
         return high
 
     def total_s(self, n_runs: int, *, is_told: bool = False) -> float:
-        """Time of `n_runs` products; `is_told`: the number was promised from the beginning."""
+        """Return the time of `n_runs` products; with `is_told` the number was announced at the start."""
         begun = [one for one in self.stretches(n_runs if is_told else None) if one.first < n_runs or one.first == 0]
         return begun[-1].total_s(n_runs)
 
     def break_even(self, over_s: float | None = None) -> float | None:
-        """Products from which on this is never behind products of `over_s` seconds any more (None: default products).
+        """Return the number of products from which this is never slower in total than products of `over_s` seconds.
 
-        0 if it never was behind, None if it always is.
+        `over_s` defaults to default products. Return 0 if it never is behind, and None if it always is.
         """
         behind = list(self._behind(self.stretches(), self.default_s if over_s is None else over_s))
         return max(behind, default=0.0) if not behind or math.isfinite(max(behind)) else None
 
     def _behind(self, stretches: list[Stretch], over_s: float) -> Iterator[float]:
-        """The last product of each stretch that is behind."""
+        """Yield the last product of each part of the run at which the total is behind."""
         ends = [*(one.first for one in stretches[1:]), math.inf]
         for one, end in zip(stretches, ends, strict=True):
             late_s = one.before_s - one.first * over_s  # at its beginning

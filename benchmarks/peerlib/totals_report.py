@@ -1,4 +1,4 @@
-"""What `totals.py` has measured, as Markdown and as a picture; everything is computed from its records."""
+"""Report of `totals.py` as Markdown and as a plot, computed from its records."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Total = Callable[[int], float]
 
 RUNS: Final = tuple(10**power for power in range(7))
 REFERENCES: Final = ("mkl", "scipy", "default")
-"""Totals are given in products of the first of these that took part everywhere (the paper: MKL without tuning)."""
+"""Candidates for the unit of totals; the first one that every record has is used (the paper: MKL without tuning)."""
 LAZY: Final[Mapping[str, tuple[str, ...]]] = {
     "autosparse, lazily": ("estimate", "measure"),
     "autosparse, lazily, learned": ("learned-estimate", "learned-measure"),
@@ -36,12 +36,12 @@ LABELS: Final[Mapping[str, str]] = {
 
 
 def way(record: Record, name: str) -> Way:
-    """A way of a record as price and pace."""
+    """Return a way of a record as price and time per product."""
     return Way(price_s=record["prices"][name]["price_s"], product_s=record["times"][name]["median_s"])
 
 
 def lazy(record: Record, tiers: Sequence[str]) -> Lazy:
-    """The library by itself: default products, then `tiers` as they pay."""
+    """Return the library's lazy behaviour: default products, then `tiers` as they pay."""
     return Lazy(
         default_s=record["times"]["default"]["median_s"],
         tiers=tuple(way(record, tier) for tier in tiers if tier in record["times"]),
@@ -51,7 +51,7 @@ def lazy(record: Record, tiers: Sequence[str]) -> Lazy:
 
 
 def totals(record: Record) -> dict[str, Total]:
-    """Label -> total time of N products."""
+    """Return functions of N for the total time of N products, by label."""
     found: dict[str, Total] = {label: way(record, n).total_s for n, label in LABELS.items() if n in record["times"]}
     for label, tiers in LAZY.items():
         if tiers[0] in record["times"]:
@@ -62,14 +62,14 @@ def totals(record: Record) -> dict[str, Total]:
 
 
 def reference_of(records: Sequence[Record]) -> str:
-    """What totals are counted in."""
+    """Return the contender whose products are the unit of totals."""
     return next(name for name in REFERENCES if all(name in record["times"] for record in records))
 
 
 def curves(records: Sequence[Record], runs: Sequence[int] = RUNS) -> dict[str, list[float]]:
-    """Label -> geometric mean over matrices of T(N) / (N products of the reference), for each N.
+    """Return by label the geometric mean over matrices of T(N) / (N products of the reference), for each N.
 
-    Ways that some matrix lacks are left out.
+    Ways that some matrix lacks are omitted.
     """
     reference = reference_of(records)
     per_record = [(totals(record), record["times"][reference]["median_s"]) for record in records]
@@ -81,7 +81,7 @@ def curves(records: Sequence[Record], runs: Sequence[int] = RUNS) -> dict[str, l
 
 
 def by_operation(records: Sequence[Record]) -> dict[str, list[Record]]:
-    """Records of each operation, in the order in which they came."""
+    """Return the records of each operation, in their order."""
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(record["operation"], []).append(record)
@@ -89,7 +89,7 @@ def by_operation(records: Sequence[Record]) -> dict[str, list[Record]]:
 
 
 def line(record: Record) -> str:
-    """One line per finished cell."""
+    """Format one line per finished cell."""
     default_s = record["times"]["default"]["median_s"]
     parts = [
         f"{name} {default_s / timing['median_s']:.2f}x for {record['prices'][name]['price_s'] / default_s:.0f}"
@@ -103,7 +103,7 @@ def line(record: Record) -> str:
 
 
 def markdown(records: Sequence[Record]) -> str:
-    """Both tables of every operation."""
+    """Format both tables of every operation."""
     parts = []
     for operation, chosen in by_operation(records).items():
         reference = LABELS[reference_of(chosen)]
@@ -155,7 +155,7 @@ def _tier_rows(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
 
 
 def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
-    """When the library by itself begins to tune, and when it has caught up."""
+    """Format when lazy tuning starts and when it has caught up with default products."""
     lazies = [lazy(record, tiers) for record in records]
     chose = [any(record["prices"].get(tier, {}).get("schedule") for tier in tiers) for record in records]
     tuned = [one.break_even() for one, has in zip(lazies, chose, strict=True) if has and len(one.stretches()) > 1]
@@ -165,16 +165,18 @@ def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
     if begun:
         said += f", first after {_short(statistics.median(begun))} products (median)"
     if ahead:
-        said += f"; not behind default products any more from product {_short(statistics.median(ahead))} on (median)"
+        said += (
+            f"; total time below that of default products from product {_short(statistics.median(ahead))} on (median)"
+        )
     if tuned:
         middle = statistics.median(math.inf if n is None else n for n in tuned)
         said += f"; of the {len(tuned)} for which another kernel was chosen, from product {_short(middle)} on (median)"
-    said += f"; on {len(lazies) - len(ahead)} always behind by what tuning took."
+    said += f"; on {len(lazies) - len(ahead)} matrices the time of tuning is never recovered."
     return f"{said} {_beside_others(records, lazies)}\n"
 
 
 def _beside_others(records: Sequence[Record], lazies: Sequence[Lazy]) -> str:
-    """From which product on it is ahead of SciPy and MKL, its tuning included: WACO's 919 and 101 are over MKL."""
+    """Format from which product on lazy tuning is ahead of SciPy and MKL; WACO's 919 and 101 are over MKL."""
     said = []
     for name in ("scipy", "mkl"):
         if not all(name in record["times"] for record in records):
@@ -206,7 +208,7 @@ def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def draw(path: Path, records: Sequence[Record]) -> None:
-    """One panel per operation: the rows of the first table over N, both axes logarithmic."""
+    """Draw one panel per operation: the rows of the first table over N, both axes logarithmic."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

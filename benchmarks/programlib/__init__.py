@@ -1,1 +1,1 @@
-"""Whole programs, each written once for `scipy.sparse` and `autosparse`: inputs, programs, the race, the report."""
+"""Whole programs, each written once for `scipy.sparse` and `autosparse`: inputs, programs and the race."""

@@ -1,4 +1,4 @@
-"""Every program by name."""
+"""Catalogue of all programs by name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GROUPS: Final[Mapping[str, tuple[ModuleType, ...]]] = {
     "programs": (solvers, evolution, eigen, graphs, learning, factors),
     "sklearn": (fits,),
 }
-"""Modules of programs by the benchmark that runs them by default."""
+"""Modules of programs, by the benchmark that runs them by default."""
 PROGRAMS: Final[Mapping[str, Program]] = {
     row.name: row for modules in GROUPS.values() for module in modules for row in module.PROGRAMS
 }

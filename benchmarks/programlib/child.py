@@ -1,12 +1,12 @@
-"""The process that prepares an input or runs one program once with one library, and nothing else.
+"""Child process of programs.py: prepare an input, or run one program once with one library.
 
-python -m programlib.child prepare NAME INPUT
-python -m programlib.child run NAME INPUT LIBRARY ANSWER [MEGABYTES]
-python -m programlib.child profile NAME LIBRARY [ORDER]
+    python -m programlib.child prepare NAME INPUT
+    python -m programlib.child run NAME INPUT LIBRARY ANSWER [MEGABYTES]
+    python -m programlib.child profile NAME LIBRARY [ORDER]
 
-Prints one line of JSON. The clock starts after the imports that both libraries share and the reading of the input; it
-counts the import of the library. Right before it starts, another process touches and frees so many megabytes of memory:
-`programlib.race` says why.
+`run` prints one line of JSON. Its clock starts after the imports that both libraries share and after reading the input;
+it includes the import of the library. Just before, another process touches and frees the given megabytes of memory, for
+the reason that `programlib.race` gives.
 """
 
 from __future__ import annotations
@@ -37,23 +37,23 @@ with mmap.mmap(-1, int(sys.argv[1]) << 20) as memory:
 
 
 def touch_memory(megabytes: int) -> None:
-    """Write to every page of so much memory in another process, which frees it: this one's peak stays as it was."""
+    """Write to every page of this much memory in another process, so that the peak of this one does not change."""
     subprocess.run([sys.executable, "-I", "-S", "-c", TOUCH, str(megabytes)], check=True)
 
 
 def as_arrays(answer: object) -> list[np.ndarray]:
-    """The arrays of an answer: itself, or each of a tuple."""
+    """Return the arrays of an answer, which is one array or a tuple of arrays."""
     return [np.asarray(one) for one in (answer if isinstance(answer, tuple) else (answer,))]
 
 
 def prepare(name: str, path: Path) -> None:
-    """Keep the inputs of the program in a file."""
+    """Store the inputs of the program in a file."""
     with path.open("wb") as stream:
         pickle.dump(dict(PROGRAMS[name].prepare(False)), stream, protocol=5)
 
 
 def run(name: str, path: Path, library: str, answer: Path, touched_mb: int = 0) -> dict[str, float]:
-    """Run the program once; its answer goes to a file, its times are returned."""
+    """Run the program once, store its answer in a file, and return its times."""
     program = PROGRAMS[name]
     for module in ("scipy.sparse", *program.modules):
         importlib.import_module(module)
@@ -71,7 +71,7 @@ def run(name: str, path: Path, library: str, answer: Path, touched_mb: int = 0) 
 
 
 def profile(name: str, library: str, order: str = "tottime") -> None:
-    """Print where one run spends its time, by function."""
+    """Print the time of one run by function."""
     program = PROGRAMS[name]
     for module in ("scipy.sparse", *program.modules):
         importlib.import_module(module)
@@ -82,7 +82,7 @@ def profile(name: str, library: str, order: str = "tottime") -> None:
 
 
 def main(given: list[str]) -> int:
-    """The command line."""
+    """Run the command of the command line."""
     if given[0] == "prepare":
         prepare(given[1], Path(given[2]))
         return 0

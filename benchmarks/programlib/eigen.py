@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values."""
+"""Programs that compute eigenvalues and singular values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def social_graph(toy: bool) -> Inputs:
 
 
 def eigsh(sp: Any, A: Any, v0: Any) -> Any:
-    """The largest eigenvalues of the normalised adjacency of a graph."""
+    """Compute the largest eigenvalues of the normalised adjacency of a graph."""
     A = csr(sp, A)
     scale = sp.diags_array(1.0 / np.sqrt(np.maximum(A.sum(axis=1), 1.0)))
     A = csr(sp, scale @ A @ scale)
@@ -31,7 +31,7 @@ def surface(toy: bool) -> Inputs:
 
 
 def lobpcg(sp: Any, L: Any, X: Any) -> Any:
-    """The highest frequencies of a surface, a block at a time."""
+    """Compute the highest frequencies of a surface by a block method."""
     L = csr(sp, L)
     values, _ = scipy.sparse.linalg.lobpcg(L, X, largest=True, tol=1e-4, maxiter=40)
     return values
@@ -45,7 +45,7 @@ def documents(toy: bool) -> Inputs:
 
 
 def svds(sp: Any, X: Any, v0: Any) -> Any:
-    """Latent semantic analysis."""
+    """Compute a latent semantic analysis."""
     X = csr(sp, X)
     return scipy.sparse.linalg.svds(X, k=6, v0=v0, return_singular_vectors=False)
 

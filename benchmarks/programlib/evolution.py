@@ -1,4 +1,4 @@
-"""Evolution in time: SciPy's integrators, explicit steps, exponentials."""
+"""Programs of time evolution: SciPy's integrators, explicit steps, exponentials."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def reaction(toy: bool) -> Inputs:
 
 
 def solve_ivp_explicit(sp: Any, L: Any, y0: Any, end: float) -> Any:
-    """A reaction and diffusion, u' = L u + u (1 - u), by Runge and Kutta."""
+    """Solve the reaction-diffusion equation u' = L u + u (1 - u) by a Runge-Kutta method."""
     L = csr(sp, L)
     found = scipy.integrate.solve_ivp(lambda t, y: L @ y + y * (1.0 - y), (0.0, end), y0, method="RK45", rtol=1e-5)
     return found.y[:, -1]
@@ -36,7 +36,7 @@ def stiff_reaction(toy: bool) -> Inputs:
 
 
 def solve_ivp_sparse_jacobian(sp: Any, L: Any, y0: Any, end: float) -> Any:
-    """The same, stiff: backward differences with the Jacobian as a sparse matrix."""
+    """Solve a stiff reaction-diffusion equation by backward differences with a sparse Jacobian."""
     L = csr(sp, L)
     found = scipy.integrate.solve_ivp(
         lambda t, y: L @ y + y * (1.0 - y),
@@ -57,7 +57,7 @@ def drum(toy: bool) -> Inputs:
 
 
 def wave_steps(sp: Any, L: Any, u: Any, steps: int) -> Any:
-    """The wave equation by leapfrog, its energy watched."""
+    """Integrate the wave equation by leapfrog and record its energy."""
     L = csr(sp, L)
     before, energy = u.copy(), []
     for step in range(steps):
@@ -77,7 +77,7 @@ def heat_kernel(toy: bool) -> Inputs:
 
 
 def expm_multiply(sp: Any, A: Any, degree: Any, start: Any) -> Any:
-    """Heat that spreads on a graph from four nodes, exp(-t L) B with the random walk's Laplacian."""
+    """Compute heat diffusion on a graph from four nodes, exp(-t L) B with the random walk's Laplacian."""
     A = csr(sp, A)
     walk = sp.diags_array(1.0 / np.maximum(degree, 1.0)) @ A
     generator = csr(sp, (walk - sp.eye_array(A.shape[0])) * 4.0)

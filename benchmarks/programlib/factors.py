@@ -1,4 +1,4 @@
-"""Factorisations: what asp.sddmm and asp.mttkrp are for, and what users of SciPy write instead."""
+"""Programs of factorisation, which use asp.sddmm and asp.mttkrp or their equivalents in SciPy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ratings(toy: bool) -> Inputs:
 
 
 def sampled(sp: Any, ones: Any, U: Any, V: Any) -> Any:
-    """(U @ V.T) at the entries of `ones`: asp.sddmm, or rows gathered and multiplied."""
+    """Compute (U @ V.T) at the entries of `ones`, by asp.sddmm or by gathering and multiplying rows."""
     if hasattr(sp, "sddmm"):
         return sp.sddmm(ones, U, V.T)
     rows = np.repeat(np.arange(ones.shape[0]), np.diff(ones.indptr))
@@ -29,7 +29,7 @@ def sampled(sp: Any, ones: Any, U: Any, V: Any) -> Any:
 
 
 def half_step(apply: Any, right: Any, X: Any, steps: int) -> Any:
-    """A few steps of conjugate gradients on all rows of X at once, each row a system of its own."""
+    """Run a few steps of conjugate gradients on all rows of X at once; each row is a separate system."""
     R = right - apply(X)
     P, rr = R.copy(), np.einsum("ij,ij->i", R, R)
     for _ in range(steps):
@@ -43,7 +43,7 @@ def half_step(apply: Any, right: Any, X: Any, steps: int) -> Any:
 
 
 def als_sddmm(sp: Any, A: Any, U: Any, V: Any, sweeps: int) -> Any:
-    """Alternating least squares of ratings, each half by conjugate gradients."""
+    """Factorise ratings by alternating least squares, with conjugate gradients in each half step."""
     A = csr(sp, A)
     At = csr(sp, A.T.tocsr())
     ones, ones_t = A.copy(), At.copy()
@@ -65,7 +65,7 @@ def messages(toy: bool) -> Inputs:
 
 
 class Gathered:
-    """MTTKRP as users of SciPy write it: rows of the factors gathered, multiplied, and summed by a sparse matrix."""
+    """MTTKRP as users of SciPy write it: gathered factor rows, multiplied, and summed by a sparse matrix."""
 
     def __init__(self, sp: Any, coords: Any, values: Any, shape: Any) -> None:
         self.coords, self.values = coords, values
@@ -84,7 +84,7 @@ class Gathered:
 
 
 def cp_als(sp: Any, tensor: Any, factors: Any, sweeps: int) -> Any:
-    """CP decomposition: MTTKRP, then a system of the rank's size, mode after mode."""
+    """Compute a CP decomposition: for each mode an MTTKRP and a linear system of the rank's size."""
     factors = [factor.copy() for factor in factors]
     if hasattr(sp, "mttkrp"):
         T = sp.tensor(*tensor)

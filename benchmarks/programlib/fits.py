@@ -1,4 +1,4 @@
-"""Sixteen fits of scikit-learn on sparse features, whole, with default settings; each takes SciPy 0.3 to 4 s."""
+"""Sixteen complete fits of scikit-learn on sparse features with default settings; each takes SciPy 0.3 to 4 s."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from programlib.program import Inputs, Program, csr
 
 
 def counts(toy: bool) -> Inputs:
-    """Documents by words: small integers as float64, two classes."""
+    """Make documents by words: small integers as float64, with two classes."""
     shape = (60, 40, 6) if toy else (20_000, 30_000, 150)
     X = inputs.heavy_rows(*shape)
     X.data = 1.0 + np.floor(np.abs(X.data) * 4.0)
@@ -21,7 +21,7 @@ def counts(toy: bool) -> Inputs:
 
 
 def classes(toy: bool) -> Inputs:
-    """Rows of few of many features, all of them 1, and two classes."""
+    """Make rows with few of many features, all of value 1, and two classes."""
     X = inputs.heavy_rows(*((60, 20, 5) if toy else (60_000, 20_000, 50)))
     rng = np.random.default_rng(0)
     scores = X @ rng.standard_normal(X.shape[1])
@@ -30,7 +30,7 @@ def classes(toy: bool) -> Inputs:
 
 
 def targets(toy: bool) -> Inputs:
-    """Features of `classes` with a real target."""
+    """Make the features of `classes` with a real target."""
     X = classes(toy)["X"]
     rng = np.random.default_rng(1)
     y = X @ rng.standard_normal(X.shape[1])
@@ -38,13 +38,13 @@ def targets(toy: bool) -> Inputs:
 
 
 def rates(toy: bool) -> Inputs:
-    """Features of `classes` with counts as the target."""
+    """Make the features of `classes` with counts as the target."""
     given = targets(toy)
     return {"X": given["X"], "y": np.random.default_rng(2).poisson(np.exp(0.3 * given["y"] / given["y"].std()))}
 
 
 def few_documents(toy: bool) -> Inputs:
-    """A quarter of the documents of `counts`, in whose space neighbours are looked for."""
+    """Return a quarter of the documents of `counts`, for neighbour searches."""
     given = counts(toy)
     n = given["X"].shape[0] if toy else 5_000
     return {"X": given["X"][:n], "y": given["y"][:n]}
@@ -124,7 +124,7 @@ def topics(sp: Any, X: Any, y: Any) -> Any:
 
 
 def cosines(sp: Any, X: Any, y: Any) -> Any:
-    """Weights of terms, then similarities of every document to two hundred."""
+    """Compute term weights, and similarities of every document to two hundred documents."""
     from sklearn.feature_extraction.text import TfidfTransformer
     from sklearn.metrics.pairwise import cosine_similarity
 

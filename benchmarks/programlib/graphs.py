@@ -1,4 +1,4 @@
-"""Graphs: walks, embeddings, labels, transport."""
+"""Programs on graphs: walks, embeddings, labels, transport."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def chain(toy: bool) -> Inputs:
 
 
 def markov_powers(sp: Any, A: Any, start: Any, steps: int) -> Any:
-    """Distributions after many steps of a walk, as rows: pi P P P ..."""
+    """Compute distributions after many steps of a walk, as rows: pi P P P ..."""
     degree = np.asarray(A.sum(axis=1)).ravel()
     P = csr(sp, sp.diags_array(1.0 / np.maximum(degree, 1.0)) @ csr(sp, A))
     norms = []
@@ -65,7 +65,7 @@ def neighbours(toy: bool) -> Inputs:
 
 
 def spectral_embedding(sp: Any, W: Any, **_: Any) -> Any:
-    """Coordinates by the Laplacian's lowest eigenvectors; compared: the distances that they preserve."""
+    """Compute coordinates from the Laplacian's lowest eigenvectors; return absolute values of the first coordinate."""
     from sklearn.manifold import spectral_embedding as embed
 
     W = csr(sp, W)
@@ -74,7 +74,7 @@ def spectral_embedding(sp: Any, W: Any, **_: Any) -> Any:
 
 
 def label_propagation(sp: Any, W: Any, labels: Any, X: Any) -> Any:
-    """Zhou and others 2003: F <- a S F + (1 - a) Y."""
+    """Propagate labels by F <- a S F + (1 - a) Y (Zhou et al. 2003)."""
     W = csr(sp, W)
     scale = sp.diags_array(1.0 / np.sqrt(np.maximum(np.asarray(W.sum(axis=1)).ravel(), 1e-12)))
     S = csr(sp, scale @ W @ scale)
@@ -91,7 +91,7 @@ def label_propagation(sp: Any, W: Any, labels: Any, X: Any) -> Any:
 
 
 def knn_smoothing(sp: Any, W: Any, labels: Any, X: Any) -> Any:
-    """Features of a graph averaged over neighbours, as simple graph convolutions do."""
+    """Average features over neighbours repeatedly, as simple graph convolutions do."""
     W = csr(sp, W)
     walk = csr(sp, sp.diags_array(1.0 / np.maximum(np.asarray(W.sum(axis=1)).ravel(), 1e-12)) @ W)
     for _ in range(12):
@@ -112,7 +112,7 @@ def transport(toy: bool) -> Inputs:
 
 
 def sinkhorn(sp: Any, K: Any, steps: int) -> Any:
-    """Unbalanced transport between two clouds of points with a sparse kernel (Chizat and others 2018)."""
+    """Compute unbalanced transport between two point clouds with a sparse kernel (Chizat et al. 2018)."""
     K = csr(sp, K)
     m, n = K.shape
     u, v = np.ones(m), np.ones(n)
@@ -132,7 +132,7 @@ def network(toy: bool) -> Inputs:
 
 
 def networkx_centrality(sp: Any, G: Any) -> Any:
-    """A graph of networkx taken as a matrix; Katz' centrality by its series, PageRank by networkx with SciPy."""
+    """Compute Katz centrality by its series from a networkx graph, and PageRank by networkx, which uses SciPy."""
     import networkx as nx
 
     A = csr(sp, nx.to_scipy_sparse_array(G, dtype=float))
@@ -154,7 +154,7 @@ def signals(toy: bool) -> Inputs:
 
 
 def diffuse(L: Any, x: Any, steps: int) -> Any:
-    """Steps of diffusion of one signal."""
+    """Run steps of diffusion on one signal."""
     for _ in range(steps):
         x = x - 0.1 * (L @ x)
         x /= np.linalg.norm(x)

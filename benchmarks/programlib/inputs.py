@@ -1,4 +1,4 @@
-"""Inputs of programs: real matrices where the folder is, and generated ones of the same kind where it is not."""
+"""Inputs of programs: real matrices if their folder exists, and generated ones of the same kind otherwise."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from peerlib.environment import matrices_folder
 
 
 def real_or(name: str, stand_in: Callable[[], Any], *, toy: bool) -> Any:
-    """The matrix `name` of the folder in float64; `stand_in()` without it, and for toys."""
+    """Return the matrix `name` of the folder in float64, or `stand_in()` if it is missing or `toy` is set."""
     folder = None if toy else matrices_folder()
     path = None if folder is None else folder / f"{name}.npz"
     if path is None or not path.exists():
@@ -20,7 +20,7 @@ def real_or(name: str, stand_in: Callable[[], Any], *, toy: bool) -> Any:
 
 
 def canonical(m: Any, dtype: str = "float64") -> Any:
-    """`m` as a csr_array with sorted indices of 32 bits and no repeated entry."""
+    """Convert `m` to a csr_array with sorted 32-bit indices and without duplicates."""
     found: Any = scipy.sparse.csr_array(m).astype(dtype)
     found.sum_duplicates()
     found.indices = found.indices.astype(np.int32)
@@ -29,7 +29,7 @@ def canonical(m: Any, dtype: str = "float64") -> Any:
 
 
 def generated(family: str, *, nnz: int, seed: int = 0) -> Any:
-    """A pattern of `autosparse.tuner.generators.base` with ones as values."""
+    """Return a pattern of `autosparse.tuner.generators.base` with values 1."""
     from autosparse.tuner.generators.base import generate
 
     found = generate(family, nnz=nnz, seed=seed)
@@ -38,7 +38,7 @@ def generated(family: str, *, nnz: int, seed: int = 0) -> Any:
 
 
 def graph(name: str, *, n: int, degree: float, toy: bool) -> Any:
-    """An undirected graph: the real one `name`, or one of `n` nodes with heavy tails; symmetric, weights 1."""
+    """Return an undirected graph with weights 1: the real one `name`, or one of `n` nodes with heavy tails."""
     m = real_or(name, lambda: heavy_tails(60 if toy else n, degree), toy=toy)
     both = (m + m.T).tocsr()
     both.setdiag(0)
@@ -48,7 +48,7 @@ def graph(name: str, *, n: int, degree: float, toy: bool) -> Any:
 
 
 def heavy_tails(n: int, degree: float, seed: int = 0) -> Any:
-    """A directed graph whose node k is drawn with a weight of (k + 1) ** -0.7, nodes shuffled."""
+    """Make a directed graph whose node k is drawn with weight (k + 1) ** -0.7; nodes are shuffled."""
     rng = np.random.default_rng(seed)
     weights = (1.0 + np.arange(n)) ** -0.7
     cumulative = np.cumsum(weights / weights.sum())
@@ -58,17 +58,17 @@ def heavy_tails(n: int, degree: float, seed: int = 0) -> Any:
 
 
 def second_difference(n: int) -> Any:
-    """The matrix of -u'' on `n` inner points, scaled by h**2."""
+    """Return the matrix of -u'' on `n` inner points, scaled by h**2."""
     return scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(n, n), format="csr")
 
 
 def first_difference(n: int) -> Any:
-    """Central differences of u' on `n` inner points, scaled by 2 h."""
+    """Return the matrix of central differences of u' on `n` inner points, scaled by 2 h."""
     return scipy.sparse.diags_array([-1.0, 1.0], offsets=[-1, 1], shape=(n, n), format="csr")
 
 
 def laplacian(*extents: int) -> Any:
-    """The Laplacian (positive definite) of a grid with these extents."""
+    """Return the positive definite Laplacian of a grid with these extents."""
     total: Any = None
     for at, _ in enumerate(extents):
         term: Any = scipy.sparse.eye_array(1)
@@ -79,7 +79,7 @@ def laplacian(*extents: int) -> Any:
 
 
 def convection(nx: int, ny: int, strength: float) -> Any:
-    """Diffusion and a wind along both axes on a grid of nx x ny points: not symmetric."""
+    """Return the unsymmetric matrix of diffusion and a wind along both axes, on a grid of nx x ny points."""
     wind = scipy.sparse.kron(first_difference(nx), scipy.sparse.eye_array(ny)) + 0.5 * scipy.sparse.kron(
         scipy.sparse.eye_array(nx), first_difference(ny)
     )
@@ -87,14 +87,17 @@ def convection(nx: int, ny: int, strength: float) -> Any:
 
 
 def saddle_point(n: int) -> Any:
-    """[[H, A'], [A, 0]] of a discretised control problem on n x n points."""
+    """Return [[H, A'], [A, 0]] of a discretised control problem on n x n points."""
     H = scipy.sparse.eye_array(2 * n * n) * 0.1
     A = scipy.sparse.hstack([laplacian(n, n), -scipy.sparse.eye_array(n * n)])
     return scipy.sparse.block_array([[H, A.T], [A, None]])
 
 
 def _one_dimensional(n: int) -> dict[str, Any]:
-    """Linear elements on `n` points: stiffness, mass, and the mixed matrix of a derivative and a value."""
+    """Return matrices of linear elements on `n` points.
+
+    They are the stiffness matrix, the mass matrix, and the mixed matrix of a derivative and a value.
+    """
     diag, off = np.full(n, 2.0), np.full(n - 1, -1.0)
     diag[[0, -1]] = 1.0
     mixed = scipy.sparse.diags_array([-0.5, 0.5], offsets=[-1, 1], shape=(n, n)).tolil()
@@ -107,11 +110,14 @@ def _one_dimensional(n: int) -> dict[str, Any]:
 
 
 def elasticity(n: int, *, lame: float = 1.0, shear: float = 1.0) -> Any:
-    """Linear elasticity in a cube of trilinear elements with n**3 points, one face held: 3 n**2 (n - 1) unknowns."""
+    """Return linear elasticity in a cube of trilinear elements with n**3 points and one fixed face.
+
+    There are 3 n**2 (n - 1) unknowns.
+    """
     one = _one_dimensional(n)
 
     def integral(of_test: int, of_unknown: int) -> Any:
-        """The integral of d(test)/dx_i d(unknown)/dx_j, as a Kronecker product of one-dimensional ones."""
+        """Return the integral of d(test)/dx_i d(unknown)/dx_j, as a Kronecker product of one-dimensional matrices."""
         product: Any = scipy.sparse.eye_array(1)
         for axis in range(3):
             name = "mass" if axis not in (of_test, of_unknown) else "mixed"
@@ -134,7 +140,7 @@ def elasticity(n: int, *, lame: float = 1.0, shear: float = 1.0) -> Any:
 
 
 def heavy_rows(m: int, n: int, per_row: int, seed: int = 0) -> Any:
-    """A design matrix or bag of words: about `per_row` features in each of `m` rows, few of the `n` popular."""
+    """Make a design matrix or bag of words: about `per_row` of `n` unequally popular features in each of `m` rows."""
     rng = np.random.default_rng(seed)
     weights = (1.0 + np.arange(n)) ** -0.9
     cumulative = np.cumsum(weights / weights.sum())

@@ -1,4 +1,4 @@
-"""scikit-learn on sparse features."""
+"""Programs of machine learning: scikit-learn on sparse features, and a pruned network."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def truncated_svd(sp: Any, X: Any) -> Any:
 
 
 def nmf(sp: Any, X: Any) -> Any:
-    """Topics of documents."""
+    """Compute topics of documents by non-negative matrix factorisation."""
     from sklearn.decomposition import NMF
 
     X = csr(sp, X)
@@ -63,7 +63,7 @@ def pruned_layers(toy: bool) -> Inputs:
 
 
 def pruned_mlp(sp: Any, layers: Any, batches: Any) -> Any:
-    """Inference: sparse weights times dense activations, bias, ReLU."""
+    """Run inference of a pruned network: sparse weights times dense activations, bias, ReLU."""
     network = [(csr(sp, W), bias) for W, bias in layers]
     sums = []
     for batch in batches:

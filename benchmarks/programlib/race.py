@@ -1,13 +1,13 @@
-"""Both libraries in turns, each run a fresh process with a fresh cache; every answer is compared.
+"""Race of both libraries in alternation; each run is a fresh process with a fresh cache, and answers are compared.
 
-A round in which other processes took more than a twentieth of the cores tells of them, not of the libraries: it
-is measured again, unless as many rounds as were asked for have been. Rounds go on, up to `most`, while it is open on
-which side of ENOUGH the ratio is: with OpenBLAS's and Python's threads one run may take twice as long as the next.
+A round in which other processes took more than MOST_DISTURBED of the cores is repeated, at most as often as there are
+requested rounds. Rounds are added, up to `most`, while the interval of the ratio contains ENOUGH: with the threads of
+OpenBLAS and Python one run may take twice as long as the next.
 
-Memory is touched and freed right before the clock of each run starts. A virtual machine that reports free pages gives
-them back to its host two seconds after they were freed, and fetching them again takes 0.3 to 6 s per gigabyte. Without
-the touch, a program that needs more memory than another one would pay for what ran before it. It makes that rarer and
-does not exclude it: pages that another process freed earlier may start the two seconds.
+Memory is touched and freed just before the clock of each run starts. A virtual machine that reports free pages returns
+them to its host two seconds after they were freed, and fetching them again takes 0.3 to 6 s per gigabyte. Without the
+touch, a program that needs more memory than the previous one would pay for it. The touch makes this rarer but does not
+exclude it: pages that another process freed earlier may be returned at any time.
 """
 
 from __future__ import annotations
@@ -37,25 +37,25 @@ LIBRARIES: Final = ("scipy.sparse", "autosparse")
 PACKAGES: Final = ("autosparse", "autosparse.tuner", "autosparse.cache", "autosparse._native")
 BENCHMARKS: Final = Path(__file__).resolve().parents[1]
 ENOUGH: Final = 0.97
-"""Times as fast as SciPy, that no program may be below."""
+"""Minimum speed of every program relative to SciPy."""
 N_DRAWS: Final = 2000
-"""Of rounds, with replacement, for an interval of 90 %."""
+"""Number of bootstrap draws of rounds for a 90 % interval."""
 MIN_TOUCHED_MB: Final = 384
-"""Megabytes that are touched before a timed run: twice the peak of earlier runs of the program, at least so many."""
+"""Minimum megabytes touched before a timed run; the default is twice the peak of earlier runs of the program."""
 MAX_TOUCHED_MB: Final = 8192
-MOST_DISTURBED: Final = 0.05  # of the cores' time, by other processes
+MOST_DISTURBED: Final = 0.05  # fraction of the cores' time taken by other processes
 
 
 class WrongAnswerError(AssertionError):
-    """The two libraries do not agree."""
+    """Error raised if the two libraries disagree."""
 
 
 class ProgramFailedError(RuntimeError):
-    """A program ended with an error."""
+    """Error raised if a program fails."""
 
 
 def compare(name: str, theirs: Sequence[np.ndarray], ours: Sequence[np.ndarray], rtol: float) -> float:
-    """The largest difference of an array relative to its norm; WrongAnswerError when it is above `rtol`."""
+    """Return the largest difference of an array relative to its norm; raise WrongAnswerError if it exceeds `rtol`."""
     worst = 0.0
     for expected, found in zip(theirs, ours, strict=True):
         if expected.shape != found.shape or not np.isfinite(found).all():
@@ -70,42 +70,42 @@ def compare(name: str, theirs: Sequence[np.ndarray], ours: Sequence[np.ndarray],
 
 @dataclass
 class Samples:
-    """What was measured of one program with each library: the reference and ours."""
+    """Measurements of one program with each library: the reference and ours."""
 
     libraries: tuple[str, str] = LIBRARIES
     wall_s: dict[str, list[float]] = field(init=False)
     cpu_s: dict[str, list[float]] = field(init=False)
     peak_mb: dict[str, list[float]] = field(init=False)
     difference: float = 0.0
-    disturbed: list[float] = field(default_factory=list)  # share of the cores that others took, by round that is kept
+    disturbed: list[float] = field(default_factory=list)  # fraction of the cores taken by others, per kept round
     n_repeated: int = 0
 
     def __post_init__(self) -> None:
         self.wall_s, self.cpu_s, self.peak_mb = ({name: [] for name in self.libraries} for _ in range(3))
 
     def add(self, found: Mapping[str, Mapping[str, float]], disturbed: float) -> None:
-        """Keep one round: figures by library."""
+        """Add one round: figures by library."""
         for library, figures in found.items():
             for what in ("wall_s", "cpu_s", "peak_mb"):
                 getattr(self, what)[library].append(figures[what])
         self.disturbed.append(disturbed)
 
     def median(self, library: str, what: str = "wall_s") -> float:
-        """The median of one figure over the rounds."""
+        """Return the median of one figure over the rounds."""
         return statistics.median(getattr(self, what)[library])
 
     def touched_mb(self) -> int:
-        """Return the megabytes that are touched before the next timed run."""
+        """Return the megabytes to touch before the next timed run."""
         peak_mb = max((mb for found in self.peak_mb.values() for mb in found), default=0.0)
         return int(min(max(2.0 * peak_mb, MIN_TOUCHED_MB), MAX_TOUCHED_MB))
 
     def ratio(self) -> float:
-        """The reference's time over ours: above 1 we are faster."""
+        """Return the reference's time over ours; above 1 ours is faster."""
         theirs, ours = self.libraries
         return self.median(theirs) / self.median(ours)
 
     def interval(self) -> tuple[float, float]:
-        """5th and 95th percentile of the ratio over draws of as many rounds (bootstrap)."""
+        """Return the 5th and 95th percentile of the ratio over bootstrap draws of the rounds."""
         rng, n = random.Random(0), len(self.disturbed)
         theirs, ours = (self.wall_s[name] for name in self.libraries)
         ratios = sorted(
@@ -115,12 +115,12 @@ class Samples:
         return ratios[N_DRAWS // 20], ratios[-N_DRAWS // 20]
 
     def is_open(self) -> bool:
-        """Whether the ratio may as well be on the other side of ENOUGH."""
+        """Return whether the interval contains ENOUGH, so that more rounds are needed."""
         low, high = self.interval()
         return low < ENOUGH <= high
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return the record of the measurements."""
         medians = {name: self.median(name) for name in self.libraries}
         cpu_s = {name: self.median(name, "cpu_s") for name in self.libraries}
         peak_mb = {name: self.median(name, "peak_mb") for name in self.libraries}
@@ -137,7 +137,7 @@ class Samples:
 
 @dataclass(frozen=True)
 class Spent:
-    """Time on the clock, of the processors in all processes, and of them in children of this one that have ended."""
+    """Wall time, processor time of all processes, and processor time of this process's ended children."""
 
     wall_s: float
     all_s: float
@@ -145,7 +145,7 @@ class Spent:
 
     @classmethod
     def now(cls) -> Spent:
-        """As the system tells; nothing in all processes where it does not (/proc/stat of Linux)."""
+        """Read the system's counters; processor time is 0 on systems without /proc/stat."""
         used = resource.getrusage(resource.RUSAGE_CHILDREN)
         try:
             fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:9]
@@ -156,13 +156,16 @@ class Spent:
         return cls(time.perf_counter(), all_s, used.ru_utime + used.ru_stime)
 
     def others_since(self, before: Spent) -> float:
-        """The share of the cores that processes other than this one's children took; the clock of /proc/stat ticks."""
+        """Return the fraction of the cores that processes other than this one's children took.
+
+        The resolution is that of /proc/stat.
+        """
         others_s = (self.all_s - before.all_s) - (self.children_s - before.children_s)
         return max(others_s, 0.0) / (self.wall_s - before.wall_s) / (os.cpu_count() or 1)
 
 
 def compile_bytecode() -> None:
-    """Write the bytecode of autosparse where it is missing or old, as its installation does."""
+    """Write missing or outdated bytecode of autosparse, as its installation does."""
     for name in PACKAGES:
         found = importlib.util.find_spec(name)
         for folder in (found and found.submodule_search_locations) or ():
@@ -170,11 +173,11 @@ def compile_bytecode() -> None:
 
 
 def call(arguments: Sequence[object], environment: Mapping[str, str], python: str = sys.executable) -> str:
-    """What a child process of the interpreter `python` prints."""
+    """Return the output of a child process of the interpreter `python`."""
     command = [python, "-m", "programlib.child", *map(str, arguments)]
     variables = child_environment(PYTHONPATH=str(BENCHMARKS), **environment)
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
-    # In a folder without packages: the current one comes first in the path of `-m`, before another version.
+    # Run in a folder without packages: `-m` searches the current folder first, which could hold another version.
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=variables, cwd=BENCHMARKS)
     if done.returncode:
         raise ProgramFailedError(f"{' '.join(command[2:])} ended with {done.returncode}:\n{done.stderr[-2000:]}")
@@ -184,9 +187,9 @@ def call(arguments: Sequence[object], environment: Mapping[str, str], python: st
 def race(
     program: Program, *, rounds: int, environment: Mapping[str, str], most: int = 0, against: str | None = None
 ) -> Samples:
-    """Run `program` with SciPy and with ours in turns, `rounds` times; up to `most` while the ratio is open.
+    """Run `program` with both libraries in alternation, `rounds` times, and up to `most` while the ratio is open.
 
-    `against`: the interpreter of an environment with another version of autosparse, which takes SciPy's place.
+    `against` is the interpreter of an environment with another version of autosparse, which then replaces SciPy.
     """
     samples = Samples()
     other = (LIBRARIES[1], against) if against else (LIBRARIES[0],)

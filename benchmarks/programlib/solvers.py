@@ -1,4 +1,4 @@
-"""Linear systems: SciPy's solvers and pyamg's, with NumPy between the products."""
+"""Programs that solve linear systems by SciPy's solvers and pyamg's, with NumPy between the products."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def mesh_smoothing(toy: bool) -> Inputs:
 
 
 def linear_operator_cg(sp: Any, L: Any, points: Any) -> Any:
-    """Implicit smoothing of a surface: (1 + t L) x = points, coordinate by coordinate."""
+    """Smooth a surface implicitly: solve (1 + t L) x = points for each coordinate."""
     L = csr(sp, L)
     t = 2000.0 / L.diagonal().mean()
     implicit = scipy.sparse.linalg.LinearOperator(L.shape, matvec=lambda x: x + t * (L @ x), dtype=L.dtype)
@@ -48,7 +48,7 @@ def elastic_body(toy: bool) -> Inputs:
 
 
 def elasticity_cg(sp: Any, K: Any, load: Any) -> Any:
-    """Displacements under gravity, by conjugate gradients with Jacobi's preconditioner."""
+    """Compute displacements under gravity by conjugate gradients with Jacobi's preconditioner."""
     K = csr(sp, K)
     inverse = scipy.sparse.diags_array(1.0 / K.diagonal())
     x, _ = scipy.sparse.linalg.cg(K, load, rtol=1e-5, maxiter=200, M=inverse)
@@ -61,7 +61,7 @@ def poisson(toy: bool) -> Inputs:
 
 
 def pyamg_solve(sp: Any, A: Any, b: Any) -> Any:
-    """Algebraic multigrid by smoothed aggregation."""
+    """Solve by algebraic multigrid with smoothed aggregation."""
     import pyamg
 
     np.random.seed(0)  # noqa: NPY002 (pyamg draws from the global generator)
@@ -75,7 +75,7 @@ def saddle_point(toy: bool) -> Inputs:
 
 
 def minres(sp: Any, K: Any, b: Any) -> Any:
-    """A saddle point, preconditioned by the diagonal's absolute values."""
+    """Solve a saddle point problem, preconditioned by the diagonal's absolute values."""
     K = csr(sp, K)
     size = np.abs(K.diagonal())
     inverse = scipy.sparse.diags_array(1.0 / np.where(size > 0, size, 1.0))
@@ -85,7 +85,7 @@ def minres(sp: Any, K: Any, b: Any) -> Any:
 
 def wind_in_space(toy: bool) -> Inputs:
     A = inputs.convection(*((9, 8) if toy else (420, 400)), strength=0.3)
-    A = inputs.canonical(A + 1e-2 * scipy.sparse.eye_array(A.shape[0]))  # what decays on the way
+    A = inputs.canonical(A + 1e-2 * scipy.sparse.eye_array(A.shape[0]))  # decay term
     return {"A": A, "b": A @ np.linspace(0.0, 1.0, A.shape[0])}
 
 
@@ -103,7 +103,7 @@ def survey(toy: bool) -> Inputs:
 
 
 def lsqr(sp: Any, X: Any, y: Any) -> Any:
-    """Ridge regression on a bag of words."""
+    """Solve a ridge regression on a bag of words."""
     X = csr(sp, X)
     return scipy.sparse.linalg.lsqr(X, y, damp=1e3, atol=1e-14, btol=1e-14, iter_lim=80)[0]
 
@@ -113,7 +113,7 @@ def grid_in_space(toy: bool) -> Inputs:
 
 
 def galerkin(sp: Any, A: Any, coarser: int) -> Any:
-    """The coarse levels of smoothed aggregation, R A P with P = (I - w D^-1 A) P0."""
+    """Compute the coarse levels of smoothed aggregation, R A P with P = (I - w D^-1 A) P0."""
     A = csr(sp, A)
     diagonals = []
     for _ in range(coarser):

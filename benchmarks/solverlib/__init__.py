@@ -1,1 +1,1 @@
-"""Whole solves: the systems, who solves them, the process that does, and the tables (`benchmarks/solvers.py`)."""
+"""Whole solves for `benchmarks/solvers.py`: systems, contenders and the child process."""

@@ -1,12 +1,12 @@
-"""The process that makes a system or solves it with one contender, and nothing else.
+"""Child process of solvers.py: make a system, or solve it with one contender.
 
-python -m solverlib.child prepare NAME KIND DTYPE FILE
-python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MOST SECONDS
-python -m solverlib.child orders SOLVER FILE RTOL MOST
+    python -m solverlib.child prepare NAME KIND DTYPE FILE
+    python -m solverlib.child solve CONTENDER SOLVER FILE RTOL MOST SECONDS
+    python -m solverlib.child orders SOLVER FILE RTOL MOST
 
-Prints one line of JSON. Imports are not timed. `first_s` is the time to take the matrix into service and of the first
-solve after it; `wall_s` is the median of the solves that follow, for `SECONDS` and at least one. `orders` prints
-residuals of SciPy's solver for the same system with its unknowns and equations in other orders.
+It prints one line of JSON. Imports are not timed. `first_s` is the time of preparing the matrix and of the first solve;
+`wall_s` is the median of the following solves, of which there is at least one, for `SECONDS`. `orders` prints residuals
+of SciPy's solver for the same system with its unknowns and equations in other orders.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from solverlib.contenders import SOLVERS, library, taken
 from solverlib.systems import System, make
 
 ORDERS: Final = 6
-"""Orders of summation of the solves that show how far residuals depend on rounding."""
+"""Number of random orders in which a system is solved, to show how residuals depend on rounding."""
 
 
 def prepare(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
-    """Keep the system in a file."""
+    """Store the system in a file."""
     system = make(name, kind, dtype)
     if system is None:
         return {"is_there": False}
@@ -41,12 +41,12 @@ def prepare(name: str, kind: str, dtype: str, path: Path) -> dict[str, Any]:
 
 
 def touch(system: System) -> None:
-    """Touch as much memory as a solve takes, and free it: a virtual machine fetches pages from its host first."""
+    """Touch and free as much memory as a solve takes: a virtual machine fetches new pages from its host slowly."""
     np.ones(max(1, 12 * system.B.nbytes // 64 + 2 * system.m.data.nbytes // 8))
 
 
 def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, seconds: float) -> dict[str, Any]:
-    """Solve again and again; times, iterations as the solver tells them, and the true residual."""
+    """Solve repeatedly; return times, iterations as reported by the solver, and true residuals."""
     with path.open("rb") as stream:
         system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
     lib, call = library(contender), SOLVERS[solver].call
@@ -74,7 +74,10 @@ def solve(contender: str, solver: str, path: Path, *, rtol: float, most: int, se
 
 
 def residuals(system: System, x: Any) -> dict[str, float]:
-    """Return |b - A x| / |b| and |A^T (b - A x)| / (|A| |b|), the largest of several right sides; |A| by Frobenius."""
+    """Return |b - A x| / |b| and |A^T (b - A x)| / (|A| |b|), with the Frobenius norm of A.
+
+    For several right-hand sides the largest value is returned.
+    """
     b = (system.B if x.ndim == 2 else system.b).astype(np.float64)
     m = system.m.astype(np.float64)
     r = b - m @ x
@@ -84,7 +87,7 @@ def residuals(system: System, x: Any) -> dict[str, float]:
 
 
 def orders(solver: str, path: Path, *, rtol: float, most: int) -> dict[str, list[float]]:
-    """Return the residuals of `ORDERS` solves by SciPy: each sums in an order of its own."""
+    """Return the residuals of `ORDERS` solves by SciPy, each in another order of summation."""
     with path.open("rb") as stream:
         system: System = pickle.load(stream)  # noqa: S301 (written by our own parent)
     found: dict[str, list[float]] = {"residual": [], "normal_residual": []}
@@ -97,7 +100,7 @@ def orders(solver: str, path: Path, *, rtol: float, most: int) -> dict[str, list
 
 
 def main(given: list[str]) -> int:
-    """The command line."""
+    """Run the command of the command line."""
     if given[0] == "prepare":
         print(json.dumps(prepare(given[1], given[2], given[3], Path(given[4]))))
         return 0

@@ -1,4 +1,4 @@
-"""Who solves: SciPy, ours, SciPy's solvers over our matrix, and the prototype with numba's loops."""
+"""Contenders of solvers.py: SciPy, autosparse, SciPy's solvers over autosparse's matrix, and a prototype with numba."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import Any, Final
 import numpy as np
 
 Solved = tuple[Any, int]
-"""Solution, and iterations as far as the solver tells them (-1: it does not)."""
+"""Solution, and iterations as reported by the solver (-1 if it reports none)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Solver:
-    """One solver: the kind of its systems, and a call with the module that has it."""
+    """One solver: the kind of its systems, and a function that calls it in a given module."""
 
     kind: str
     call: Callable[[Any, Any, Any, float, int], Solved]  # (module, A, System, rtol, most iterations)
-    residuals: tuple[str, ...] = ("residual",)  # those of `child.residuals` that tell how good the answer is
+    residuals: tuple[str, ...] = ("residual",)  # residuals of `child.residuals` that are checked
 
 
 def _counted(name: str, **more: Any) -> Callable[[Any, Any, Any, float, int], Solved]:
@@ -44,7 +44,7 @@ def _least_squares(name: str, limit: str, at: int) -> Callable[[Any, Any, Any, f
 
 
 def _columns(lib: Any, A: Any, system: Any, rtol: float, most: int) -> Solved:
-    """Eight right sides: a loop with SciPy, one call with ours."""
+    """Solve for eight right-hand sides: a loop with SciPy, one call with autosparse."""
     if hasattr(lib, "trace"):
         return lib.cg(A, system.B, rtol=rtol, maxiter=most, columns=True)[0], -1
     each = [lib.cg(A, np.ascontiguousarray(b), rtol=rtol, maxiter=most)[0] for b in system.B.T]
@@ -76,17 +76,17 @@ REFERENCE: Final = "SciPy"
 
 
 def takes_part(contender: str, solver: str, dtype: str) -> bool:
-    """Return whether the contender solves this; the prototype is conjugate gradients in float64."""
+    """Return whether the contender takes part; the prototype has conjugate gradients in float64 only."""
     return contender != "prototype" or (solver == "cg" and dtype == "float64")
 
 
 def library(contender: str) -> Any:
-    """The module whose solvers are called."""
+    """Return the module whose solvers are called."""
     if contender == "prototype":
         return importlib.import_module("solverlib.prototype")
     return importlib.import_module("autosparse.linalg" if contender == "autosparse" else "scipy.sparse.linalg")
 
 
 def taken(contender: str, m: Any) -> Any:
-    """The matrix as a user of the contender takes it into service, beside `m`, which stays alive."""
+    """Return the matrix as a user of the contender prepares it, while `m` stays alive."""
     return m if contender == "SciPy" else importlib.import_module("autosparse").csr(m)

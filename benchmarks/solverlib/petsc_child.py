@@ -1,9 +1,9 @@
-"""Conjugate gradients of PETSc on a matrix in a file, by an interpreter that has petsc4py, and nothing else.
+"""Child process of solver_peers.py: conjugate gradients of PETSc on a matrix in a file.
 
-python petsc_child.py FILE.npz RTOL MOST ROUNDS
+    python petsc_child.py FILE.npz RTOL MOST ROUNDS [jacobi]
 
-Prints one line of JSON: seconds of each solve, iterations, and the true residual over the norm of b. One process, so
-one core; no preconditioner, and Jacobi's with ``jacobi`` as fifth argument.
+The interpreter needs petsc4py. It prints one line of JSON: seconds of each solve, iterations, and the true residual
+over the norm of b. PETSc runs in one process and therefore on one core, without preconditioner or with Jacobi's.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from petsc4py import PETSc  # noqa: E402 (after init)
 
 
 def main(given: list[str]) -> int:
-    """Solve and tell."""
+    """Solve and print the results."""
     path, rtol, most, rounds, *kind = given
     with np.load(path) as kept:
         data, indices, indptr, b = (kept[name] for name in ("data", "indices", "indptr", "b"))

@@ -1,4 +1,4 @@
-"""Conjugate gradients over our product with three fused single-thread loops of numba: a figure to beat."""
+"""Conjugate gradients over autosparse's product with three fused single-thread loops of numba, as a reference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _direct(beta: float, p: Any, r: Any) -> None:
 
 
 def cg(A: Any, b: Any, *, rtol: float, maxiter: int) -> tuple[Any, int]:
-    """SciPy's recurrence."""
+    """Solve by SciPy's recurrence."""
     x, r = np.zeros_like(b), b.copy()
     p, q = r.copy(), np.empty_like(b)
     rr = float(r @ r)
@@ -53,7 +53,7 @@ def cg(A: Any, b: Any, *, rtol: float, maxiter: int) -> tuple[Any, int]:
 
 
 def prepare(A: Any) -> None:
-    """Tune the matrix and compile the loops, which the prototype is not timed for."""
+    """Tune the matrix and compile the loops; neither is part of the prototype's time."""
     A.tune("matmul", columns=1, effort="measure", runs=10**5)
     one = np.ones(8)
     _curvature(one, one)

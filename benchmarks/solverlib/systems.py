@@ -1,8 +1,8 @@
-"""Linear systems of the benchmark: five grids, twenty real matrices, and small ones.
+"""Linear systems of solvers.py: five grids, twenty real matrices, and small ones.
 
-A real matrix is listed when it has at least 15 entries a row, and is the largest of its group in the index of the
-folder of matrices. Solvers for definite systems get the matrix's graph Laplacian, shifted; those for unsymmetric ones
-the matrix with a dominant diagonal; least squares the matrix itself.
+A real matrix is listed if it has at least 15 entries per row and is the largest of its group in the index of the
+folder. Solvers for definite systems get the shifted graph Laplacian of the matrix, solvers for unsymmetric systems the
+matrix with a dominant diagonal, and least squares solvers the matrix itself.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from peerlib.environment import matrices_folder
 GRIDS: Final[Mapping[str, tuple[int, int]]] = {
     "grid 20^3": (20, 3), "grid 40^3": (40, 3), "grid 80^3": (80, 3), "grid 500^2": (500, 2), "grid 120^3": (120, 3),
 }  # fmt: skip
-"""Points along each side, and dimensions."""
+"""Points along each side, and number of dimensions."""
 REAL: Final = (
     "bcsstk16", "elast_bunny_r1", "elast_cube_sphere_r1", "elast_elbow_r1", "elast_indheat_r1",
     "elast_perfusion_micro3d_r1", "gene_ontology_closure", "kg_FB15K237_adj", "lp_maros-r7", "muelu_maxwell_M1",
@@ -26,29 +26,29 @@ REAL: Final = (
     "rfc_docterm", "szdMat", "teko_AddMultiplyPrecs_modified",
 )  # fmt: skip
 SMALL: Final = (10, 30, 100, 300, 1000)
-"""Unknowns of tridiagonal systems."""
+"""Numbers of unknowns of tridiagonal systems."""
 KINDS: Final = ("definite", "unsymmetric", "rectangular", "decaying")
 DECAY: Final = 8.0
 """Largest row sum of absolute values of a matrix whose exponential is applied."""
 DOMINANCE: Final = 1.001
-"""Diagonal over the sum of the absolute values of the other entries of its row."""
+"""Diagonal entry over the sum of absolute values of the other entries of its row."""
 
 
 @dataclass(frozen=True, slots=True)
 class System:
-    """One matrix as one kind of solver needs it, and a right side."""
+    """One matrix as one kind of solver needs it, and right-hand sides."""
 
     m: Any  # scipy.sparse.csr_array
     b: Any
-    B: Any  # eight right sides
+    B: Any  # eight right-hand sides
 
     @property
     def n(self) -> int:
-        """Rows."""
+        """Number of rows."""
         return int(self.m.shape[0])
 
     def permuted(self, rng: np.random.Generator) -> System:
-        """Return the system with its equations and unknowns in a random order, the same for both where A is square."""
+        """Return the system with equations and unknowns in a random order, the same for both if A is square."""
         n_rows, n_columns = self.m.shape
         rows = rng.permutation(n_rows)
         columns = rows if n_rows == n_columns else rng.permutation(n_columns)
@@ -58,14 +58,14 @@ class System:
 
 
 def families() -> dict[str, tuple[str, ...]]:
-    """Names of systems by family; real matrices only where their folder is."""
+    """Return the names of systems by family; real matrices only if their folder exists."""
     folder = matrices_folder()
     real = tuple(name for name in REAL if folder is not None and (folder / f"{name}.npz").is_file())
     return {"grids": tuple(GRIDS), "others": real, "small": tuple(f"n = {n}" for n in SMALL)}
 
 
 def make(name: str, kind: str, dtype: str) -> System | None:
-    """The system; None where the matrix cannot be of this kind."""
+    """Return the system, or None if the matrix cannot be of this kind."""
     m = _matrix(name)
     if kind != "rectangular" and m.shape[0] != m.shape[1]:
         return None
@@ -90,7 +90,7 @@ def _matrix(name: str) -> Any:
 
 
 def grid(n: int, dimensions: int) -> Any:
-    """Second differences on a grid, with a diagonal that makes them definite."""
+    """Return second differences on a grid, made definite by the diagonal."""
     ones = np.ones(n)
     T = scipy.sparse.diags_array([-ones[1:], 2.01 * ones, -ones[1:]], offsets=[-1, 0, 1])
     eye, made = scipy.sparse.eye_array(n), T

@@ -1,1 +1,1 @@
-"""Ways in which people write products and what is around them, raced against SciPy's classes."""
+"""Ways of writing products and related operations, raced against SciPy's classes."""

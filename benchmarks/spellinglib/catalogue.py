@@ -1,4 +1,4 @@
-"""The spellings: each makes a call from a matrix in one of the libraries and dense operands that both of them read."""
+"""Catalogue of spellings: each makes a call from a matrix of either library and shared dense operands."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ import scipy.sparse.linalg
 
 Call = Callable[[], Any]
 WIDTH: Final = 16
-"""Columns of dense operands, unless the name of the spelling says another number."""
+"""Number of columns of dense operands, unless the spelling's name says another number."""
 NOT_SLOWER: Final = 0.97
 TWICE: Final = 2.0
 FROM_ENTRIES: Final = 100_000
-"""Stored entries from which transposed products and Fortran-ordered operands have to reach `TWICE`."""
+"""Number of stored entries from which transposed products and Fortran-ordered operands have the goal `TWICE`."""
 SIZES: Final = {300: (60, 60), 10_000: (2_000, 2_000), 400_000: (60_000, 60_000)}
-"""Stored entries and shape of the matrices."""
+"""Shape of the matrices by number of stored entries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class Operands:
     n: int
 
     def vector(self, size: int, dtype: str = "float64") -> Any:
-        """`size` numbers."""
+        """Return a vector of `size` numbers."""
         return np.random.default_rng(size).integers(1, 9, size).astype(dtype)
 
     def dense(self, rows: int, columns: int = WIDTH, dtype: str = "float64") -> Any:
-        """An array (rows, columns) in C order."""
+        """Return an array (rows, columns) in C order."""
         return np.random.default_rng(rows).integers(1, 9, (rows, columns)).astype(dtype)
 
 
@@ -43,37 +43,40 @@ Prepare = Callable[[Any, Operands], Call]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spelling:
-    """One line of the table. `wanted`: times as fast as SciPy, from FROM_ENTRIES on; NOT_SLOWER below that."""
+    """One line of the table.
+
+    `wanted` is the required speed relative to SciPy from FROM_ENTRIES entries on; below it is NOT_SLOWER.
+    """
 
     name: str
-    prepare: Prepare  # of the matrix, a csr_array or csr_matrix of either library, and dense operands
+    prepare: Prepare  # takes a csr_array or csr_matrix of either library and dense operands
     wanted: float = NOT_SLOWER
     dtype: str = "float64"
     is_matrix: bool = False  # csr_matrix instead of csr_array
-    shape: tuple[int, int] | None = None  # of the largest matrix, instead of that in SIZES
+    shape: tuple[int, int] | None = None  # shape of the largest matrix, instead of that in SIZES
 
     def goal(self, entries: int) -> float:
-        """Times as fast as SciPy that a matrix with so many entries has to be."""
+        """Return the required speed relative to SciPy for a matrix with `entries` entries."""
         return self.wanted if entries >= FROM_ENTRIES else NOT_SLOWER
 
 
 def _of_x(run: Callable[[Any, Any], Any], dtype: str = "float64") -> Prepare:
-    """`run` of A and a vector (n,)."""
+    """Return a call of `run` with A and a vector (n,)."""
     return lambda A, of: _bound(run, A, of.vector(of.n, dtype))
 
 
 def _of_y(run: Callable[[Any, Any], Any], dtype: str = "float64") -> Prepare:
-    """`run` of A and a vector (m,)."""
+    """Return a call of `run` with A and a vector (m,)."""
     return lambda A, of: _bound(run, A, of.vector(of.m, dtype))
 
 
 def _of_X(run: Callable[[Any, Any], Any], dtype: str = "float64", columns: int = WIDTH, order: str = "C") -> Prepare:
-    """`run` of A and an array (n, columns)."""
+    """Return a call of `run` with A and an array (n, columns)."""
     return lambda A, of: _bound(run, A, np.asarray(of.dense(of.n, columns, dtype), order=order))
 
 
 def _of_Y(run: Callable[[Any, Any], Any], dtype: str = "float64", columns: int = WIDTH, order: str = "C") -> Prepare:
-    """`run` of A and an array (m, columns)."""
+    """Return a call of `run` with A and an array (m, columns)."""
     return lambda A, of: _bound(run, A, np.asarray(of.dense(of.m, columns, dtype), order=order))
 
 
@@ -86,7 +89,7 @@ def _unary(run: Callable[[Any], Any]) -> Prepare:
 
 
 def _first(first: Callable[[Any], Any], then: Prepare) -> Prepare:
-    """`then` of a matrix that is made once."""
+    """Return `then` for the matrix `first(A)`, which is made once."""
     return lambda A, of: then(first(A), of)
 
 
@@ -201,7 +204,7 @@ SPELLINGS: Final = {spelling.name: spelling for spelling in (*PRODUCTS, *TRANSPO
 
 
 def matrix(spelling: Spelling, entries: int) -> Any:
-    """SciPy's matrix of the spelling: entries at random places, rows of many lengths."""
+    """Return SciPy's matrix of the spelling: entries at random places, rows of varying lengths."""
     shape = SIZES[entries]
     if spelling.shape is not None:
         scale = max(SIZES) / entries

@@ -1,4 +1,4 @@
-"""Both libraries in turns, in one process; rounds go on while it is open on which side of its goal a spelling is."""
+"""Race of both libraries in alternation in one process, with rounds added while the interval contains the goal."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from peerlib.timing import calls_per_sample, timed_calls, warm_up
 from spellinglib.catalogue import Operands, Spelling, matrix
 
 N_DRAWS: Final = 1000
-"""Of rounds, with replacement, for an interval of 90 %."""
+"""Number of bootstrap draws of rounds for a 90 % interval."""
 RTOL: Final = 1e-4
 
 
 class WrongAnswerError(AssertionError):
-    """The two libraries do not agree."""
+    """Error raised if the two libraries disagree."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Protocol:
-    """How long and how often to measure."""
+    """Duration and number of measurements."""
 
     rounds: int = 15
-    most_rounds: int = 60  # while the interval holds the goal
+    most_rounds: int = 60  # maximum, used while the interval contains the goal
     sample_s: float = 1e-3
 
 
@@ -43,12 +43,15 @@ class Race:
 
     @property
     def ratio(self) -> float:
-        """SciPy's time over ours: above 1 we are faster. The median of rounds, whose two samples are neighbours."""
+        """SciPy's time over ours; above 1 ours is faster.
+
+        The median over rounds, whose two samples are adjacent in time.
+        """
         return statistics.median(theirs / ours for theirs, ours in zip(self.scipy_s, self.ours_s, strict=True))
 
     @property
     def interval(self) -> tuple[float, float]:
-        """5th and 95th percentile of the ratio over draws of as many rounds (bootstrap)."""
+        """5th and 95th percentile of the ratio over bootstrap draws of the rounds."""
         ratios = [theirs / ours for theirs, ours in zip(self.scipy_s, self.ours_s, strict=True)]
         rng = random.Random(0)
         medians = sorted(statistics.median(rng.choices(ratios, k=len(ratios))) for _ in range(N_DRAWS))
@@ -56,17 +59,17 @@ class Race:
 
     @property
     def is_open(self) -> bool:
-        """Whether the ratio may as well be on the other side of the goal."""
+        """Return whether the interval contains the goal."""
         low, high = self.interval
         return low < self.goal <= high
 
     @property
     def misses(self) -> bool:
-        """Whether the whole interval lies below the goal."""
+        """Return whether the whole interval lies below the goal."""
         return self.interval[1] < self.goal
 
     def record(self) -> dict[str, Any]:
-        """What is kept of it."""
+        """Return the record of the race."""
         times = {"scipy_s": statistics.median(self.scipy_s), "ours_s": statistics.median(self.ours_s)}
         kept = {"ratio": self.ratio, "interval": self.interval, "goal": self.goal, "misses": self.misses}
         return {**times, **kept, "rounds": len(self.ours_s)}
@@ -77,7 +80,7 @@ def _as_array(found: Any) -> Any:
 
 
 def compare(name: str, theirs: Any, ours: Any) -> None:
-    """WrongAnswerError unless the two are alike; large sparse results are compared by their entries."""
+    """Raise WrongAnswerError unless the two are alike; large sparse results are compared by their entries."""
     if scipy.sparse.issparse(theirs) and np.prod(theirs.shape) > 1e7:
         theirs, ours = (part.tocsr(copy=True) for part in (theirs, ours))
         for part in (theirs, ours):
@@ -91,7 +94,7 @@ def compare(name: str, theirs: Any, ours: Any) -> None:
 
 
 def calls(spelling: Spelling, entries: int) -> dict[str, Callable[[], Any]]:
-    """The spelling with SciPy's class and with ours, over a matrix that stays alive as users keep it."""
+    """Return calls of the spelling with SciPy's class and with autosparse's, over a matrix that stays alive."""
     import autosparse
 
     m = matrix(spelling, entries)
@@ -100,7 +103,7 @@ def calls(spelling: Spelling, entries: int) -> dict[str, Callable[[], Any]]:
 
 
 def race(spelling: Spelling, entries: int, protocol: Protocol) -> Race:
-    """Compare the answers, then take turns."""
+    """Compare the answers, then time both in alternation."""
     contenders = calls(spelling, entries)
     compare(spelling.name, contenders["scipy"](), contenders["ours"]())
     first_s = {name: max(warm_up(run, protocol.sample_s), 1e-9) for name, run in contenders.items()}
@@ -109,7 +112,7 @@ def race(spelling: Spelling, entries: int, protocol: Protocol) -> Race:
     while len(found.ours_s) < protocol.rounds or (len(found.ours_s) < protocol.most_rounds and found.is_open):
         order.reverse()
         for name in order:
-            contenders[name]()  # its own data in the caches, its threads awake
+            contenders[name]()  # warms the caches and wakes the threads
             seconds = timed_calls(contenders[name], n_calls[name], time.perf_counter)
             (found.scipy_s if name == "scipy" else found.ours_s).append(seconds)
     return found

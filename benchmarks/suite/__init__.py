@@ -3,5 +3,5 @@
 import sys
 from pathlib import Path
 
-# asv finds this package by an importer of its own; peerlib, which the scripts beside it share, needs the path.
+# asv imports this package with its own importer, so the folder with peerlib must be added to the path.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))

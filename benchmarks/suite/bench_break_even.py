@@ -1,4 +1,4 @@
-"""After how many products tuning and conversion have paid for themselves, and how much faster they then are."""
+"""asv benchmarks of the number of products after which tuning and conversion pay, and of the time of tuning."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class BreakEven:
     timeout = 120.0
 
     def setup(self, matrix: str, columns: int) -> None:
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # plans may still be written
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # threads may still write plans
         set_options(cache_dir=self.folder.name)
         self.A = autosparse.csr(cases.matrix(matrix))
         self.plan = self.A.tune("matmul", columns=columns, runs=100_000, effort="measure", budget_s=3.0)
@@ -28,7 +28,7 @@ class BreakEven:
         self.folder.cleanup()
 
     def track_break_even_runs(self, matrix: str, columns: int) -> float:
-        """Not a number where the default kernel won: there is nothing to pay back."""
+        """Return the break-even number of products, or NaN if the default kernel won."""
         runs = self.plan.break_even_runs
         return math.nan if runs is None else float(runs)
 

@@ -1,4 +1,4 @@
-"""What one product costs: steady, as the first call of a new object, and as the first call of a new process."""
+"""asv benchmarks of one product: steady, as the first call of a new object, and as the first call of a new process."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ print(time.perf_counter() - start)
 
 
 class SteadyCall:
-    """``A @ B`` again and again."""
+    """Repeated ``A @ B``."""
 
     params = (cases.names(), cases.COLUMNS, ("scipy", "off", "measure"))
     param_names = ("matrix", "columns", "by")
 
     def setup(self, matrix: str, columns: int, by: str) -> None:
         m = cases.matrix(matrix)
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # plans may still be written
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # threads may still write plans
         self.B = cases.dense(m.shape[1], columns)
         self.A = m if by == "scipy" else autosparse.csr(m)
         set_options(cache_dir=self.folder.name, effort="off" if by == "scipy" else by)
@@ -48,7 +48,7 @@ class SteadyCall:
 
 
 class NewObject:
-    """Wrap a matrix and multiply once: nothing may be spent that one product does not pay back."""
+    """Wrapping a matrix and multiplying once; the time includes everything that the first product triggers."""
 
     params = (cases.names(), ("scipy", "ours"))
     param_names = ("matrix", "by")
@@ -64,7 +64,7 @@ class NewObject:
 
 
 class NewProcess:
-    """The first product of a process with an empty cache, imports of autosparse's own parts included."""
+    """First product of a process with an empty cache, including imports of autosparse's own parts."""
 
     unit = "s"
     timeout = 120.0

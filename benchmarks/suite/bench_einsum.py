@@ -1,4 +1,4 @@
-"""What one einsum of sparse matrices costs: steady, and as the first call with a pattern."""
+"""asv benchmarks of one einsum of sparse matrices: steady, and as the first call with a pattern."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EXPRESSIONS = ("ij,jk->ik", "ij,ik,kj->ij", "ij,jk,ik->")
 
 
 class Einsum:
-    """An expression of a matrix with itself, its square part."""
+    """Expression of the leading square part of a matrix with itself."""
 
     params = (cases.names(), EXPRESSIONS)
     param_names = ("matrix", "expression")
@@ -24,7 +24,7 @@ class Einsum:
         m = scipy.sparse.csr_array(cases.matrix(matrix))
         n = min(2000, *m.shape)
         self.operands = [m[:n, :n]] * (expression.count(",") + 1)
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # plans may still be written
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # threads may still write plans
         set_options(cache_dir=self.folder.name)
         autosparse.einsum(expression, *self.operands)
 
@@ -33,13 +33,13 @@ class Einsum:
         self.folder.cleanup()
 
     def time_first(self, matrix: str, expression: str) -> None:
-        """With nothing remembered of the pattern; kernels are compiled."""
+        """Time a call with no stored choice for the pattern; kernels are compiled."""
         remembered._choices.clear()
         with autosparse.options(cache=False):
             autosparse.einsum(expression, *self.operands)
 
     def time_remembered(self, matrix: str, expression: str) -> None:
-        """As in a new process that finds the plan on disk."""
+        """Time a call as in a new process that finds the plan on disk."""
         remembered._choices.clear()
         autosparse.einsum(expression, *self.operands)
 

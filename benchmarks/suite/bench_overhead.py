@@ -1,4 +1,4 @@
-"""What a call costs beside the arithmetic: products of tiny matrices, and the import."""
+"""asv benchmarks of the overhead of a call, on tiny matrices, and of the import."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ IMPORTED = "import time; start = time.perf_counter(); import {module}; print(tim
 
 
 class TinyProduct:
-    """``A @ x`` with 3 entries a row."""
+    """``A @ x`` with 3 entries per row."""
 
     params = ((10, 1000), ("scipy", "ours"))
     param_names = ("n", "by")

@@ -1,4 +1,4 @@
-"""Matrices for the asv suite: small generated ones, and real ones where the folder of matrices is there."""
+"""Matrices for the asv suite: small generated ones, and real ones if the folder of matrices exists."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ COLUMNS: Final = (1, 32, 256)
 
 
 def poisson() -> Any:
-    """5-point stencil on a 200 x 200 grid."""
+    """Return the 5-point stencil on a 200 x 200 grid."""
     line = scipy.sparse.diags_array([-1.0, 2.0, -1.0], offsets=[-1, 0, 1], shape=(200, 200))
     return scipy.sparse.kronsum(line, line, format="csr")
 
 
 def banded() -> Any:
-    """21 diagonals, 20,000 rows."""
+    """Return a matrix with 21 diagonals and 20,000 rows."""
     offsets = list(range(-10, 11))
     return scipy.sparse.diags_array([1.0] * len(offsets), offsets=offsets, shape=(20_000, 20_000), format="csr")
 
 
 def scattered() -> Any:
-    """Uniformly random, 10 entries a row, 20,000 rows."""
+    """Return a uniformly random matrix with 10 entries per row and 20,000 rows."""
     return scipy.sparse.random_array(
         (20_000, 20_000), density=5e-4, format="csr", random_state=np.random.default_rng(0)
     )
@@ -37,13 +37,13 @@ GENERATED: Final[dict[str, Callable[[], Any]]] = {"poisson": poisson, "banded": 
 
 
 def names() -> list[str]:
-    """Generated matrices, then those real ones that are here."""
+    """Return the names of generated matrices, followed by the real ones that exist."""
     folder = matrices_folder()
     return [*GENERATED, *(name for name in REAL if folder is not None and (folder / f"{name}.npz").is_file())]
 
 
 def matrix(name: str) -> Any:
-    """The matrix `name` as a float32 csr_array with int32 indices."""
+    """Return the matrix `name` as a float32 csr_array with int32 indices."""
     folder = matrices_folder()
     if name not in GENERATED and folder is not None:
         return load(folder / f"{name}.npz", dtype="float32")
@@ -51,6 +51,6 @@ def matrix(name: str) -> Any:
 
 
 def dense(n_rows: int, n_columns: int) -> np.ndarray:
-    """A float32 vector, or a matrix of `n_columns` columns."""
+    """Return a float32 vector, or a matrix of `n_columns` columns."""
     shape = (n_rows,) if n_columns == 1 else (n_rows, n_columns)
     return np.random.default_rng(1).standard_normal(shape).astype(np.float32)

@@ -1,1 +1,1 @@
-"""What `sweep.py` is made of: which cases, in which order; a worker that measures them; when a ratio is known."""
+"""Parts of `sweep.py`: cases and their order, the worker that measures them, and the comparison."""

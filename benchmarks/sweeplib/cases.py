@@ -1,4 +1,4 @@
-"""The cases of a sweep, in an order whose every beginning is a fair sample of all axes."""
+"""Cases of a sweep, in an order of which every prefix is a balanced sample of all axes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 
 DENSE_BYTES: Final = 1 << 30
-"""Most of B and a result together."""
+"""Maximum bytes of B and a result together."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,13 +27,13 @@ class SweepCase:
     isa: str
 
     def key(self, *more: str) -> str:
-        """Names it, and what more of it there is, in the results."""
+        """Return the key of the case in the results, extended by `more`."""
         return "|".join((*map(str, asdict(self).values()), *more))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Axes:
-    """Everything that is swept beside the matrices."""
+    """All axes of the sweep besides the matrices."""
 
     dtypes: Sequence[str]
     columns: Sequence[int]
@@ -41,16 +41,16 @@ class Axes:
     isas: Sequence[str]
 
     def __len__(self) -> int:
-        """Number of combinations."""
+        """Return the number of combinations."""
         return len(self.dtypes) * len(self.columns) * len(self.threads) * len(self.isas)
 
 
 Row = dict[str, str]
-"""Of index.csv."""
+"""Row of index.csv."""
 
 
 def one_of_each_group(folder: Path, *, n_groups: int, nnz: tuple[int, int], seed: int) -> list[Row]:
-    """A row of index.csv for each of `n_groups` groups that have matrices with nonzeros from nnz[0] to nnz[1]."""
+    """Return one row of index.csv for each of `n_groups` groups that have matrices with nnz[0] to nnz[1] entries."""
     groups: dict[str, list[Row]] = {}
     for row in _matrices(folder):
         if nnz[0] <= int(row["nnz"]) <= nnz[1]:
@@ -62,7 +62,7 @@ def one_of_each_group(folder: Path, *, n_groups: int, nnz: tuple[int, int], seed
 
 
 def named(folder: Path, names: Sequence[str]) -> list[Row]:
-    """The rows of index.csv with these names."""
+    """Return the rows of index.csv with these names."""
     return [row for row in _matrices(folder) if row["name"] in names]
 
 
@@ -72,10 +72,10 @@ def _matrices(folder: Path) -> list[Row]:
 
 
 def in_order(matrices: Sequence[Row], axes: Axes, *, seed: int) -> list[SweepCase]:
-    """All cases, as a Latin square: a pass has each matrix once, and gives the combinations to matrices in turn.
+    """Return all cases as a Latin square: each pass has every matrix once and rotates the combinations over matrices.
 
-    So each pass covers every group, and as many combinations as there are matrices, each about equally often; after
-    as many passes as there are combinations every matrix has had them all.
+    Each pass covers every group, and all combinations about equally often. After as many passes as there are
+    combinations every matrix has had all of them.
     """
     draw = random.Random(seed)
     every = list(itertools.product(axes.dtypes, axes.columns, axes.threads, axes.isas))

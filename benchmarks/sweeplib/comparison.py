@@ -1,8 +1,8 @@
-"""How many times as fast as the default kernel, measured until that is known well enough.
+"""Speed of a plan relative to the default kernel, measured until its position relative to a limit is known.
 
-Rounds take a sample of each product, in turns; a round's ratio is (default kernel's time) / (plan's time), and their
-median counts. After at least `least` rounds it is enough when the median's interval, by order statistics, lies above
-the limit: more rounds would not change the verdict. What does not get clear of it gets all rounds.
+A round takes one sample of each product. Its ratio is (default kernel's time) / (plan's time), and the median over
+rounds counts. After at least `least` rounds the measurement stops if the median's interval, from order statistics, lies
+above the limit. Otherwise all rounds are run.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 SAMPLE_S: Final = 1e-3
-"""A sample of a short product is made of so many that it takes this long."""
+"""Seconds of a sample; short products are repeated to fill it."""
 WARM_BELOW_S: Final = 0.02
-"""Products that take longer stream through more memory than caches hold: none is run before the one that is timed."""
+"""Seconds of a product from which no warm-up call is made, because its data exceed the caches."""
 DOUBT: Final = 0.005
-"""Chance that the median lies below its interval."""
+"""Probability that the median lies below its interval."""
 
 Product = Callable[[], Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rounds:
-    """How many rounds a ratio gets."""
+    """Number of rounds of a ratio."""
 
     least: int = 8
     most: int = 31
@@ -34,7 +34,7 @@ class Rounds:
 
 
 def n_below(n: int, *, doubt: float = DOUBT) -> int:
-    """How many of n sorted values lie below the median's lower bound; -1 when n are too few for one.
+    """Return how many of n sorted values lie below the median's lower bound; -1 if n is too small for a bound.
 
     The k-th smallest value exceeds the median with probability sum of C(n, i) / 2**n over i < k.
     """
@@ -45,13 +45,13 @@ def n_below(n: int, *, doubt: float = DOUBT) -> int:
 
 
 def is_clear(ratios: Sequence[float], rounds: Rounds) -> bool:
-    """Whether the median is known to lie above the limit."""
+    """Return whether the median lies above the limit with the required confidence."""
     at = n_below(len(ratios))
     return len(ratios) >= rounds.least and at >= 0 and sorted(ratios)[at] > rounds.clear_of
 
 
 def speed_ratio(default: Product, tuned: Product, rounds: Rounds) -> tuple[float, int]:
-    """(median over rounds of the default product's time over the tuned one's, number of rounds)."""
+    """Return the median over rounds of the default product's time over the tuned one's, and the number of rounds."""
     default()
     once_s = max(_sample_s(default, 1, is_warm=True), 1e-7)
     n = max(1, min(1000, round(SAMPLE_S / once_s)))
@@ -65,12 +65,12 @@ def speed_ratio(default: Product, tuned: Product, rounds: Rounds) -> tuple[float
 
 
 def _sample_s(run: Product, n: int, *, is_warm: bool) -> float:
-    """Seconds of a product; `is_warm`: after one that brings back what the other's threw out of the caches."""
+    """Return the seconds of a product; with `is_warm`, an untimed call first reloads the caches."""
     if is_warm:
         run()
     start_s = time.perf_counter()
     for _ in range(n):
-        kept = run()  # the one before lives until this one is there, as in C = A @ B
+        kept = run()  # the previous result is alive until this one exists, as in C = A @ B
     seconds = time.perf_counter() - start_s
     del kept
     return seconds / n

@@ -1,7 +1,8 @@
-"""A process that measures cases of one instruction set: on each line of stdin a case and tiers, then records on stdout.
+"""Child process that measures cases of one instruction set: each line of stdin is a case and tiers, stdout gets
+records.
 
-It keeps the matrix of the last case, and what is known of its patterns (features, kernels) in the cache: both are the
-same for every plan. Plans are forgotten before each tuning. Plans of two tiers with one schedule share their ratios.
+The process keeps the matrix of the last case. The cache keeps features and kernels of patterns, which are the same for
+every plan. Plans are removed before each tuning. Plans of two tiers with the same schedule share their ratios.
 """
 
 from __future__ import annotations
@@ -27,27 +28,27 @@ from sweeplib.comparison import Rounds, speed_ratio
 
 WAYS: Final = ("new", "out")
 LIMIT: Final = 0.95
-"""A ratio below it, in either way, is measured twice more."""
+"""Ratio below which, for either variant, the case is measured twice more."""
 AGAIN: Final = 2
 
 
 @dataclass(slots=True, kw_only=True)
 class Bench:
-    """Tunes and measures, in a process that has the instruction set and the cache of its environment."""
+    """Tunes and measures cases in a process with the instruction set and the cache of its environment."""
 
     folder: Path
     budget_s: float
     rounds: Rounds
     _name: str = ""
     _matrix: Any = None  # Any: a csr_array of SciPy
-    _ratios: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # of this case, by schedule
+    _ratios: dict[str, list[dict[str, float]]] = field(default_factory=dict)  # ratios of this case, by schedule
 
     def measure(self, case: SweepCase, tiers: Sequence[str]) -> list[dict[str, Any]]:
-        """A record for each of `tiers`: its plan, and what became of the time of a product."""
+        """Return a record for each of `tiers`: its plan and the ratios of the product's time."""
         from autosparse.config import options
 
         self._ratios = {}
-        # Nothing is tuned unasked, no plan is given up: the default kernel stays what it is.
+        # No lazy tuning and no withdrawal of plans, so the default kernel stays the same.
         with options(overhead=0.0, threads=case.threads):
             M = self._load(case)
             named = {**asdict(case), "nnz": int(M.nnz)}
@@ -69,7 +70,7 @@ class Bench:
         cache.open_store(get_options()).forget(("plan",))
         A = asp.csr(M, copy=True)
         start_s = time.perf_counter()
-        budget_s = None if tier == "estimate" else self.budget_s  # estimates race nothing: they may do as they do
+        budget_s = None if tier == "estimate" else self.budget_s  # estimates run no race: default budget
         plan = A.tune("matmul", columns=case.columns, effort=tier, budget_s=budget_s)
         tuned_s = time.perf_counter()
         claimed = plan.default_s / plan.measured_s if plan.default_s and plan.measured_s else None
@@ -84,7 +85,7 @@ class Bench:
         return facts
 
     def _taken(self, case: SweepCase, M: Any, tuned: Any) -> list[dict[str, float]]:
-        """Ratios by way: measured once, and where one of them is low twice more, on other memory, with all rounds."""
+        """Return ratios by variant, measured once, and if one is low twice more on other memory and with all rounds."""
         import autosparse as asp
 
         default = asp.csr(M, copy=True)
@@ -107,9 +108,9 @@ class Bench:
 
 
 def counted(taken: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The ratio of each way: as measured, and where it was measured again the mean of the later ones.
+    """Return the ratio of each variant: the first measurement, or the mean of the repeated ones.
 
-    The first one was the reason to measure again, so that it is low by selection.
+    The first measurement caused the repetition, so it is biased low by selection.
     """
     later = taken[1:] or taken
     return {way: statistics.geometric_mean(one[way] for one in later) for way in WAYS}
@@ -119,7 +120,7 @@ def counted(taken: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 class Worker:
-    """A child process that measures the cases of `isa`."""
+    """Handle of a child process that measures the cases of `isa`."""
 
     def __init__(self, script: Path, arguments: Sequence[str], *, isa: str, cache: Path) -> None:
         environment = child_environment(AUTOSPARSE_ISA=isa, AUTOSPARSE_CACHE_DIR=os.fspath(cache))
@@ -128,10 +129,10 @@ class Worker:
         self._child = subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True)
 
     def measure(self, case: SweepCase, tiers: Sequence[str]) -> list[dict[str, Any]]:
-        """The records of `case`; one of kind "failure" where the child did not live to tell them."""
+        """Return the records of `case`, or one of kind "failure" if the child ended before it answered."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
-        with contextlib.suppress(BrokenPipeError):  # its end is told below
+        with contextlib.suppress(BrokenPipeError):  # the end of the child is reported below
             print(json.dumps([asdict(case), tiers]), file=self._child.stdin, flush=True)
         said = self._child.stdout.readline()
         if not said:
@@ -141,18 +142,18 @@ class Worker:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Return whether the child accepts cases."""
         return self._child.poll() is None
 
     def close(self) -> None:
-        """End the process."""
+        """End the child."""
         if self._child.stdin is not None:
             self._child.stdin.close()
         self._child.wait()
 
 
 def serve(bench: Bench) -> None:
-    """The child's side: until stdin ends."""
+    """Run the child's side until stdin ends."""
     for text in sys.stdin:
         fields, tiers = json.loads(text)
         case = SweepCase(**fields)

@@ -1,1 +1,1 @@
-"""Whole programs on torch's sparse tensors, and what runs them with PyTorch's own products and with ours."""
+"""Whole programs on torch's sparse tensors, and their runs with PyTorch's own products and with autosparse's."""

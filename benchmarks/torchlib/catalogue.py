@@ -1,4 +1,4 @@
-"""All programs, by name."""
+"""Catalogue of all programs by name."""
 
 from __future__ import annotations
 

@@ -1,11 +1,10 @@
-"""The process that prepares one program and forks a process for each run of it.
+"""Child process of torch_programs.py: prepare one program and fork a process for each run of it.
 
-python -m torchlib.child NAME DTYPE THREADS TOY
+    python -m torchlib.child NAME DTYPE THREADS TOY
 
-Reads lines "WAY CACHE ANSWER" (a way of `torchlib.race.WAYS` or "stock", a folder for plans, a file for the answer),
-and writes one line of JSON for each. PyTorch is imported and the inputs are made once, by one thread, because threads
-do not survive a fork. The forked process imports autosparse if its way needs it, and runs every step from the first
-one on.
+It reads tab-separated lines "WAY CACHE ANSWER" (a way of `torchlib.race.WAYS` or "stock", a folder for plans, a file
+for the answer) and writes one line of JSON for each. PyTorch is imported and the inputs are made once, on one thread,
+because threads do not survive a fork. The forked process imports autosparse if its way needs it, and runs all steps.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from torchlib.program import Step
 
 
 def in_the_way(way: str, step: Step) -> Step:
-    """`step` as it is called in this way; what has to be done before the clock starts is done."""
+    """Return `step` as it is called in this way, after untimed preparations."""
     if way == "stock":
         return step
     import autosparse.torch as asp
@@ -48,13 +47,13 @@ def in_the_way(way: str, step: Step) -> Step:
 
 
 def prepared(name: str, dtype: torch.dtype, *, toy: bool) -> Step:
-    """The program's step with inputs of its own."""
+    """Return the program's step with newly made inputs."""
     torch.manual_seed(0)
     return PROGRAMS[name].prepare(dtype, toy)
 
 
 def timed(step: Step, way: str, dtype: torch.dtype, n_steps: int) -> tuple[dict[str, float], np.ndarray]:
-    """Figures of one run, and its answer. Imports and one small product are not timed."""
+    """Return the figures of one run and its answer; imports and small products are not timed."""
     step = in_the_way(way, step)
     small = torch.eye(4, dtype=dtype).to_sparse_csr()
     small @ torch.ones(4, dtype=dtype), small @ torch.ones(4, 2, dtype=dtype)
@@ -68,7 +67,7 @@ def timed(step: Step, way: str, dtype: torch.dtype, n_steps: int) -> tuple[dict[
 
 
 def resident_mb() -> float:
-    """Memory that this process has mapped now; 0 where the system does not tell."""
+    """Return the resident memory of this process in MiB; 0 if the system does not report it."""
     try:
         pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     except OSError:
@@ -82,14 +81,14 @@ def run(name: str, way: str, dtype: torch.dtype, *, toy: bool) -> tuple[dict[str
 
 
 def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: int, answer: Path) -> str:
-    """What a forked process prints: a line of figures, or of nothing where it failed."""
+    """Run a step in a forked process; return its line of figures, or an empty string if it failed."""
     reading, writing = os.pipe()
     shared_mb = resident_mb()
     child = os.fork()
     if not child:
         status = 1
         try:
-            shared_mb -= resident_mb()  # what the parent has loaded, and a fork does not map
+            shared_mb -= resident_mb()  # memory of the parent that the fork has not mapped
             torch.set_num_threads(threads)
             figures, found = timed(step, way, dtype, n_steps)
             np.save(answer, found)
@@ -97,7 +96,7 @@ def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: i
             figures["whole_cpu_s"] = time.process_time()
             os.write(writing, json.dumps(figures).encode())
             status = 0
-        except BaseException:  # noqa: BLE001  whatever it is, this process must not return to the loop of its parent
+        except BaseException:  # noqa: BLE001  the child must never return to the loop of its parent
             traceback.print_exc()
         finally:
             sys.stderr.flush()
@@ -110,7 +109,7 @@ def forked(step: Step, way: str, dtype: torch.dtype, *, n_steps: int, threads: i
 
 
 def main(given: list[str]) -> int:
-    """The command line."""
+    """Serve runs until stdin ends."""
     name, dtype_name, threads, toy = given
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)

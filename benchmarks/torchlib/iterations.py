@@ -1,4 +1,4 @@
-"""Iterations of linear algebra and optimisation with torch's sparse tensors."""
+"""Programs with iterations of linear algebra and optimisation on torch's sparse tensors."""
 
 from __future__ import annotations
 

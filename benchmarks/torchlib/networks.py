@@ -1,4 +1,4 @@
-"""Graph neural networks, and other networks with sparse matrices in them."""
+"""Programs with graph neural networks and other networks that contain sparse matrices."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from torchlib.program import Step, TorchProgram, descent, graph, normalised, num
 
 
 def _sizes(toy: bool, n: int = 20_000) -> tuple[int, int, int]:
-    """Nodes, features and hidden units."""
+    """Return the numbers of nodes, features and hidden units."""
     return (60, 8, 6) if toy else (n, 64, 32)
 
 
@@ -35,7 +35,7 @@ def _graphsage(dtype: torch.dtype, toy: bool) -> Step:
 
 
 def _softmax(A: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-    """Softmax of scores over the entries of each row of A."""
+    """Compute the softmax of scores over the entries of each row of A."""
     rows = torch.repeat_interleave(torch.arange(A.shape[0]), A.crow_indices().diff())
     powers = (scores - scores.detach().max()).exp()
     sums = torch.zeros(A.shape[0], dtype=scores.dtype).index_add(0, rows, powers)

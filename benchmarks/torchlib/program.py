@@ -1,4 +1,4 @@
-"""What a program is, and the matrices that programs share."""
+"""Definition of a program, and matrices that programs share."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import torch
 
 Step = Callable[[], torch.Tensor]
-"""One step of a program; the answer of the last one is compared."""
+"""One step of a program; the answer of the last step is compared."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TorchProgram:
-    """A program of a user, in PyTorch alone.
+    """A program of a user that uses PyTorch alone.
 
     `prepare(dtype, toy)` makes its inputs, untimed, and returns its step, which is called `steps` times.
     """
@@ -22,11 +22,11 @@ class TorchProgram:
     what: str
     prepare: Callable[[torch.dtype, bool], Step]
     steps: int
-    rtol: float = 2e-3  # of the norm of the answer, for float32
+    rtol: float = 2e-3  # tolerance relative to the norm of the answer, for float32
 
 
 def graph(n: int, degree: int, dtype: torch.dtype, *, n_columns: int = 0, seed: int = 0) -> torch.Tensor:
-    """A CSR matrix with about `degree` entries per row; lengths of rows are uneven, values positive."""
+    """Make a CSR matrix with about `degree` entries per row, uneven row lengths and positive values."""
     generator = torch.Generator().manual_seed(seed)
     m = n_columns or n
     lengths = (torch.empty(n).exponential_(1.0, generator=generator) * degree).long().clamp_(1, max(1, m // 4))
@@ -37,7 +37,7 @@ def graph(n: int, degree: int, dtype: torch.dtype, *, n_columns: int = 0, seed: 
 
 
 def normalised(A: torch.Tensor) -> torch.Tensor:
-    """Rows of A scaled to the sum 1."""
+    """Return A with rows scaled to the sum 1."""
     lengths = A.crow_indices().diff()
     sums = torch.segment_reduce(A.values(), "sum", lengths=lengths)
     values = A.values() / torch.repeat_interleave(sums, lengths)
@@ -45,17 +45,17 @@ def normalised(A: torch.Tensor) -> torch.Tensor:
 
 
 def numbers(*shape: int, dtype: torch.dtype, seed: int = 1) -> torch.Tensor:
-    """Normal deviates."""
+    """Return normal deviates."""
     return torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed))
 
 
 def weights(*shape: int, dtype: torch.dtype, seed: int) -> torch.Tensor:
-    """Parameters of a layer."""
+    """Return parameters of a layer."""
     return (numbers(*shape, dtype=dtype, seed=seed) / shape[0] ** 0.5).requires_grad_()
 
 
 def descent(parameters: list[torch.Tensor], loss: Step, rate: float = 0.01) -> Step:
-    """A step of gradient descent; its answer is the loss."""
+    """Return a step of gradient descent, whose answer is the loss."""
 
     def step() -> torch.Tensor:
         for one in parameters:

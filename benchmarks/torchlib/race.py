@@ -1,4 +1,4 @@
-"""PyTorch's own products and ours in turns, by the rule of `programlib.race`: one process per run, 90 % intervals."""
+"""Race of PyTorch's products and autosparse's in alternation, by the rules of `programlib.race`."""
 
 from __future__ import annotations
 
@@ -17,13 +17,17 @@ from peerlib.environment import child_environment
 from programlib.race import BENCHMARKS, MOST_DISTURBED, ProgramFailedError, Samples, Spent, compare
 
 WAYS: Final = ("global", "step", "outside")
-"""`install` once; `override` entered at each step; no block, with our kernels registered. The reference is "stock"."""
+"""Variants of a run; the reference is "stock".
+
+"global" calls `install` once, "step" enters `override` at each step, and "outside" has the kernels registered but no
+block active.
+"""
 STOCK: Final = "stock"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """In what circumstances a program runs."""
+    """Circumstances in which a program runs."""
 
     dtype: str  # float32 or float64
     threads: int
@@ -31,7 +35,7 @@ class Setting:
 
 
 class Runner:
-    """The process that runs one program in one setting, each run in a forked process with an empty cache."""
+    """Handle of the process that runs one program in one setting; each run is a fork with an empty cache."""
 
     def __init__(self, name: str, setting: Setting) -> None:
         given = (name, setting.dtype, str(setting.threads), str(int(setting.toy)))
@@ -41,10 +45,10 @@ class Runner:
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, text=True,
             env=child_environment(PYTHONPATH=str(BENCHMARKS)),
         )  # fmt: skip
-        self._line()  # the inputs are there
+        self._line()  # waits until the inputs exist
 
     def call(self, way: str, answer: Path, cache: Path) -> dict[str, float]:
-        """Figures of one run. Raises ProgramFailedError."""
+        """Return the figures of one run; raise ProgramFailedError."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{way}\t{cache}\t{answer}\n")
         self._process.stdin.flush()
@@ -68,7 +72,10 @@ class Runner:
 def race(
     name: str, rtol: float, setting: Setting, *, ways: Sequence[str] = WAYS, rounds: int, most: int = 0
 ) -> dict[str, Any]:
-    """Ratios of stock's time to each way's, up to `most` rounds while one is open. Raises WrongAnswerError."""
+    """Return the ratios of stock's time to each variant's; raise WrongAnswerError.
+
+    Rounds are added, up to `most`, while the interval of a variant contains the limit.
+    """
     runner = Runner(name, setting)
     try:
         return _raced(runner, name, rtol if setting.dtype == "float32" else 1e-6, ways, (rounds, most))
@@ -77,7 +84,7 @@ def race(
 
 
 def _others_since(before: Spent, ours_s: float) -> float:
-    """The share of the cores that processes other than the measured ones took; they used `ours_s`."""
+    """Return the fraction of the cores taken by unmeasured processes; measured processes used `ours_s`."""
     now = Spent.now()
     return max(now.all_s - before.all_s - ours_s, 0.0) / (now.wall_s - before.wall_s) / (os.cpu_count() or 1)
 

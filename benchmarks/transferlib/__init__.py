@@ -1,1 +1,1 @@
-"""The experiments of `benchmarks/transfer.py`: matrices, stored times, methods, tables."""
+"""Experiments of `benchmarks/transfer.py`: matrices, stored times, methods, tables."""

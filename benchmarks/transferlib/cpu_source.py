@@ -1,4 +1,4 @@
-"""The CPU as source: schedules measured in `benchmarks/data`, mapped, of patterns that no judged group is part of."""
+"""The CPU as source of transfer: mapped schedules measured in `benchmarks/data`, without patterns of test groups."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from transferlib.patterns import Named
 
 MOST_ENTRIES: Final = 400_000
-"""Larger patterns take longer to make than they teach."""
+"""Maximum number of entries of a pattern; larger ones take too long to make."""
 FEWEST: Final = 20
 OPERATIONS: Final = {"spmm": "spmm32", "sddmm": "sddmm32"}
 
 
 @dataclass(frozen=True, eq=False)
 class CpuPattern:
-    """One pattern: what was measured of it on the CPU."""
+    """Measurements of one pattern on the CPU."""
 
     name: str
     coordinates: Coordinates = field(repr=False)
@@ -37,7 +37,7 @@ class CpuPattern:
 def cpu_patterns(
     data: Path, operation: str, matrices: Sequence[Named], folder: Path, n: int, *, seed: int = 0
 ) -> list[CpuPattern]:
-    """`n` patterns of `data` at random, those of judged groups left out; fewer when there are not as many."""
+    """Return `n` random patterns of `data` outside of test groups, or fewer if there are not enough."""
     judged = {one.group for one in matrices if not one.is_pool}
     measured = [one for one in read_folder(data, OPERATIONS[operation]) if _fits(one, judged)]
     found: list[CpuPattern] = []

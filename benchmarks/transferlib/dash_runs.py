@@ -17,15 +17,18 @@ from transferlib.world import Draw, World, draws, score
 
 SOURCE_PATTERNS: Final = 60
 N_SCRATCH: Final = 5
-"""Draws of the network without transfer, which trains its convolutions every time."""
+"""Number of draws of the network without transfer, which trains its convolutions in every draw."""
 HEADS: Final = Settings(mode="heads", rate=1e-3)
-"""Fine-tuning of all but the featurizer. Ten times the paper's rate: 100 epochs of five patterns are few steps."""
+"""Settings for fine-tuning all but the featurizer, at ten times the paper's rate.
+
+100 epochs of five patterns are few steps.
+"""
 SCRATCH: Final = Settings(mode="all", rate=1e-3, batch=128, epochs=30)
 PAPERS: Final = "DASH, the paper's settings"
 BY_PAPER: Final = Settings(mode="all", rate=1e-4, batch=32, epochs=100)
-"""Table 3 of the paper: all layers, on the source as on the target."""
+"""Settings of Table 3 of the paper: all layers are trained, on the source and on the target."""
 PAPERS_EPOCHS: Final = 50
-"""... on the source, half of the paper's: there are 60 patterns for its 100."""
+"""Epochs on the source, half of the paper's, for 60 patterns instead of 100."""
 N_PAPERS: Final = 3
 DATA: Final = Path(__file__).resolve().parent.parent / "data"
 
@@ -33,7 +36,7 @@ DATA: Final = Path(__file__).resolve().parent.parent / "data"
 def run_networks(
     world: World, matrices: Sequence[Named], arguments: argparse.Namespace, lines: Any, say: Callable[[str], object]
 ) -> None:
-    """Every variant at k = 5, the whole network at the other k too; zero-shot; no transfer."""
+    """Run every variant at k = 5, the whole network also at other k, zero-shot, and without transfer."""
     torch.set_num_threads(1)
     every = draws(world, arguments.draws)
     jobs = [("DASH", 0, every[0])] + [(name, 5, draw) for name in VARIANTS for draw in every]

@@ -1,4 +1,4 @@
-"""Every method of the tables: costs of all configurations on each judged matrix, from k sampled matrices of a draw."""
+"""Methods of the tables: costs of all configurations on each test matrix, from k sampled matrices of a draw."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ Costs = Sequence[NDArray[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """A target, a source, and the source's models: of patterns alone, and of what programs do on them too."""
+    """A target, a source, and the source's models: one of patterns alone, one that also reads counts of programs."""
 
     world: World
     source: World
     plain: SourceModel = field(repr=False)
     counting: SourceModel = field(repr=False)
-    base: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(repr=False)  # name -> costs of both models
+    base: Mapping[str, tuple[NDArray[Any], NDArray[Any]]] = field(repr=False)  # costs of both models, by name
 
 
 def make_bench(world: World, source: World) -> Bench:
-    """The source's models learn from PER_PATTERN samples of every matrix of its pool."""
+    """Train the source's models on PER_PATTERN samples of every matrix of its pool."""
     draw = draws(source, 1)[0]
     sampled = [_samples(matrix, draw.numbers[at]) for at, matrix in enumerate(source.pool)]
     rows = [matrix.rows[one.numbers] for matrix, one in zip(source.pool, sampled, strict=True)]
@@ -46,7 +46,7 @@ def make_bench(world: World, source: World) -> Bench:
 
 
 def plain_of(rows: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Rows of features without the counts, which come last."""
+    """Return rows of features without the counts, which are the last columns."""
     return rows[:, : -len(COUNTED)]
 
 
@@ -60,25 +60,25 @@ def _sampled(bench: Bench, draw: Draw, k: int) -> list[tuple[Matrix, Samples]]:
 
 
 def oracle(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The times themselves."""
+    """Return the times themselves."""
     return [one.times for one in bench.world.judged]
 
 
 def random_order(bench: Bench, draw: Draw, k: int) -> Costs:
-    """Any order: its top 5 is five programs at random."""
+    """Return a random order, whose top 5 is five random programs."""
     rng = np.random.default_rng([7, draw.seed])
     return [rng.random(one.times.size) for one in bench.world.judged]
 
 
 def static_of_source(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The order of mean log times on the source, whatever the pattern; nothing of the target."""
+    """Return the order of mean log times on the source for every pattern; it uses no data of the target."""
     default = bench.source.default
     logs = np.mean([np.log(one.times / one.times[default]) for one in bench.source.pool], axis=0)
     return [logs] * len(bench.world.judged)
 
 
 def static_of_target(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The same from the samples of the target; configurations that no sample has come last."""
+    """Return the order of mean log times of the target's samples; configurations without samples come last."""
     n = bench.world.phi.shape[0]
     total, times = np.zeros(n), np.zeros(n)
     for _, one in _sampled(bench, draw, k):
@@ -89,27 +89,27 @@ def static_of_target(bench: Bench, draw: Draw, k: int) -> Costs:
 
 
 def additive(bench: Bench, draw: Draw, k: int) -> Costs:
-    """Pattern-blind: ridge on the parameters and their pairs."""
+    """Return a pattern-blind model: ridge regression on the parameters and their pairs."""
     return _residual(bench, draw, k, lambda matrix: np.zeros(matrix.times.size))
 
 
 def zero_shot(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The source's trees of patterns alone, uncorrected."""
+    """Return the source's trees of patterns alone, uncorrected."""
     return [bench.base[one.named.name][0] for one in bench.world.judged]
 
 
 def residual(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The cheap transfer: those trees and an additive residual."""
+    """Return the cheap transfer: the source's trees of patterns alone plus an additive residual."""
     return _residual(bench, draw, k, lambda matrix: bench.base[matrix.named.name][0])
 
 
 def mean_residual(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The mean of the source's two models, of patterns alone and of counts too, and an additive residual."""
+    """Return the mean of the source's two models plus an additive residual."""
     return _residual(bench, draw, k, lambda matrix: sum(bench.base[matrix.named.name]) / 2)
 
 
 def exact_residual(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The bound of that family: the source's true times instead of its trees."""
+    """Return the bound of residual transfer: the source's true times instead of its trees."""
     exact = {one.named.name: np.log(one.times) for one in (*bench.source.pool, *bench.source.judged)}
     return _residual(bench, draw, k, lambda matrix: exact[matrix.named.name])
 
@@ -123,12 +123,12 @@ def _residual(bench: Bench, draw: Draw, k: int, base: Callable[[Matrix], NDArray
 
 
 def no_transfer(bench: Bench, draw: Draw, k: int) -> Costs:
-    """Trees of patterns alone, fitted to the samples of the target alone."""
+    """Return trees of patterns alone, fitted to the samples of the target."""
     return _trees(bench, draw, k, plain_of)
 
 
 def no_transfer_counting(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The same with what programs do on the pattern."""
+    """Return trees of patterns and counts of programs, fitted to the samples of the target."""
     return _trees(bench, draw, k, lambda rows: rows)
 
 
@@ -140,7 +140,7 @@ def _trees(bench: Bench, draw: Draw, k: int, read: Callable[[NDArray[np.float32]
 
 
 def corrected_trees(bench: Bench, draw: Draw, k: int) -> Costs:
-    """The source's trees with counts, and trees that learn from the target's samples what they leave over."""
+    """Return the source's trees with counts, plus trees fitted to their residuals on the target's samples."""
 
     found = _sampled(bench, draw, k)
     rows = [matrix.rows[one.numbers] for matrix, one in found]
@@ -150,7 +150,11 @@ def corrected_trees(bench: Bench, draw: Draw, k: int) -> Costs:
 
 @dataclass(frozen=True)
 class Method:
-    """A row of the tables. `samples_target`: whether it needs any; `same_grid`: source and target must share one."""
+    """A row of the tables.
+
+    `samples_target` tells whether the method uses samples of the target, `same_grid` whether source and target must
+    share a grid of configurations.
+    """
 
     run: Callable[[Bench, Draw, int], Costs]
     samples_target: bool = True

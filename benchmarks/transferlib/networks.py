@@ -1,7 +1,7 @@
-"""DASH's network and WACO's, pre-trained on the CPU, fine-tuned on a simulated accelerator; ablations (Figures 7, 9).
+"""Networks of DASH and WACO, pre-trained on the CPU and fine-tuned on a simulated accelerator, and their ablations.
 
-Ablations of the program's part share the featurizer that the whole network learned: their other layers are trained on
-the source with its descriptions of patterns, and then on the target.
+The ablations are those of Figures 7 and 9. Ablations of the program's part share the featurizer of the whole network:
+their other layers are trained on the source with its descriptions of patterns, and then on the target.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from transferlib.world import Draw, World
 
 Floats = NDArray[np.float32]
 ENTRIES_SEEN: Final = 1024
-"""A quarter of the network's default: pre-training takes minutes on a core, not hours."""
+"""Maximum number of entries that a featurizer sees: a quarter of the default, so that pre-training takes minutes."""
 SOURCE_EPOCHS: Final = 30
 WHOLE_BATCH: Final = 4096
 
@@ -37,10 +37,10 @@ WHOLE_BATCH: Final = 4096
 class Variant:
     """A row of Figure 7 or 9, or a baseline of the paper."""
 
-    featurizer: str  # of FEATURIZERS
+    featurizer: str  # key of FEATURIZERS
     parts: tuple[str, ...] = PARTS
-    latent: str = "table"  # of LATENTS: on the target
-    augmented: bool = False  # parameters of both platforms side by side instead of mapped ones
+    latent: str = "table"  # key of LATENTS, for the target
+    augmented: bool = False  # concatenated parameters of both platforms instead of mapped ones
 
 
 FEATURIZERS: Final[Mapping[str, Callable[[], Any]]] = {
@@ -66,19 +66,19 @@ VARIANTS: Final[Mapping[str, Variant]] = {
 
 @dataclass(frozen=True, eq=False)
 class Programs:
-    """What networks read of programs: one row each of p, z and both platforms' parameters side by side."""
+    """Inputs of networks about programs: one row each of p, z and the concatenated parameters of both platforms."""
 
     p: Floats = field(repr=False)
-    z: Mapping[str, Floats] = field(repr=False)  # by name of LATENTS
+    z: Mapping[str, Floats] = field(repr=False)  # by key of LATENTS
     augmented: Floats = field(repr=False)
 
     def inputs(self, variant: Variant) -> tuple[Floats, Floats]:
-        """(rows of the configuration, rows of the latent code)."""
+        """Return rows of the configuration and rows of the latent code."""
         return self.augmented if variant.augmented else self.p, self.z[variant.latent]
 
 
 def target_programs(world: World, n_source: int) -> Programs:
-    """Of all configurations of the target; its own parameters stand behind `n_source` zeros."""
+    """Return all configurations of the target; its own parameters follow `n_source` zeros."""
     target = world.target
     categories = [target.heterogeneous(one) for one in target.configurations]
     z = {name: make(sorted(set(categories))).codes(categories) for name, make in LATENTS.items()}
@@ -88,7 +88,10 @@ def target_programs(world: World, n_source: int) -> Programs:
 
 
 def source_programs(patterns: Sequence[CpuPattern], n_target: int) -> list[Programs]:
-    """Of the CPU's schedules; latent codes by an autoencoder, as there are too many categories for a table."""
+    """Return the CPU's schedules.
+
+    An autoencoder makes the latent codes, because a table would have too many categories.
+    """
     categories = [one for pattern in patterns for one in pattern.categories]
     encoder, parts = trained_autoencoder(categories), OneHotParts.of(categories)
     found = []
@@ -102,14 +105,17 @@ def source_programs(patterns: Sequence[CpuPattern], n_target: int) -> list[Progr
 
 @dataclass(frozen=True, eq=False)
 class Networks:
-    """Pre-trained networks by variant, and s of every matrix by featurizer."""
+    """Pre-trained networks by variant, and descriptions s of every matrix by featurizer."""
 
     models: Mapping[str, DashModel]
     described: Mapping[str, Mapping[str, torch.Tensor]] = field(repr=False)
     programs: Programs = field(repr=False)
 
     def costs(self, name: str, world: World, draw: Draw, k: int, settings: Settings) -> list[Floats]:
-        """Costs of all configurations on each judged matrix after fine-tuning on k matrices of `draw`; 0: zero-shot."""
+        """Return costs of all configurations on each test matrix after fine-tuning on k matrices of `draw`.
+
+        With k = 0 the network is used without fine-tuning (zero-shot).
+        """
         variant, model = VARIANTS[name], self.models[name]
         s = self.described[variant.featurizer]
         p, z = self.programs.inputs(variant)
@@ -132,7 +138,7 @@ def pretrained(
     progress: Callable[[str], object],
     epochs: int = SOURCE_EPOCHS,
 ) -> Networks:
-    """All of VARIANTS; what is in `kept` of the same patterns and epochs is not trained again."""  # fmt: skip
+    """Train all of VARIANTS; networks that `kept` holds for the same patterns and epochs are loaded."""
     n_target = 6
     programs = source_programs(patterns, n_target)
     n_source = programs[0].augmented.shape[1] - n_target
@@ -186,7 +192,7 @@ def _descriptions(model: DashModel, matrices: Sequence[Named], folder: Path) -> 
 def untrained(
     world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
 ) -> list[Floats]:
-    """No transfer: DASH's network from random weights, all of it trained on k matrices of the target alone."""
+    """Return costs of DASH's network trained from random weights on k matrices of the target, without transfer."""
     torch.manual_seed(draw.seed)
     model = DashModel(InputFeaturizer(ENTRIES_SEEN))
     return tuned_whole(model, world, draw, k, settings, folder=folder, programs=programs)
@@ -195,7 +201,7 @@ def untrained(
 def tuned_whole(
     source: DashModel, world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
 ) -> list[Floats]:
-    """A copy of `source`, its featurizer included, fine-tuned on k matrices of `draw`: costs on the judged matrices."""
+    """Fine-tune a copy of `source` with its featurizer on k matrices of `draw`; return costs on the test matrices."""
     p, z = programs.inputs(VARIANTS["DASH"])
     cases = []
     for at in draw.order[:k]:
@@ -212,7 +218,7 @@ def by_paper(
     patterns: Sequence[CpuPattern], world: World, settings: Settings, *, epochs: int, kept: Path,
     progress: Callable[[str], object],
 ) -> tuple[DashModel, Programs]:  # fmt: skip
-    """DASH's network trained on the source as the paper's Table 3 says, in small batches; kept as in `pretrained`."""
+    """Train DASH's network on the source by the paper's Table 3, in small batches; store it as `pretrained` does."""
     programs = source_programs(patterns, 6)
     own = target_programs(world, programs[0].augmented.shape[1] - 6)
     torch.manual_seed(0)

@@ -1,4 +1,4 @@
-"""Real patterns for the simulated accelerators: a pool to learn from and others to judge by, no group in both."""
+"""Real patterns for the simulated accelerators: a training pool and test matrices, with disjoint groups."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NNZ: Final = (5_000, 260_000)
 MAX_ROWS: Final = 120_000
 MOST_OF_A_GROUP: Final = 6
 POOL_PERCENT: Final = 34
-"""Share of the groups that are learned from."""
+"""Percentage of the groups in the training pool."""
 
 
 @dataclass(frozen=True)
@@ -28,18 +28,18 @@ class Named:
 
     @property
     def is_pool(self) -> bool:
-        """Whether its group is learned from, by the group's hash."""
+        """Return whether its group is in the training pool, by the group's hash."""
         return hashlib.blake2b(self.group.encode(), digest_size=4, person=b"transfer").digest()[0] * 100 < (
             POOL_PERCENT * 256
         )
 
     def pattern(self, folder: Path) -> Pattern:
-        """Its compressed rows."""
+        """Return the pattern in compressed rows."""
         return read_coordinates(folder / f"{self.name}.npz").to_pattern()
 
 
 def chosen(folder: Path) -> list[Named]:
-    """The matrices of these experiments, by name: of each group the first few that are neither tiny nor large."""
+    """Return the matrices of these experiments by name: the first few of suitable size in each group."""
     found: list[Named] = []
     with (folder / INDEX_NAME).open(encoding="utf-8", newline="") as lines:
         rows = sorted(csv.DictReader(lines), key=lambda row: row["name"])

@@ -1,4 +1,4 @@
-"""`results/transfer.md` from the lines of `results/transfer.jsonl`."""
+"""Write `results/transfer.md` from the lines of `results/transfer.jsonl`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.tuner.transfer.samples import PER_PATTERN
 Line = Mapping[str, Any]
 
 PRICE: Final = 1000
-"""Of a sample of an accelerator, in samples of a CPU (DASH, appendix A.3)."""
+"""Price of a sample of an accelerator, in samples of a CPU (DASH, appendix A.3)."""
 JUDGED_BY_PAPER: Final = {
     ("DASH", 5): "1.40 / 1.47", ("DASH, zero-shot", 0): ".71", ("DASH, no transfer", 5): "1.29",
     ("WACO+FA", 5): "1.04", ("WACO+FM", 5): "1.09", ("DASH without IFE", 5): "1.26", ("DASH without FM", 5): "1.16",
@@ -31,18 +31,18 @@ SAMPLED_METHODS: Final = (
 HEADER: Final = """# Transfer of cost models to simulated accelerators
 
 Written by `python benchmarks/transfer.py` from `transfer.jsonl`. Cycles are those of the simulator in
-`tuner/targets/simulation.py`; nothing here is a claim about SPADE. 172 real matrices of 5,000 to 260,000 entries: a
-pool of 64 (34 groups) to sample, 108 others (72 groups) to judge by. Each draw samples k matrices of the pool, 100
+`tuner/targets/simulation.py`; nothing here is a claim about SPADE. Of 172 real matrices with 5,000 to 260,000 entries,
+64 form the pool of samples (34 groups) and 108 the test set (72 groups). Each draw samples k matrices of the pool, 100
 distinct configurations each. Speedups are geometric means over the default configuration, medians (quartiles) over
 draws; "share" is top 1 and top 5 over the exhaustive optimum. Networks: CPU source, 60 patterns of `benchmarks/data`
 for 30 epochs (the paper: 100 for 100), 1,024 entries seen, the featurizer frozen on the target; ablations share the
-whole network's featurizer. The network without transfer: five draws, 30 epochs of all its layers. "The paper's
-settings": rate 1e-4, batches of 32, all layers for 100 epochs on the target, 50 epochs on the source.
+whole network's featurizer. "The paper's settings": rate 1e-4, batches of 32, all layers for 100 epochs on the target,
+50 epochs on the source.
 """
 
 
 def report(lines: Sequence[Line]) -> str:
-    """The whole page."""
+    """Return the whole page."""
     parts = [HEADER]
     for key in dict.fromkeys((one["target"], one["source"], one["operation"]) for one in lines):
         mine = [one for one in lines if (one["target"], one["source"], one["operation"]) == key]
@@ -71,7 +71,7 @@ def _table(lines: Sequence[Line]) -> str:
 
 
 def _samples(lines: Sequence[Line]) -> str:
-    """Top 1 and APE by the number of sampled matrices; nothing where one number was tried."""
+    """Format top 1 and APE by the number of sampled matrices; empty if only one number was tried."""
     sampled = sorted({one["k"] for one in lines if one["k"] > 0})
     names = [name for name in SAMPLED_METHODS if any(one["method"] == name for one in lines)]
     if len(sampled) < 2:
@@ -98,7 +98,7 @@ def _spread(lines: Sequence[Line], top: str) -> str:
 
 
 def _comparisons(lines: Sequence[Line]) -> str:
-    """Top 1 of our methods over their rivals, draw by draw, at k = 5."""
+    """Format the ratio of our methods' top 1 to their competitors', per draw, at k = 5."""
     by = {(one["method"], one["k"], one["draw"]): one["top1"] for one in lines}
     rows = ["\nDraw by draw at k = 5, top 1: median ratio, share of the draws above 1.\n",
             "| over | " + " | ".join(OURS) + " |", "|---|" + "---|" * len(OURS)]  # fmt: skip

@@ -1,4 +1,4 @@
-"""Simulated times on disk: one .npz for each accelerator and operation, resumed matrix by matrix."""
+"""Simulated times on disk: one .npz per accelerator and operation, resumed matrix by matrix."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ SAVED_EVERY: Final = 10
 
 
 def identity(target: Accelerator) -> str:
-    """What stored times depend on beside the pattern: the rules, the machine, the configurations."""
+    """Return a digest of everything but the pattern that stored times depend on: simulator, machine, configurations."""
     facts = [SIMULATION_VERSION, dataclasses.asdict(target.machine), sorted(target.grid.items()), target.n_columns]
     return hashlib.blake2b(json.dumps(facts, sort_keys=True).encode(), digest_size=8).hexdigest()
 
 
 def path_of(folder: Path, target: Accelerator, operation: str) -> Path:
-    """The file of times."""
+    """Return the path of the file of times."""
     return folder / f"{target.name}-{operation}.npz"
 
 
 def load(path: Path, target: Accelerator) -> dict[str, Floats]:
-    """Name of a matrix -> cycles of every configuration; nothing where the file is of another simulation."""
+    """Return cycles of every configuration by matrix; empty if the file is of another simulation."""
     if not path.exists():
         return {}
     with np.load(path, allow_pickle=False) as file:
@@ -51,7 +51,7 @@ def collect(
     folder: Path,
     progress: Callable[[str], object],
 ) -> dict[str, Floats]:
-    """Simulate what `path` lacks, and keep it there."""  # fmt: skip
+    """Simulate the matrices that `path` lacks, and store their times there."""
     found = load(path, target)
     missing = [one for one in matrices if one.name not in found]
     for at, one in enumerate(missing, start=1):

@@ -1,7 +1,7 @@
-"""Which transfer ships: candidates compared on the pool alone, so that the matrices that judge choose nothing.
+"""Selection of the transfer that ships: candidates are compared on the pool alone, so test matrices select nothing.
 
-The groups of the pool are halved by their hash. From each half models learn (the source's too), by the other half they
-are judged, in N_DRAWS draws of five matrices each. A candidate's figure is the median over both halves' draws.
+A hash splits the pool's groups into halves. Models (including the source's) are trained on one half and evaluated on
+the other, in N_DRAWS draws of five matrices each. A candidate's score is the median over the draws of both halves.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def _is_first(matrix: Matrix) -> bool:
 
 
 def halved(world: World, *, first: bool) -> World:
-    """One half of the pool to learn from, the other to judge by."""
+    """Return a world that trains on one half of the pool and evaluates on the other."""
     learn = [one for one in world.pool if _is_first(one) == first]
     return dataclasses.replace(world, pool=learn, judged=[one for one in world.pool if _is_first(one) != first])
 
 
 def validated(world: World, source: World, say: Callable[[str], object]) -> dict[str, list[Score]]:
-    """Candidate -> scores of all draws."""
+    """Return the scores of all draws by candidate."""
     found: dict[str, list[Score]] = {name: [] for name in CANDIDATES}
     for first in (True, False):
         half = halved(world, first=first)
@@ -49,7 +49,7 @@ def validated(world: World, source: World, say: Callable[[str], object]) -> dict
 
 
 def table(found: Mapping[str, Mapping[str, Sequence[Score]]]) -> str:
-    """Rows of the questions' candidates, in Markdown."""
+    """Format the rows of all questions' candidates, in Markdown."""
     rows = [["question", "transfer", "top 1 of the optimum", "lower quartile", "top 5"]]
     for question, candidates in found.items():
         for name, scores in candidates.items():
@@ -63,6 +63,6 @@ def table(found: Mapping[str, Mapping[str, Sequence[Score]]]) -> str:
 
 HEAD: Final = """# Which transfer ships: candidates on the pool alone
 
-Written by `python benchmarks/transfer.py --validate`: half of the pool's groups to learn from, the other half to judge
-by, and the other way round, five matrices per draw; the matrices of `transfer.md` are in neither.
+Written by `python benchmarks/transfer.py --validate`. Models are trained on half of the pool's groups and tested on the
+other half, and vice versa, with five matrices per draw. The test matrices of `transfer.md` are in neither half.
 """

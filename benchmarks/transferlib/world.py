@@ -1,4 +1,4 @@
-"""One target and operation: stored times and what models read of every matrix; draws of what is sampled; scores."""
+"""World of one target and operation: times and features of every matrix, draws of samples, and scores."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Floats = NDArray[np.float32]
 
 N_DRAWS: Final = 20
 TAU_OF: Final = 64
-"""Distinct configurations per matrix that Kendall's tau is computed on."""
+"""Number of distinct configurations per matrix on which Kendall's tau is computed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,13 +31,13 @@ class Matrix:
 
     named: Named
     shape: tuple[int, int]
-    times: Doubles = field(repr=False)  # of every configuration
+    times: Doubles = field(repr=False)  # times of every configuration
     same: tuple[int, ...] = field(repr=False)  # Accelerator.distinct
     rows: Floats = field(repr=False)  # tuner.transfer.source.described
 
     @property
     def distinct(self) -> list[int]:
-        """The number of every program, once."""
+        """Numbers of the distinct programs."""
         return sorted(set(self.same))
 
 
@@ -53,13 +53,13 @@ class World:
 
     @property
     def default(self) -> int:
-        """The number of the default configuration."""
+        """Number of the default configuration."""
         return self.target.configurations.index(self.target.default)
 
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Which matrices of the pool are sampled, in order, and which configurations of each."""
+    """Sampled matrices of the pool, in order, and sampled configurations of each."""
 
     order: Sequence[int]
     numbers: Sequence[NDArray[np.int64]]  # by matrix of the pool
@@ -76,7 +76,7 @@ def make_world(
     kept: Path,
     progress: Callable[[str], object],
 ) -> World:
-    """Features are computed once per target and kept in `kept`."""  # fmt: skip
+    """Make the world; features are computed once per target and stored in `kept`."""
     rows, shapes = _features(target, matrices, folder, kept, progress)
     found = [
         Matrix(one, shapes[one.name], times[one.name], target.distinct(*shapes[one.name]), rows[one.name])
@@ -111,7 +111,7 @@ def _features(
 
 
 def draws(world: World, n: int = N_DRAWS) -> list[Draw]:
-    """The same for every method: an order of the pool and PER_PATTERN distinct configurations of each matrix."""
+    """Return draws that all methods share: an order of the pool and PER_PATTERN configurations of each matrix."""
     found = []
     for seed in range(n):
         rng = np.random.default_rng([43, seed])
@@ -125,27 +125,27 @@ def draws(world: World, n: int = N_DRAWS) -> list[Draw]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """Geometric means over the judged matrices; speedups over the default configuration."""
+    """Geometric means over the test matrices; speedups are over the default configuration."""
 
     top1: float
     top5: float
     optimum: float
-    ape: float  # mean of |t - t*| / t* in percent, of top 1
+    ape: float  # mean of |t - t*| / t* in percent, for top 1
     tau: float
 
     @property
     def shares(self) -> tuple[float, float]:
-        """Of the optimum, top 1 and top 5."""
+        """Top 1 and top 5 as fractions of the optimum."""
         return self.top1 / self.optimum, self.top5 / self.optimum
 
 
 def geometric(values: Any) -> float:
-    """Geometric mean."""
+    """Return the geometric mean."""
     return float(np.exp(np.mean(np.log(values))))
 
 
 def score(world: World, costs: Sequence[NDArray[Any]]) -> Score:
-    """Of the costs (configurations,) of each judged matrix."""
+    """Return the score of the costs (configurations,) of each test matrix."""
     default, best, one, five, taus = [], [], [], [], []
     for matrix, cost in zip(world.judged, costs, strict=True):
         top = best_distinct(np.asarray(cost), matrix.same, 5)
