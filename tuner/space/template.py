@@ -95,7 +95,7 @@ class TemplateSpace(ABC):
 
     @abstractmethod
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """The value of every parameter, normal ones where `schedule` does not use it; ScheduleError if not in here."""
+        """Return all parameters of `schedule`, canonical where unused; raise ScheduleError outside the space."""
 
     @abstractmethod
     def schedule_of(self, values: Values) -> SuperSchedule:
