@@ -46,7 +46,7 @@ class Proposer(Protocol):
 
     @property
     def price_s(self) -> float:
-        """Expected seconds of a call."""
+        """Return the expected seconds of a call."""
 
     def __call__(self) -> Sequence[Proposal]:
         """Return the schedules with the shortest predicted times, best first; none for a problem outside the model."""

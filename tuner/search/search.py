@@ -69,7 +69,7 @@ class Search:
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
     in_place: Trial | None = field(init=False, default=None)
-    """Fallback that reads the user's arrays, where the champion does not."""
+    """Fallback that reads the user's arrays, where the incumbent does not."""
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, scaled to default_s
     n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> number of timed products
