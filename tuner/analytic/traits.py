@@ -46,7 +46,7 @@ class Traits:
 
     @classmethod
     def of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
-        """Return the traits of `schedules`; those of a tuple are cached while the tuple is alive in the cache."""
+        """Return the traits of `schedules`; those of the last MOST_KNOWN tuples are cached."""
         known = _known.get(id(schedules))
         if known is not None and known[0] is schedules:
             return known[1]

@@ -98,4 +98,4 @@ STATISTICS: Final = Seen(
     dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip
-"""Domain in which the analytic model's margins were determined (`belief`, ADR 25)."""
+"""Domain in which the analytic model's margins were determined (`search.acceptance`, ADR 25)."""

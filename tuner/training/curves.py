@@ -19,7 +19,7 @@ RANKING: Final = "ranking.json"
 class Epoch:
     """A row of the learning curve; nan where there is no validation data."""
 
-    epoch: int  # from 1
+    epoch: int  # numbered from 1
     train_loss: float
     validation_loss: float
     ordered_pairs: float
