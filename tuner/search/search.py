@@ -59,17 +59,14 @@ class Search:
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several kernels at once
     is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
     doubt: Callable[[bool], str | None] = lambda is_learned: None  # returns why no prediction is accepted unmeasured
-    is_foreign: Callable[[], bool] = lambda: False
-    """Returns whether the processor kind is outside the learned model's training data."""
+    is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
     always: Sequence[SuperSchedule] = ()  # schedules that race first regardless of predictions and need no compilation
-    shipped: Sequence[SuperSchedule] = ()
-    """Precompiled schedules that the analytic model does not name; tried where values are dictionary-encoded."""
+    shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
     divide: Divider | None = None  # searches for composites, which then race like other candidates
     first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
     default: Trial = field(init=False)
     champion: Trial = field(init=False)
-    in_place: Trial | None = field(init=False, default=None)
-    """Fallback that reads the user's arrays, where the incumbent does not."""
+    in_place: Trial | None = field(init=False, default=None)  # fallback that reads the user's arrays
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, scaled to default_s
     n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> number of timed products
@@ -98,8 +95,7 @@ class Search:
         else:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(self.start)
-            # First, within their share of the budget, because the following steps use all that is left
-            yield from self._run_composites()
+            yield from self._run_composites()  # first, since the steps after it use the rest of the budget
             for one in self.always:
                 yield from self._run_alone(one)
             for heat in self._heats():
@@ -111,7 +107,7 @@ class Search:
     def _run_composites(self) -> Steps:
         """Search for composites, then race them; the best single formats must beat the winner afterwards.
 
-        The first composite and the single format behind it always race, further ones while their budget share lasts.
+        The first composite and the single format after it always race, further ones while the budget share lasts.
         """
         if (divide := self.divide) is None:
             return
@@ -195,10 +191,7 @@ class Search:
         return is_named and is_believed(schedule, ratio, most=self._believable(schedule), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
-        """Yield batches: best predictions, corrected predictions, neighbours of the incumbent, close losers.
-
-        With effort "full", the rest of the space follows.
-        """
+        """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
         hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
@@ -260,8 +253,7 @@ class Search:
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
         """Yield batches of at most `style.heat` trials; a trial that packs runs alone.
 
-        This limits the packed copies to one besides the incumbent's. As many candidates are compiled together, on all
-        cores, before the first of them runs.
+        Candidates of a batch are compiled together, on all cores, before the first of them runs.
         """
         group: list[Trial] = []
         while batch := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.heat)]:
@@ -326,8 +318,7 @@ class Search:
                 price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
                 yield self._work("pack", price_s, trial.pack, what=name_of(trial), on_credit=on_credit)
             if trial.crowded and self.champion.packed_bytes:
-                # The incumbent was measured already: it can release its copy, and is packed again if it stays
-                # incumbent.
+                # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
                 self.champion.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
 
@@ -392,9 +383,7 @@ class Search:
                 self.n_samples[id(trial)] = self.n_samples.get(id(trial), 0) + len(race.samples_s[at])
         at = race.winner()
         if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
-            # An incumbent that won by the margin loses only to a faster one, since one of many batches is always
-            # unlucky.
-            at = 1
+            at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
         winner = entrants[at]
         if winner is self.champion or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
