@@ -105,10 +105,7 @@ class TrafficModel:
     locality: Locality | None = None  # None where op(A) is transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Return the predicted seconds of one product on the problem's threads, for each schedule.
-
-        The extracted schedule properties are cached when `schedules` is a tuple that was passed before.
-        """
+        """Return the predicted seconds of one product for each schedule; a repeated tuple is analysed only once."""
         traits = Traits.of(schedules)
         shape = _Shapes.of(traits, self.facts)
         setting = _Setting.of(problem)
@@ -192,10 +189,7 @@ class TrafficModel:
         return np.where(footprints <= limits[0], rates[0], np.where(footprints <= limits[1], rates[1], found))
 
     def _dense_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the seconds to gather rows of B from the cache that holds the rows a column panel of op(A) covers.
-
-        When B exceeds the L2 cache, the share of its rows that are reused soon is read from L2 instead.
-        """
+        """Return the seconds to gather rows of B from a column panel's cache, or from L2 where they are reused soon."""
         panel_bytes = self.facts.n_cols / shape.n_panels * setting.n_columns * setting.item
         width = setting.n_columns * traits.c * setting.item
         touched = shape.n_blocks * np.maximum(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
@@ -221,15 +215,9 @@ class TrafficModel:
 
 
 CROWDED: Final = 1.3
-"""Time factor of generated kernels without streaming stores, where results exceed a victim L3 cache.
-
-Geometric mean over 23 matrices at 256 columns (docs/adr/0021-past-the-last-cache.md).
-"""
+"""Time factor of SpMM without streaming stores past a victim L3 (23 matrices; docs/adr/0021-past-the-last-cache.md)."""
 TWINS: Final = 1.3
-"""Time factor of generated kernels that do not merge identical rows.
-
-Geometric mean over elasticity matrices at 32 to 256 columns (docs/adr/0022-twins.md).
-"""
+"""Time factor of SpMM that does not merge identical rows (elasticity matrices; docs/adr/0022-twins.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:

@@ -82,10 +82,7 @@ class Setting:
 
     @classmethod
     def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> Setting:
-        """Return the setting recorded with measurements.
-
-        Missing facts default to `n_dense_cols` and to float32 on all cores.
-        """
+        """Return the setting recorded with measurements, by default `n_dense_cols` and float32 on all cores."""
         rates = facts["machine"].get("rates")
         return cls(
             target=target, dtype=str(facts.get("dtype", "float32")), threads=int(facts.get("threads", target.n_cores)),

@@ -1,7 +1,4 @@
-"""Statistics of a pattern that predict which format suits it, sampled at a fraction of the cost of a product.
-
-They are ratios of the integers of `counts`.
-"""
+"""Statistics of a pattern that predict which format suits it: ratios of the integers of `counts`, from a sample."""
 
 from __future__ import annotations
 
@@ -121,10 +118,7 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
 
 
 def shares_of_walks(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
-    """Return `Locality.distinct_share` for each size (ascending), as if rows were in breadth-first order.
-
-    This estimates the effect of reverse Cuthill-McKee, which walks all rows breadth-first. O(largest size).
-    """
+    """Return `Locality.distinct_share` for each size (ascending), with rows in breadth-first (Cuthill-McKee) order."""
     found = walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
     return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
 
@@ -139,10 +133,7 @@ def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
 
 
 def seems_symmetric(pattern: Pattern) -> bool:
-    """Return whether row lengths and sampled entries are consistent with a symmetric pattern, without proof.
-
-    O(rows).
-    """
+    """Return whether row lengths and sampled entries are consistent with a symmetric pattern (no proof); O(rows)."""
     n, nnz = pattern.n_rows, pattern.nnz
     if n != pattern.n_cols or nnz == 0:
         return False

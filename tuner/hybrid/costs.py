@@ -67,7 +67,4 @@ class PrimitiveCosts:
 REFERENCE: Final = PrimitiveCosts(
     {"block": Rate(0.6, 1.0, 0.5), "csr": Rate(0.0, 1.6, 0.5), "ell": Rate(0.3, 1.3, 0.5)}, 2.0, 3.0
 )
-"""Costs by which tests judge the search.
-
-An r x c block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, and 3 more for each further operator.
-"""
+"""Costs for tests: a block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, each further operator 3."""

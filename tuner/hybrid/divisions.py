@@ -55,10 +55,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """A partition: selection rules of the parts, their kinds, and the predicted time of all parts over that of CSR.
-
-    The kinds are "dense", "long", "blocks" and "rest".
-    """
+    """A partition: selections and kinds ("dense", "long", "blocks", "rest") of its parts, and predicted time ratio."""
 
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]
@@ -73,10 +70,7 @@ def divisions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS,
     *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES, worth: float = WORTH,
 ) -> list[Division]:  # fmt: skip
-    """Return the partitions of op(A) predicted to beat CSR: by whole rows before by value, best first within each kind.
-
-    The cost is O(rows), plus a sample of the entries.
-    """
+    """Return the partitions of op(A) predicted to beat CSR, best first, by whole rows before by value; O(rows)."""
     if pattern.nnz == 0 or min(pattern.shape) == 0:
         return []
     found = [*_by_rows(pattern, n_dense_cols, costs)]

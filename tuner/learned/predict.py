@@ -96,10 +96,7 @@ class LearnedModel:
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
     def features(self, pattern: Structure) -> Floats:
-        """Return the model's features of `pattern`, (scorer.n_features,), the expensive part of a prediction.
-
-        Equal structures give equal features. A tensor's first mode must be that of the rows (`rows_first`).
-        """
+        """Return the features of `pattern`, (n_features,), the expensive part; a tensor's rows must be its mode 0."""
         return self.scorer.features(pattern)
 
     @computed_once
@@ -155,10 +152,7 @@ class LearnedModel:
         *,
         per_format: int = PER_FORMAT,
     ) -> list[Proposal]:
-        """Return the `n` schedules of lowest predicted cost that suit `problem` and are supported, best first.
-
-        At most `per_format` of them have the same format, and at most half have rows in DEAR_ORDER.
-        """
+        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows."""
         costs_of = self._costs(problem, features)
         anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
         chosen: list[Proposal] = []

@@ -92,10 +92,7 @@ class Trees:
         return made
 
     def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
-        """Return the sum for each row of codes, or for rows `ids`, computed by the runtime; only for results of `on`.
-
-        Raises ValueError for trees over a sketch, or for columns that do not exist.
-        """
+        """Return the runtime's sum for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
         if self.n_sketch:
             raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
         return native.predicted(self.nodes, self.roots, self.base, rows, ids)

@@ -25,10 +25,7 @@ from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-cost-model"
 FORMAT_VERSION: Final = "2"
-"""Version of the file format.
-
-In version 2, trees read a setting and the analytic model's ratios besides the sketch, and come with a portfolio.
-"""
+"""Version of the file format; from version 2 on, trees read a setting and analytic ratios, and have a portfolio."""
 Weights = Mapping[str, NDArray[np.float32]]
 
 

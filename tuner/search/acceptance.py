@@ -12,10 +12,7 @@ from autosparse.ops.base import of_width
 WIDE: Final = 128
 """Number of columns of B from which a product counts as wide."""
 ABROAD: Final = {1: 1.0, 2: 1.5}
-"""Number of columns of B -> factor on the margin of a learned model for a processor kind outside its training data.
-
-Measured in ADR 83.
-"""
+"""Columns of B -> factor on a learned model's margin for a processor kind outside its training data (ADR 83)."""
 SHARED_SINCE: Final = 2.0
 """Divisor of the accepted ratio for SpMV of 6 to 18 us that the default kernel computes on two threads.
 

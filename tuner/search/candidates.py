@@ -19,10 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 
 BUILT_TOLERANCE: Final = 0.05
-"""Relative time by which an available kernel may be slower than the best prediction and still come first.
-
-Prediction errors are larger than this share, and compilations are expensive.
-"""
+"""Maximum relative excess over the best prediction at which an available kernel comes first; compiling is expensive."""
 GAIN: Final = 0.1  # fraction of the default time that further available kernels must save
 MOST_ASKED: Final = 6
 """Maximum number of candidates whose kernels are looked up."""
@@ -92,10 +89,7 @@ class Queue:
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
-        """Return `schedule` with the caller's thread count and the same prediction.
-
-        The thread pool decides how many threads pay off.
-        """
+        """Return `schedule` with any thread count (the thread pool decides) and the same prediction."""
         freed = replace(schedule, threads=0)
         self._ratios[id(freed)] = self._ratios[id(schedule)]
         return freed

@@ -33,11 +33,7 @@ DEFAULT_RATES_S: Final[Mapping[str, float]] = {
 }
 """Kind of step -> seconds per unit, before any observation on this machine."""
 STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
-"""Kind of step -> fixed seconds of a step, counted as additional units.
-
-Without them, a tiny matrix observed first would inflate the rate per byte of large ones. Overpriced steps are never
-performed again, so that the rate would not recover.
-"""
+"""Kind of step -> fixed seconds of a step, counted as units, so that a tiny matrix does not inflate the rate."""
 
 MEMORY: Final = 8
 """Number of observations that a rate averages over; the weight of a new one never falls below 1/MEMORY."""
@@ -109,10 +105,7 @@ def _with_start(kind: str, units: float) -> float:
 
 
 MOST_RECORDED: Final = 10.0
-"""Maximum recorded rate as a multiple of the default rate.
-
-A step that was expensive on a busy machine is performed, and thus observed again, less often.
-"""
+"""Maximum recorded rate over the default rate; an expensive step is performed, and thus observed, less often."""
 MOST_RATE_S: Final = 1e9  # recorded rates of 0 are dropped as well: a rate of 0 would stay 0
 MOST_SEEN: Final = 2**53
 

@@ -43,10 +43,7 @@ class RaceRule:
 
 @dataclass(slots=True)
 class Race:
-    """Interleaved comparison of entrant 0 (the holder) with entrants 1, 2, ...
-
-    Call `next_entrant`, time that entrant, and `add` the seconds until `next_entrant` returns None. Then call `winner`.
-    """
+    """Interleaved comparison of entrant 0 (holder) with others: `next_entrant`, time it, `add`; at last `winner`."""
 
     n_entrants: int
     rule: RaceRule = field(default_factory=RaceRule)

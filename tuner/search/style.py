@@ -47,17 +47,11 @@ LIVE: Final = SearchStyle(
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Style of automatic tuning for few columns, where the learned model runs late.
-
-Loading the model and extracting its features take as long as hundreds of products (ADR 44).
-"""
+"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products (ADR 44)."""
 
 
 def live_style(problem: Problem) -> SearchStyle:
-    """Return the style of automatic tuning.
-
-    For wide products a learned model runs first, because the analytic model gains little there.
-    """
+    """Return the style of automatic tuning; for wide products a learned model, which gains more, runs first."""
     return LIVE if problem.n_dense_cols >= WIDE else LIVE_NARROW
 
 

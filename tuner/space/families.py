@@ -92,10 +92,7 @@ MAX_TILE_VECTORS: Final = 16
 MAX_BLOCK_VECTORS: Final = 24
 """Maximum number of vector registers for the rows of a block together with AVX-512, which has 32 registers."""
 FAR_CACHES: Final = 8
-"""Operand size in L2 caches from which symmetric storage is tried and rows of B are prefetched further ahead.
-
-Above it, halving the bytes of A outweighs the scattered additions to rows that are not in cache.
-"""
+"""Operand size, in L2 caches, above which symmetric storage and longer prefetch distances of rows of B are tried."""
 READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
 """Prefetch distances of the runtime's precompiled kernels; 0: that of the default kernel."""
 MAX_NARROW: Final = 1 << 16
@@ -185,10 +182,7 @@ def member(
 
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
-    """Return a few schedules of every supported format, which a model ranks first.
-
-    Equal calls return the same objects.
-    """
+    """Return a few schedules of every supported format, to be ranked first; equal calls return the same objects."""
     return _space(Outline.of(problem), supports, False)
 
 

@@ -239,10 +239,7 @@ def _is_ready(values: Values) -> bool:
 
 
 def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:
-    """Return this library's space of "spmv", "spmm", "sddmm" or "mttkrp".
-
-    `threads` defaults to 0 (as many as the caller allows) and the powers of two below the number of cores.
-    """
+    """Return this library's space of an algorithm; `threads` defaults to 0 (any) and powers of two below the cores."""
     if threads is None:
         n_cores = Target.host().n_cores
         threads = (0, *(1 << bit for bit in range(n_cores.bit_length()) if 1 << bit < n_cores))

@@ -20,10 +20,7 @@ from autosparse.ops import OPS
 
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
-    """Return a few schedules of every supported format, which a model ranks first.
-
-    Equal calls return the same objects.
-    """
+    """Return a few schedules of every supported format, to be ranked first; equal calls return the same objects."""
     if not OPS[problem.operation].space:
         return _with_storage(space.candidates(problem, supports), problem.storage)
     return _members(problem, supports, False)
@@ -38,10 +35,7 @@ class Entrants:
 
 
 def entrants(problem: Problem, supports: Supports) -> Entrants:
-    """Return the entrants of `problem`.
-
-    Equal calls return the same objects, so that models can cache what they extract from the schedules.
-    """
+    """Return the entrants of `problem`; equal calls return the same objects, for which models cache what they read."""
     found = candidates(problem, supports)
     members, known = _entered.get(id(found), (None, None))
     if known is None or members is not found:
@@ -77,10 +71,7 @@ def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[Super
 
 
 def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[SuperSchedule, ...]:
-    """Return the supported members; problems with the same outline share them.
-
-    The cache holds no reference to a problem.
-    """
+    """Return the supported members, shared by problems with the same outline; the cache keeps no problem alive."""
     # The width of Y decides whether Y exceeds the L2 cache
     width = problem.n_dense_cols if OPS[problem.operation].is_sampled else space.tiles(problem)
     pattern = problem.pattern

@@ -108,10 +108,7 @@ class WacoSpace(TemplateSpace):
         )
 
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """Return the parameters of `schedule`.
-
-        An inner coordinate without a loop is placed after its outer one, and its level format is U.
-        """
+        """Return the parameters of `schedule`; an inner coordinate without a loop follows its outer one, at level U."""
         fmt = schedule.format
         kinds = {level.coordinate: level.kind.value for level in fmt.levels}
         values: dict[str, Any] = {f"{name[:-1]}split": fmt.split(name[:-1]) for name in self.sparse}
@@ -143,10 +140,7 @@ def _with_inner(order: tuple[str, ...], indices: str) -> Iterator[str]:
 
 
 def waco_space(algorithm: str, *, threads: tuple[int, int] | None = None, concordant: float = 0.75) -> WacoSpace:
-    """Return WACO's space of "spmv", "spmm", "sddmm" or "mttkrp".
-
-    `threads` defaults to half and all of this machine's cores.
-    """
+    """Return WACO's space of an algorithm; `threads` defaults to half and all of this machine's cores."""
     if threads is None:
         n_cores = Target.host().n_cores
         threads = (max(1, n_cores // 2), max(2, n_cores))
