@@ -1,7 +1,7 @@
-"""Heats: times of many schedules of one problem, a few at a time, interleaved with the default kernel.
+"""Batched timing of many schedules of one problem, interleaved with the default kernel.
 
-The default kernel runs in every round of every heat. What is kept of a schedule is first of all its *ratio* to the
-default kernel in the same round: ratios of different heats compare where seconds of a busy machine do not.
+The default kernel runs in every round of every batch. The main result of a schedule is its *ratio* to the default
+kernel in the same round. Ratios of different batches are comparable, unlike seconds on a busy machine.
 """
 
 from __future__ import annotations
@@ -23,45 +23,48 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
 HEAT_SIZE: Final = 6
-"""Schedules raced at once: their packed operands are in memory together."""
+"""Number of schedules raced at once, whose packed operands are in memory together."""
 COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
-"""Everybody runs once. Who is 6 times slower than the best then leaves, later on who is twice as slow."""
+"""Rules of a batch: every schedule runs once.
+
+Those 6 times slower than the best leave first, later those twice as slow.
+"""
 MOST_ROUNDS: Final = 21
 ROUNDS_S: Final = 0.15
-"""Of a heat: short products take more rounds in this time, up to MOST_ROUNDS; medians of few are mostly noise."""
+"""Seconds per batch in which short products run more rounds, up to MOST_ROUNDS; medians of few are noisy."""
 QUIET_LOAD: Final = 0.25
-"""Processors that others may keep busy without a heat being run again, when `patience` asks for that."""
+"""Maximum load of other processes, in processors, at which a batch is not repeated if `patience` permits repetition."""
 
 
 class Workbench(Protocol):
-    """Where schedules of one problem become kernels that run: `tuning.trials.lab.KernelLab`, or arithmetic."""
+    """Interface that turns schedules of one problem into kernels: `tuning.trials.lab.KernelLab`, or a test double."""
 
     @property
     def problem(self) -> Problem:
-        """What is computed."""
+        """Return the problem."""
 
     def __call__(self, schedule: SuperSchedule | None) -> Trial:
-        """A trial, nothing built yet."""
+        """Return a trial with nothing built yet."""
 
     def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """Why no kernel can be made of it, or None."""
+        """Return why no kernel can be made of `schedule`, or None."""
 
     def build(self, trials: Sequence[Trial]) -> None:
-        """Make their kernels, several at once."""
+        """Build the kernels of `trials`, several at once."""
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """One product to time; None when this trial cannot run, or would never end.
+        """Return a closure that runs one product; None when the trial cannot run or would take too long.
 
-        Who is given one `turn` meets the same memory.
+        Equal `turn` means equal memory addresses.
         """
 
     def proposed(self, n: int) -> Sequence[SuperSchedule]:
-        """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
+        """Return the `n` best schedules by this machine's learned model; none without a model."""
 
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """What one schedule came to."""
+    """Result of one schedule."""
 
     schedule: SuperSchedule
     status: int
@@ -76,9 +79,10 @@ class Timing:
 
 @dataclass(slots=True)
 class Heats:
-    """Runs heats on one workbench and keeps what they found.
+    """Runner of batches on one workbench, with their results.
 
-    `patience`: how often a heat is run again because others disturbed it; `before_heat` may wait for quiet.
+    `patience` is the maximum number of repetitions of a disturbed batch; `before_heat` may wait until the machine is
+    quiet.
     """
 
     lab: Workbench
@@ -90,14 +94,14 @@ class Heats:
     heats: list[dict[str, float]] = field(default_factory=list)
 
     def run(self, schedules: Sequence[SuperSchedule], *, until_s: float = float("inf")) -> None:
-        """Time `schedules` heat by heat; stops between heats once the clock passes `until_s`."""
+        """Time `schedules` batch by batch; stop between batches once the clock passes `until_s`."""
         for at in range(0, len(schedules), HEAT_SIZE):
             if self.clock() >= until_s:
                 return
             self._heat([self.lab(one) for one in schedules[at : at + HEAT_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
-        """The `n` fastest of those that raced to the end."""
+        """Return the `n` fastest schedules that raced to the end."""
         whole = [one for one in self.timings if one.status == MEASURED]
         return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
 
@@ -117,7 +121,7 @@ class Heats:
             for trial in trials:
                 trial.drop()
         if crowded and len(crowded) < len(trials):
-            self._heat(crowded)  # with the room that the others have left
+            self._heat(crowded)  # with the memory that the others have released
         else:
             self._refuse(crowded)
 
@@ -151,7 +155,8 @@ class Heats:
         entrants = [default, *able]
         race = Race(len(entrants), self._rule(timed_s(run, clock=self.clock) * len(entrants)))
         while (at := race.next_entrant()) is not None:
-            # A new one each time: an old one goes on with other memory than those that ran less often.
+            # A new closure each time, since an old one continues with other addresses than entrants that ran less
+            # often.
             run = self.lab.runner(entrants[at], race.n_rounds)
             if run is not None:
                 race.add(timed_s(run, clock=self.clock))
@@ -162,7 +167,7 @@ class Heats:
         return race, able
 
     def _rule(self, round_s: float) -> RaceRule:
-        """With more rounds where one takes `round_s` or, with samples of that length, not much."""
+        """Return the rule with more rounds where rounds are short; `round_s` are the seconds of one."""
         most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (HEAT_SIZE + 1)))
         return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MOST_ROUNDS, most)))
 
@@ -170,7 +175,7 @@ class Heats:
         for at, trial in enumerate(trials, start=1):
             samples = race.samples_s[at]
             assert isinstance(trial.schedule, SuperSchedule)
-            if not samples:  # it could run before the race and cannot any more
+            if not samples:  # it could run before the race but not in it
                 self._refuse([trial])
                 continue
             self.timings.append(
@@ -195,7 +200,7 @@ class Heats:
         )
 
     def columns(self) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
-        """(columns of the schedules, columns of the heats), as `files.Measurements` has them."""
+        """Return (columns of the schedules, columns of the batches) for `files.Measurements`."""
         mine = {
             name: np.array([getattr(one, name) for one in self.timings], dtype)
             for name, dtype in SCHEDULE_COLUMNS.items()

@@ -1,8 +1,8 @@
-"""Families of synthetic patterns: what sparse matrices and tensors look like where they come from.
+"""Families of synthetic patterns that resemble sparse matrices and tensors from applications.
 
-A row of `FAMILIES` turns a random generator and a wanted number of nonzeros into Coordinates. Draws of a family differ
-in shape, density and order, so that a model trained on them cannot tell the family by its size. The same seed gives
-the same pattern (NumPy's PCG64); raise GENERATOR_VERSION when a family changes.
+A row of `FAMILIES` turns a random generator and a target number of nonzeros into Coordinates. Draws of a family vary in
+shape, density and order, so that a model cannot identify the family by its size. Equal seeds give equal patterns
+(NumPy's PCG64); raise GENERATOR_VERSION when a family changes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Generator = Callable[[np.random.Generator, int], Coordinates]
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """A way to make patterns of about `nnz` entries: ``make(rng, nnz)``."""
+    """A generator of patterns with about `nnz` entries: ``make(rng, nnz)``."""
 
     name: str
     make: Generator
@@ -58,9 +58,9 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 
 def generate(family: str, *, nnz: int, seed: int) -> Coordinates:
-    """The pattern of `family` for this seed, of about `nnz` entries (repeated draws fall together).
+    """Return the pattern of `family` for this seed, with about `nnz` entries; repeated draws of a position coincide.
 
-    KeyError when there is no such family.
+    Raises KeyError when there is no such family.
     """
     row = FAMILIES[family]
     rng = np.random.default_rng([GENERATOR_VERSION, seed & (1 << 63) - 1, sum(map(ord, family))])

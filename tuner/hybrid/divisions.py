@@ -1,7 +1,7 @@
-"""Divisions of a matrix into parts that are worth measuring, from its row lengths and the fill of its blocks.
+"""Partitions of a matrix that are worth measuring, predicted from its row lengths and the fill of its blocks.
 
-Two kinds: by whole rows (long or dense rows apart from the others), and by value (blocks apart from scattered entries).
-Predictions only decide what is measured; a division that is measured competes with the best single format.
+There are two kinds: by whole rows (long or dense rows apart from the others), and by value (blocks apart from scattered
+entries). Predictions only select what is measured; a measured partition competes with the best single format.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from autosparse.core.values import dataclass
 Array = NDArray[Any]  # numbers of entries
 
 FillOf = Callable[[Pattern, int, int], Array]
-"""(pattern, r, c) -> entries in the aligned r x c block of each entry."""
+"""Function (pattern, r, c) -> number of entries in the aligned r x c block of each entry."""
 
 LEAST_NNZ: Final = 50_000
-"""Entries from which a matrix is divided without being asked: smaller products are over too soon."""
+"""Minimum number of entries for automatic partitions; products of smaller matrices are too short."""
 LEAST_COLUMNS: Final = 8
 WORTH: Final = 0.97
-"""Predicted time over that of one format from which a division is measured."""
+"""Maximum predicted time relative to a single format for which a partition is measured."""
 MOST_OF_A_KIND: Final = 2
 SAMPLED_ENTRIES: Final = 100_000
-"""About so many entries are looked at for blocks: those of groups of rows spread over the matrix."""
+"""Approximate number of entries searched for blocks, in groups of rows spread over the matrix."""
 BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
 FILLS: Final = (0.5, 0.7, 0.8, 1.0)
 CUTS: Final = (8, 16, 32, 64)
 LEAST_SHARE: Final = 0.1
-"""Of the entries, that a part holds at least."""
+"""Minimum fraction of the entries in each part."""
 DENSE: Final = 1 / 16
-"""Share of its cells from which a row counts as dense: neighbours then read the same rows of B."""
+"""Density from which a row counts as dense, so that neighbouring rows read the same rows of B."""
 WINDOW: Final = 128
 
 DEFAULT_COSTS: Final = PrimitiveCosts(
@@ -50,14 +50,12 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
     0.5,
     0.75,
 )
-"""Relative to an entry of CSR: where `calibrate` has measured nothing."""
+"""Costs relative to an entry of CSR, used where `calibrate` has measured nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Division:
-    """Rules of the parts, what each part is like ("dense", "long", "blocks", "rest"), and the predicted time of all
-    over that of CSR.
-    """
+    """A partition: selections and kinds ("dense", "long", "blocks", "rest") of its parts, and predicted time ratio."""
 
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]
@@ -72,10 +70,7 @@ def divisions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS,
     *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES, worth: float = WORTH,
 ) -> list[Division]:  # fmt: skip
-    """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
-
-    O(rows) and a sample of the entries.
-    """
+    """Return the partitions of op(A) predicted to beat CSR, best first, by whole rows before by value; O(rows)."""
     if pattern.nnz == 0 or min(pattern.shape) == 0:
         return []
     found = [*_by_rows(pattern, n_dense_cols, costs)]
@@ -86,7 +81,7 @@ def divisions(
 
 
 def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:
-    n_rows_of = np.bincount(pattern.row_lengths)  # by length
+    n_rows_of = np.bincount(pattern.row_lengths)  # number of rows by length
     n_rows_from = n_rows_of[::-1].cumsum()[::-1]
     n_entries_from = (n_rows_of * np.arange(n_rows_of.size))[::-1].cumsum()[::-1]
     mean = pattern.nnz / pattern.n_rows
@@ -96,7 +91,7 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
         n_long = int(n_rows_from[cut]) if cut < n_rows_of.size else 0
         share = float(n_entries_from[cut]) / pattern.nnz if n_long else 0.0
         if n_long in known or not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
-            continue  # another cut took the same rows, or a part would not matter
+            continue  # another cut selects the same rows, or one part would be negligible
         density = share * pattern.nnz / (n_long * pattern.n_cols)
         selections: tuple[Selection, ...] = (Rows(cut), REST)
         if density >= DENSE and n_long >= 2 and n_dense_cols >= LEAST_COLUMNS:
@@ -111,16 +106,16 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
 
 
 def _panel_cost(costs: PrimitiveCosts, density: float, n_rows: int) -> float:
-    """Of an entry of so many dense rows in blocks of four rows by panels of columns, over an entry of CSR."""
+    """Return the cost per entry of dense rows, in blocks of four rows by column panels, relative to CSR."""
     rate, fill = costs.rates["panel"], 1.0 - (1.0 - density) ** n_rows
-    n_blocks = fill / (n_rows * density)  # columns of these rows that hold an entry, for each entry
+    n_blocks = fill / (n_rows * density)  # columns that hold an entry of these rows, per entry
     return rate.of(0.0, n_blocks, 4.0 * n_blocks) / costs.tile(CSR, 1)
 
 
 def sample_of(pattern: Pattern, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES) -> Pattern:
-    """Every n-th group of rows, about SAMPLED_ENTRIES entries in all; the pattern itself if it is small.
+    """Return every n-th group of rows with about SAMPLED_ENTRIES entries; a small pattern is returned as it is.
 
-    A group has so many rows that aligned blocks stay what they are in the whole.
+    The group height is a multiple of every block height, so that aligned blocks are preserved.
     """
     every, group = pattern.nnz // SAMPLED_ENTRIES, math.lcm(*(r for r, _ in shapes))
     n_groups = pattern.n_rows // group
@@ -142,14 +137,14 @@ def _by_blocks(
         return []
     found = []
     for r, c in shapes:
-        n_entries = np.bincount(fill_of(sample, r, c))  # by the number of entries in their block
+        n_entries = np.bincount(fill_of(sample, r, c))  # number of entries by the number of entries in their block
         counts = np.arange(n_entries.size)
         for tau in FILLS:
             taken = counts >= max(1.0, (tau - 1e-9) * r * c)
             share = float(n_entries[taken].sum()) / sample.nnz
             if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
                 continue
-            n_tiles = float((n_entries[taken] / counts[taken]).sum()) / sample.nnz  # for each entry of the matrix
+            n_tiles = float((n_entries[taken] / counts[taken]).sum()) / sample.nnz  # tiles per entry of the matrix
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
             further = costs.further_row * pattern.n_rows / pattern.nnz
             ratio = (blocks + (1.0 - share) * csr + further) / csr

@@ -1,4 +1,4 @@
-"""Which problems a cost model has seen: of others its word is not taken unmeasured (ADR 33)."""
+"""Training domain of a cost model: outside of it, predictions are not accepted unmeasured (ADR 33)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from autosparse.core.target import processor_of
 from autosparse.core.values import dataclass
 
 FEWEST: Final = 30
-"""Patterns that must have been measured in float64, say, before estimates in float64 are believed."""
+"""Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
 COLLECTED: Final = "float32"
-"""Of measurements whose model does not say: what `collect` measures."""
+"""Dtype of measurements whose model does not record one: the one that `collect` measures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """Dtypes, instruction sets, numbers of dense columns and of threads, and kinds of processors that a model saw."""
+    """Dtypes, instruction sets, dense columns, threads and processor kinds that a model was trained on."""
 
     dtypes: frozenset[str] = frozenset()
     isas: frozenset[str] = frozenset()
@@ -29,13 +29,13 @@ class Seen:
     processors: frozenset[str] = frozenset()
 
     def is_foreign(self, problem: Problem) -> bool:
-        """Whether the problem's machine is of no kind that was seen: no reason to doubt, but for a larger margin."""
+        """Return whether the processor kind is outside the training data, which widens the accepted margin."""
         return problem.target.processor not in self.processors
 
     def doubt(self, problem: Problem) -> str | None:
-        """What of `problem` the model has not seen; None: nothing.
+        """Return the part of `problem` outside the training domain as text, or None.
 
-        A width is known where plans of it are shared with one that was seen.
+        A width counts as known when plans of it are shared with a trained width.
         """
         widths = {columns_bucket(n) for n in self.columns}
         is_new = {
@@ -48,18 +48,18 @@ class Seen:
         return f"the model was not trained {' '.join(new)}" if new else None
 
     def __or__(self, other: Seen) -> Seen:
-        """What either has seen."""
+        """Return the union of both domains."""
         return Seen(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
 
     def to_data(self) -> dict[str, list[Any]]:
-        """JSON-ready; `of_model` reads it."""
+        """Return the domain as JSON-ready data; `of_model` reads it."""
         return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
     def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> Seen:
-        """What a model is shown that is trained on measurements with these facts, as far as they say.
+        """Return the domain of a model trained on measurements with these facts.
 
-        A value that fewer than `fewest` patterns were measured with is not known yet.
+        A value that fewer than `fewest` patterns were measured with is left out.
         """
         rows = [
             (one["dtype"], (m := one["machine"])["isa"], int(one["n_dense_cols"]), int(one["threads"]), processor_of(m))
@@ -72,9 +72,9 @@ class Seen:
 
     @classmethod
     def of_model(cls, op: str, about: Mapping[str, Any]) -> Seen:
-        """What the metadata of a model of `op` (spmv, spmm32, ...) say, else what its name and machines do.
+        """Return the domain recorded in the metadata of a model of `op`, or derived from its name and machines.
 
-        Nothing where they say nothing that can be read.
+        The domain is empty when the metadata cannot be read.
         """
         try:
             machines = about.get("machines", ())
@@ -98,4 +98,4 @@ STATISTICS: Final = Seen(
     dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip
-"""What the margins of the statistics model were found on (`belief`, ADR 25)."""
+"""Domain in which the analytic model's margins were determined (`search.acceptance`, ADR 25)."""

@@ -1,4 +1,4 @@
-"""What is taken on a model's word alone, unmeasured (ADR 25)."""
+"""Acceptance rules: predicted ratios at which a schedule is used without being measured."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from autosparse.ops import OPS
 from autosparse.ops.base import of_width
 
 WIDE: Final = 128
-"""Columns of B from which a product is a wide one."""
+"""Number of columns of B from which a product counts as wide."""
 ABROAD: Final = {1: 1.0, 2: 1.5}
-"""Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
+"""Columns of B -> factor on a learned model's margin for a processor kind outside its training data (ADR 83)."""
 SHARED_SINCE: Final = 2.0
-"""Times as much that estimates must promise where the default kernel takes two threads since models were trained."""
+"""Divisor of the accepted ratio for SpMV of 6 to 18 us that the default kernel computes on two threads.
+
+It used one thread when the models were trained, so that predicted ratios are too low (`ops.matmul.shared_since`).
+"""
 SECONDED: Final = 0.95
-"""Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
+"""Maximum ratio of the analytic model at which it confirms the proposal of a learned model (ADR 74)."""
 
 
 def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
-    """Predicted time over the default kernel's from which a schedule is taken, of which the statistics expect `guess`.
+    """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
 
-    0: none is (tables of ADR 25 and 28).
+    `guess` is the analytic model's ratio of the schedule. The margins are those of the operation's row in `OPS` (ADR 25
+    and 28).
     """
     row = OPS[problem.operation]
     seconded = row.seconded_margins if guess <= SECONDED else {}
@@ -41,9 +45,10 @@ def _is_shared_since(problem: Problem) -> bool:
 
 
 def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
-    """Whether `schedule` is taken unmeasured: `most` is the ratio believed; `is_learned`: on the learned model's word.
+    """Return whether `schedule` is used unmeasured: its ratio is at most `most` and its row order is acceptable.
 
-    Of orders of rows only the cheap one, and the statistics know none: the other takes as long as ten products.
+    A learned model may choose the cheap row order "first". The analytic model does not predict row orders, and the
+    other orders take as long as ten products to compute.
     """
     orders = ("", "first") if is_learned else ("",)
     return schedule.format.rows in orders and ratio <= most

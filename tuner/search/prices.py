@@ -1,7 +1,7 @@
-"""Prices of tuning steps on this machine, learned from every step done, and the gains that tuning brought.
+"""Cost estimates of tuning steps on this machine, learned from every step performed, and the gains of past tuning.
 
-Prices are rates (seconds per unit), so that one observation serves all matrices. They start from conservative values
-and move towards what is observed.
+Estimates are rates (seconds per unit), so that one observation serves all matrices. They start from conservative values
+and move towards the observed ones.
 """
 
 from __future__ import annotations
@@ -14,60 +14,60 @@ from autosparse.core.values import dataclass, field
 
 DEFAULT_RATES_S: Final[Mapping[str, float]] = {
     "hash": 1.5e-10,  # per byte of index arrays
-    "recall": 2e-4,  # per look into the cache on disk
-    "import": 0.025,  # once per process: what tuning needs and products do not
-    "rank": 1e-3,  # per pattern: statistics by sampling, model
-    "space": 2e-3,  # per kind of problem and process: the schedules that are ranked
-    "propose": 5e-3,  # per pattern that a learned model is asked about: ranking its programs
-    "features": 3e-7,  # per entry that a learned featuriser looks at
+    "recall": 2e-4,  # per lookup in the cache on disk
+    "import": 0.025,  # once per process: modules that only tuning needs
+    "rank": 1e-3,  # per pattern: sampled statistics and model
+    "space": 2e-3,  # per kind of problem and process: enumerating the schedules to rank
+    "propose": 5e-3,  # per pattern that a learned model is applied to: ranking its schedules
+    "features": 3e-7,  # per entry that a learned feature extractor reads
     "model": 0.05,  # per learned model that is not loaded yet
     "compile": 0.35,  # per kernel
-    "load": 3e-3,  # per kernel that is in the cache already
+    "load": 3e-3,  # per kernel that is already in the cache
     "pack": 6e-9,  # per stored value written
-    "pack large": 2.2e-8,  # the same of an operand that no cache holds: nearly all of it is in pages that are new
-    "compare": 2e-9,  # per entry of the operands of a product whose result is compared with the default kernel's
-    "compare large": 1.5e-8,  # of one column: each entry of x comes from memory, too
+    "pack large": 2.2e-8,  # the same for an operand larger than the caches, nearly all of it in newly mapped pages
+    "compare": 2e-9,  # per operand entry of a product whose result is compared with the default kernel's
+    # The same with one column and operands larger than the caches: each entry of x comes from memory too
+    "compare large": 1.5e-8,
     "refresh": 2e-9,  # per stored value
-    "save": 2e-4,  # per record: it is written later
+    "save": 2e-4,  # per record, which is written later
 }
-"""Kind of step -> seconds per unit, before anything was observed on this machine."""
+"""Kind of step -> seconds per unit, before any observation on this machine."""
 STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
-"""Kind of step -> seconds that it takes for nothing at all, counted as units: without them a tiny matrix, hashed first,
-would make each byte of a large one too dear, and what costs too much is never done again."""
+"""Kind of step -> fixed seconds of a step, counted as units, so that a tiny matrix does not inflate the rate."""
 
 MEMORY: Final = 8
-"""Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
+"""Number of observations that a rate averages over; the weight of a new one never falls below 1/MEMORY."""
 MOST_JUMP: Final = 10.0
-"""A single observation counts as at most so many times the mean: a process may be stopped for a minute."""
+"""Maximum factor over the mean at which a single observation counts, since a process may be stopped for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
 class Mean:
-    """Mean of the observations so far, recent ones weighing more once there are `MEMORY`."""
+    """Running mean of observations, exponentially weighted after the first `MEMORY` ones."""
 
     value: float
     n_seen: int = 0
 
     def observed(self, value: float) -> Mean:
-        """With one more observation."""
+        """Return the mean with one more observation."""
         n_seen = self.n_seen + 1
         return Mean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
 
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Rates by kind of step, and mean gains (share of the default time saved) by operation and columns bucket."""
+    """Rates by kind of step, and mean gains (fraction of the default time saved) by operation and column bucket."""
 
     rates_s: Mapping[str, Mean] = field(default_factory=dict)
     gains: Mapping[str, Mean] = field(default_factory=dict)
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
-        """Expected seconds of a step of `units`."""
+        """Return the expected seconds of a step of `units`."""
         seen = self.rates_s.get(kind)
         return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
 
     def observed(self, kind: str, seconds: float, units: float = 1.0) -> Prices:
-        """With one more measured step; nonsense (no units, no time) is ignored."""
+        """Return the estimates with one more measured step; steps without units or time are ignored."""
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
         old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
@@ -75,12 +75,12 @@ class Prices:
         return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
     def gained(self, kind: str, gain: float) -> Prices:
-        """With the outcome of one finished tuning: `gain` in [0, 1), 0 when the default kernel won."""
+        """Return the estimates with the outcome of one tuning: `gain` in [0, 1), 0 when the default kernel won."""
         old = self.gains.get(kind, Mean(0.0))
         return Prices(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; `from_record` inverts it."""
+        """Return the estimates as JSON-ready data; `from_record` inverts it."""
         return {
             "rates_s": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.rates_s.items())},
             "gains": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.gains.items())},
@@ -88,7 +88,7 @@ class Prices:
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any] | None) -> Prices:
-        """What `to_record` wrote; parts that make no sense are left out (prices are guesses, never reasons to fail)."""
+        """Read the result of `to_record`; invalid parts are dropped, since estimates never justify a failure."""
         record = record if isinstance(record, Mapping) else {}
         rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
         most_s = {kind: MOST_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
@@ -100,18 +100,18 @@ class Prices:
 
 
 def _with_start(kind: str, units: float) -> float:
-    """`units` of a step, and those that its start counts as."""
+    """Return `units` plus the units that the fixed cost of the step counts as."""
     return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
 MOST_RECORDED: Final = 10.0
-"""Times the default rate that a record is believed: what was dear on a busy machine is bought, and seen, less often."""
-MOST_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
+"""Maximum recorded rate over the default rate; an expensive step is performed, and thus observed, less often."""
+MOST_RATE_S: Final = 1e9  # recorded rates of 0 are dropped as well: a rate of 0 would stay 0
 MOST_SEEN: Final = 2**53
 
 
 def _means(table: Any) -> dict[str, Mean]:
-    """Read {name: [value, count]}, skipping what is not that (a record may come from anywhere)."""
+    """Read {name: [value, count]} and skip everything else, since a record may come from anywhere."""
     means: dict[str, Mean] = {}
     if not isinstance(table, Mapping):
         return means

@@ -1,4 +1,4 @@
-"""A trained network as one safetensors file: the weights by the authors' names, and what they mean as metadata."""
+"""File of a trained network in safetensors format: weights by the authors' names, and their meaning as metadata."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["Meaning", "read_weights", "write_weights"]
 
 
 def write_weights(path: Path, model: CostModel, meaning: Meaning) -> None:
-    """Write the file; it appears whole."""
+    """Write the file atomically."""
     write_model(path, {name: value.astype(np.float32) for name, value in model.weights().items()}, meaning)
 
 
 def read_weights(path: Path, *, backend: str = "own") -> tuple[CostModel, Meaning]:
-    """The model in a file; RecordError when the file holds something else or another version."""
+    """Read the model in a file; raise RecordError for other contents or another version."""
     tensors, metadata = read_safetensors(path)
     said = (metadata.get("format"), metadata.get("version"))
     if said != (FORMAT, FORMAT_VERSION):
