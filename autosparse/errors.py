@@ -386,7 +386,10 @@ class RecordError(AutosparseError, ValueError):
 
 
 TUNING_FAILURES: Final = (
-    AutosparseError, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError,
-    MemoryError, OSError, RuntimeError, StopIteration, SyntaxError, TypeError, ValueError, Warning,
+    AutosparseError, FloatingPointError, ImportError, MemoryError, OSError, RuntimeError, Warning,
 )  # fmt: skip
-"""What tuning may die of without taking the user's product with it: everything but exits and interrupts."""
+"""Exceptions that compiling, loading, packing, timing and the cache may raise although the tuner has no fault.
+
+RuntimeError is raised by LLVM, by torch and for threads that cannot be started; FloatingPointError and Warning by the
+user's own ``np.errstate`` and warning filters. Everything else is a programming error (`containment.contained`).
+"""

@@ -32,6 +32,8 @@ EXTRAS: Final = {
     "plot": ("matplotlib",),
 }
 """Extra -> the packages it brings."""
+BROKEN_INSTALLATION: Final = (*TUNING_FAILURES, AttributeError, NameError, SyntaxError, TypeError, ValueError)
+"""Exceptions that importing a damaged or mismatched package of somebody else may raise."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,7 +201,7 @@ def _gpu() -> Iterator[Finding]:
         return
     try:
         importlib.import_module("triton")
-    except TUNING_FAILURES as err:  # whatever a broken installation raises
+    except BROKEN_INSTALLATION as err:
         yield Finding(
             "GPU products",
             f"PyTorch's own: Triton cannot be imported: {type(err).__name__}: {err}",
