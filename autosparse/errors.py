@@ -1,6 +1,6 @@
 """Every error autosparse raises: exception types and their templates (warnings: notices.py).
 
-An error says what happened, the two facts that disagree, and the cure. Where SciPy raises for the same mistake,
+An error says what happened, the two facts that disagree, and what to do. Where SciPy raises for the same mistake,
 the type derives from SciPy's and SciPy's first line is kept, so that ``except ValueError`` in existing code still
 works.
 """
@@ -37,7 +37,7 @@ class EinsumError(AutosparseError, ValueError):
     @classmethod
     def refused(cls, first_line: str, *facts: str, cure: str = "") -> EinsumError:
         """What is wrong, the two facts that disagree, what to do."""
-        return cls("\n  ".join((first_line, *facts, *([f"Cure: {cure}."] if cure else []))))
+        return cls("\n  ".join((first_line, *facts, *([f"Hint: {cure}."] if cure else []))))
 
     def worded(self, first_line: str | None, *facts: str) -> EinsumError:
         """The same with another first line, where there is one, and more facts behind it."""
@@ -62,7 +62,7 @@ class ShapeError(AutosparseError, ValueError):
         return cls(
             f"matmul: dimension mismatch with signature (n,k={k}),(k={n_rows}{rest})->(n{rest})\n"
             f"  A has {k} columns (shape {n} x {k}); B has {n_rows} rows (shape {'x'.join(map(str, b_shape))}).\n"
-            f"  Cure: pass B with {k} rows, or transpose one of the operands."
+            f"  Hint: pass B with {k} rows, or transpose one of the operands."
         )
 
     @classmethod
@@ -70,7 +70,7 @@ class ShapeError(AutosparseError, ValueError):
         """``out=`` of another shape than the product."""
         return cls(
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
-            f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
+            f"  Hint: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -81,7 +81,7 @@ class ShapeError(AutosparseError, ValueError):
             f"{first_line}\n"
             f"  The left operand has {n_columns} columns (shape {tuple(left)}); "
             f"the right one has {n_rows} rows (shape {tuple(right)}).\n"
-            f"  Cure: a right operand with {n_columns} rows, or transpose one of the two."
+            f"  Hint: a right operand with {n_columns} rows, or transpose one of the two."
         )
 
     @classmethod
@@ -89,14 +89,14 @@ class ShapeError(AutosparseError, ValueError):
         """``explain(B)`` for a B that the product would not take."""
         return cls(
             f"B has shape {tuple(shape)}, but the product needs {n_rows} rows.\n"
-            f"  Cure: pass B with {n_rows} rows, or its number of columns as an integer."
+            f"  Hint: pass B with {n_rows} rows, or its number of columns as an integer."
         )
 
     @classmethod
     def unfit(cls, what: str, *, wanted: str, **shapes: Sequence[int]) -> ShapeError:
         """Operands of `what` whose shapes do not satisfy `wanted`."""
         given = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        return cls(f"{what}: shapes do not fit: {given}.\n  Cure: {wanted}.")
+        return cls(f"{what}: shapes do not fit: {given}.\n  Hint: {wanted}.")
 
     @property
     def first_line(self) -> str:
@@ -112,7 +112,7 @@ class LayoutError(AutosparseError, ValueError):
         """``out=`` that may not be written."""
         return cls(
             "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
-            "  Cure: out=np.empty(shape, dtype=...), or omit out=."
+            "  Hint: out=np.empty(shape, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -121,7 +121,7 @@ class LayoutError(AutosparseError, ValueError):
         return cls(
             f"out has strides {tuple(strides)}, but entries of a row must follow each other every {itemsize} bytes "
             f"and rows must start a multiple of {itemsize} bytes apart.\n"
-            f"  Cure: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
+            f"  Hint: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
         )
 
 
@@ -134,7 +134,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"index pointer size {size} should be {wanted}\n"
             f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
-            f"  Cure: an indptr with {wanted} entries, or another shape."
+            f"  Hint: an indptr with {wanted} entries, or another shape."
         )
 
     @classmethod
@@ -143,7 +143,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "Last value of index pointer should be less than the size of index and data arrays\n"
             f"  indptr ends at {n_stored}; indices has {n_indices} entries and data {n_data}.\n"
-            "  Cure: indices and data with at least indptr[-1] entries."
+            "  Hint: indices and data with at least indptr[-1] entries."
         )
 
     @classmethod
@@ -151,7 +151,7 @@ class StructureError(AutosparseError, ValueError):
         """Indptr that does not start at 0."""
         return cls(
             f"index pointer should start with 0\n  indptr[0] is {value}.\n"
-            "  Cure: subtract indptr[0] from indptr and slice indices and data accordingly."
+            "  Hint: subtract indptr[0] from indptr and slice indices and data accordingly."
         )
 
     @classmethod
@@ -160,7 +160,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"indptr must be a non-decreasing sequence\n"
             f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"
-            "  Cure: indptr must be the running total of entries per compressed row."
+            "  Hint: indptr must be the running total of entries per compressed row."
         )
 
     @classmethod
@@ -168,7 +168,7 @@ class StructureError(AutosparseError, ValueError):
         """An index beyond the matrix."""
         return cls(
             f"indices must be < {extent}\n  indices holds {index}; the matrix has {extent} along that axis.\n"
-            "  Cure: a larger shape=, or indices counted from 0."
+            "  Hint: a larger shape=, or indices counted from 0."
         )
 
     @classmethod
@@ -176,7 +176,7 @@ class StructureError(AutosparseError, ValueError):
         """An index below zero."""
         return cls(
             f"indices must be >= 0\n  indices holds {index}; the smallest index is 0.\n"
-            "  Cure: count indices from 0 (negative indices do not wrap around here)."
+            "  Hint: count indices from 0 (negative indices do not wrap around here)."
         )
 
     @classmethod
@@ -194,7 +194,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"a sparse tensor's structure is not valid: {fault}\n"
             f"  It has {shape[0]} rows (compressed), {shape[1]} columns and {n_stored} stored entries.\n"
-            f"  Cure: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
+            f"  Hint: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
         )
 
 
@@ -204,7 +204,7 @@ class InputError(AutosparseError, ValueError):
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputError:
         """SciPy (or we) said `first_line` to an input that reads `given`."""
-        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+        return cls(f"{first_line}\n  Given: {given}.\n  Hint: {cure}.")
 
 
 class InputTypeError(AutosparseError, TypeError):
@@ -213,7 +213,7 @@ class InputTypeError(AutosparseError, TypeError):
     @classmethod
     def refused(cls, first_line: str, *, given: str, cure: str) -> InputTypeError:
         """SciPy (or we) said `first_line` to an input that reads `given`."""
-        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+        return cls(f"{first_line}\n  Given: {given}.\n  Hint: {cure}.")
 
 
 class DtypeError(AutosparseError, TypeError):
@@ -224,7 +224,7 @@ class DtypeError(AutosparseError, TypeError):
         """``out=`` of another dtype than the product (dtypes print themselves)."""
         return cls(
             f"out has dtype {got}, but the product has dtype {wanted}.\n"
-            f"  Cure: out=np.empty(shape, dtype={str(wanted)!r})."
+            f"  Hint: out=np.empty(shape, dtype={str(wanted)!r})."
         )
 
     @classmethod
@@ -232,7 +232,7 @@ class DtypeError(AutosparseError, TypeError):
         """Operands of `what` that differ in dtype, or have one that it does not compute in."""
         return cls(
             f"{what}: operands have dtypes {', '.join(map(str, dtypes))}.\n"
-            f"  Cure: convert them to one of {', '.join(map(str, known))}."
+            f"  Hint: convert them to one of {', '.join(map(str, known))}."
         )
 
 
@@ -248,7 +248,7 @@ class OptionError(AutosparseError, ValueError):
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
         """A value that the setting `name` cannot take; `source` says where it came from."""
         return cls(
-            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}."
+            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Hint: set {name} to {domain}."
         )
 
     @classmethod
@@ -256,7 +256,7 @@ class OptionError(AutosparseError, ValueError):
         """A checkpoint of a run with other settings or data."""
         return cls(
             f"{str(path)!r} is the checkpoint of another run: {differences}.\n"
-            "  Cure: another --out, the settings of that run, or remove the checkpoint to begin anew."
+            "  Hint: another --out, the settings of that run, or remove the checkpoint to begin anew."
         )
 
 
@@ -287,7 +287,7 @@ class InputFileError(AutosparseError, ValueError):
         """A file of a known kind that does not parse."""
         return cls(
             f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
-            f"  Cure: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
+            f"  Hint: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
             f"scipy.sparse.save_npz (.npz), or a tensor by its entries (.tns)."
         )
 
@@ -296,7 +296,7 @@ class InputFileError(AutosparseError, ValueError):
         """A file name that tells no format."""
         return cls(
             f"cannot tell the format of {str(path)!r} from its name: known suffixes are {', '.join(known)}.\n"
-            f"  Cure: rename the file, or read it yourself and pass the matrix."
+            f"  Hint: rename the file, or read it yourself and pass the matrix."
         )
 
 
@@ -313,13 +313,13 @@ class MissingExtraError(AutosparseError, ImportError):
     def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
         """`purpose` needs `package`, which the extra `extra` installs."""
         first = _CPU_BUILDS.get(package, "")
-        cure = f"  Cure: pip install 'autosparse[{extra}]'{first}"
+        cure = f"  Hint: pip install 'autosparse[{extra}]'{first}"
         return cls(f"{purpose} needs {package}, which is not installed.\n{cure}")
 
     @classmethod
     def by_hand(cls, package: str, *, purpose: str, how: str) -> MissingExtraError:
         """`purpose` needs `package`, which no extra can install: `how` says what to do."""
-        return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: {how}.")
+        return cls(f"{purpose} needs {package}, which is not installed.\n  Hint: {how}.")
 
 
 class BuildError(AutosparseError, RuntimeError):
@@ -340,13 +340,13 @@ class PackError(AutosparseError, MemoryError):
         """The packed operand would exceed the bound on extra memory."""
         return cls(
             f"format {fmt} needs {needed_bytes:,} bytes for this pattern, more than the {limit_bytes:,} allowed.\n"
-            f"  Cure: raise options(extra_memory=...) or choose another format."
+            f"  Hint: raise options(extra_memory=...) or choose another format."
         )
 
     @classmethod
     def unfit(cls, fmt: object, reason: str) -> PackError:
         """A pattern that the format's index types cannot describe."""
-        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
+        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Hint: wider index bits or another format.")
 
 
 class RoomError(AutosparseError, MemoryError):
@@ -358,7 +358,7 @@ class RoomError(AutosparseError, MemoryError):
         there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
         return cls(
             f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
-            f"  Cure: copy=False shares the arrays of the caller, or free memory first."
+            f"  Hint: copy=False shares the arrays of the caller, or free memory first."
         )
 
 
@@ -368,7 +368,7 @@ class CacheError(AutosparseError, OSError):
     @classmethod
     def failed(cls, what: str, path: Path | str, *, reason: str, cure: str) -> CacheError:
         """`what` ("import wisdom from", ...) could not be done with `path`."""
-        return cls(f"cannot {what} {str(path)!r}: {reason}\n  Cure: {cure}")
+        return cls(f"cannot {what} {str(path)!r}: {reason}\n  Hint: {cure}")
 
 
 class RecordError(AutosparseError, ValueError):

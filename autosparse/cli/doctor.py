@@ -56,9 +56,9 @@ def run(arguments: argparse.Namespace) -> int:
     for finding in findings:
         print(f"{'!' if finding.cure else ' '} {finding.name:<{width}}  {finding.value}")
         if finding.cure:
-            print(f"  {'':<{width}}  Cure: {finding.cure}")
+            print(f"  {'':<{width}}  Hint: {finding.cure}")
     n_problems = sum(finding.cure is not None for finding in findings)
-    print(f"\n{n_problems} to cure" if n_problems else "\nall is well")
+    print(f"\n{n_problems} problem(s) found" if n_problems else "\nno problems")
     return 1 if n_problems else 0
 
 

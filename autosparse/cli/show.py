@@ -18,7 +18,7 @@ class CommandError(AutosparseError):
     """A sub-command cannot go on: what is wrong and the cure, shown without a traceback."""
 
     def __init__(self, what: str, *, cure: str) -> None:
-        super().__init__(f"{what}\n  Cure: {cure}")
+        super().__init__(f"{what}\n  Hint: {cure}")
 
 
 def seconds(time_s: float) -> str:

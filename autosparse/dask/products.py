@@ -59,7 +59,7 @@ def einsum(*arguments: Any, format: str | None = None) -> da.Array:
             raise EinsumError.refused(
                 f"einsum by blocks cannot sum over {index!r}, which is cut into {len(cuts)} blocks",
                 f"Subscripts: {text}, blocks of {cuts[:6]}{'...' if len(cuts) > 6 else ''}",
-                f"Cure: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
+                f"Hint: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
             )
     dense = [_cut_as(one, indices, chunks) for one, indices in zip(given, subscripts.inputs, strict=True)]
     pairs = [part for one, indices in zip(dense, subscripts.inputs, strict=True) for part in (one, tuple(indices))]
