@@ -155,11 +155,11 @@ def _object(source: Path, folder: Path, flags: list[str]) -> Path:
     record, state = target.with_suffix(".d"), target.with_suffix(".state")
     if target.exists() and record.exists() and state.exists() and state.read_text() == _state(record):
         return target
-    sys.stdout.write(f"compiling {source.name}\n")
-    sys.stdout.flush()
     staged = target.with_suffix(f".{os.getpid()}.o")
     started = time.time()
     subprocess.run([*_compiler(), *flags, "-MMD", "-c", str(source), "-o", str(staged)], check=True)
+    sys.stdout.write(f"compiled {source.name} in {time.time() - started:.1f} s\n")
+    sys.stdout.flush()
     state.unlink(missing_ok=True)
     staged.with_suffix(".d").replace(record)
     staged.replace(target)
@@ -183,7 +183,7 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
     compile_flags, link_flags = _flags()
     places = [f"-I{place}" for place in (*INCLUDED, sysconfig.get_path("include"))]
     wraps = [] if os.environ.get("AUTOSPARSE_SANITIZE") else ["-fwrapv"]  # as Python's own flags, which wheels have
-    flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", *places]
+    flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", "-Wno-psabi", *places]  # psabi: notes on GCC before 4.6
     key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
     folder = FOLDER.parent.parent / "build" / "runtime" / key
     folder.mkdir(parents=True, exist_ok=True)
