@@ -39,7 +39,7 @@ FRAGMENT = re.compile(
     r"|(?:From|By|In|On|At|For|To|With|Up to|Above|Below|Beyond|Before|After) (?:which|what|whom|whose)\b)"
 )
 """Beginning of a docstring that continues the name above it, or refers to something that it does not name."""
-BOUND_NAME = re.compile(r"(?:^|_)(?:MOST|LEAST)_")
+BOUND_NAME = re.compile(r"(?:^|_)(?:MOST|LEAST)(?:_(?!SQUARES)|$)")
 C_COMMENT_OR_TEXT = re.compile(r"/\*.*?\*/|//[^\n]*|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'", re.DOTALL)
 C_NAME = re.compile(r"[A-Za-z_]\w*")
 SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]`]*\s+(?=[^a-z])|[:;]\s*$")
@@ -103,8 +103,8 @@ def python_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
         line = getattr(node, "lineno", 1)
         for field in ("id", "attr", "arg", "name", "asname", "module"):
             value = getattr(node, field, None)
-            for name in value.split(".") if isinstance(value, str) else ():
-                yield line, name
+            if isinstance(value, str):
+                yield line, value
 
 
 def c_names(text: str) -> Iterator[tuple[int, str]]:
@@ -121,13 +121,10 @@ def read_list(path: Path) -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def retired_pattern(words: Sequence[str]) -> re.Pattern[str]:
-    """Return a pattern that matches a retired word in an identifier, as a whole or as one of its parts.
-
-    Words in lower case are found in any case; others are found as they are written.
-    """
-    parts = [f"(?i:{word})" if word == word.lower() else f"(?:{word})" for word in words]
-    return re.compile(rf"(?<![A-Za-z0-9])(?:{'|'.join(parts)})(?![a-z0-9])" if parts else r"(?!)")
+def retired_pattern(patterns: Sequence[str]) -> re.Pattern[str]:
+    """Return a pattern that finds retired names as `git grep -wE` does: they begin and end at the edge of a word."""
+    either = "|".join(f"(?:{pattern})" for pattern in patterns)
+    return re.compile(rf"(?<!\w)(?:{either})(?!\w)" if patterns else r"(?!)")
 
 
 def check_names(path: str, names: Iterator[tuple[int, str]], retired: re.Pattern[str]) -> Iterator[Finding]:
@@ -145,9 +142,8 @@ def check_names(path: str, names: Iterator[tuple[int, str]], retired: re.Pattern
 
 def check_file_name(path: str, retired: re.Pattern[str]) -> Iterator[Finding]:
     """Yield a finding where the name of a file or of one of its folders is retired."""
-    for part in Path(path).parts:
-        if retired.search(part.replace("-", "_")):
-            yield Finding(path, 0, "retired file name", part)
+    if match := retired.search(path):
+        yield Finding(path, 0, "retired file name", match.group())
 
 
 # --- documents --------------------------------------------------------------------------------------------------------

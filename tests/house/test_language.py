@@ -56,6 +56,8 @@ PLANTED = {
     "argument": ("a.py", "def f(*, champion): pass", "retired name"),
     "keyword": ("a.py", "f(champion=1)", "retired name"),
     "import": ("a.py", "from a.champion import b", "retired name"),
+    "dotted module": ("a.py", "import autosparse.old", "retired name"),
+    "C bound": ("a.c", "#define TILE_MOST 4", "MAX_ or MIN_"),
     "class name": ("a.py", "class KernelLab: pass", "retired name"),
     "C name": ("a.c", "/* text */ static int asp_champion(void);", "retired name"),
     "C macro": ("a.h", "#define ASP_CHAMPION 1", "retired name"),
@@ -72,6 +74,7 @@ PLANTED = {
 
 NOT_FOUND = {
     "good": ("a.py", GOOD),
+    "a method": ("a.py", "LEAST_SQUARES = 1"),
     "prose": ("a.py", '"""Return the champion of the race, as papers call it."""  # champion'),
     "text": ("a.py", 'f("champion")'),
     "other words": ("a.py", "championship = almost_ready = MOSTLY = atleast_1d"),
@@ -81,7 +84,7 @@ NOT_FOUND = {
     "table": ("a.py", f'"""Return one row for each format.\n\n| {LONG} |\n>>> {LONG}\n- item\n- item\n"""'),
 }
 
-retired = language.retired_pattern(["champions?", "KernelLab"])
+retired = language.retired_pattern([r"(\w+_)?(champions?|CHAMPIONS?)(_\w+)?", "KernelLab", r"autosparse\.old"])
 
 
 @pytest.mark.parametrize("offender", PLANTED)
