@@ -156,7 +156,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     if known.direct is not None and takes(known.direct, known.direct.arguments(request.operands)):
         if not known.direct.route.begins:
             return f"{subscripts}: {known.direct.route.says}"
-        begins = [f"{subscripts}: {known.direct.route.says}, until calls have paid for a kernel"]
+        begins = [f"{subscripts}: {known.direct.route.says}, until calls justify compiling a kernel"]
     prepared = prepare(request.operands, subscripts, known.dtype)
     halved = triangles(prepared, subscripts)
     if halved is not None:

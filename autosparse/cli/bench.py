@@ -145,5 +145,5 @@ def _summary(rows: Sequence[Row], wanted: Sequence[int]) -> None:
         ratios = [float(row["scipy_s"]) / float(row["ours_s"]) for row in rows if row["columns"] == n_columns]
         numbers = (statistics.geometric_mean(ratios), min(ratios), max(ratios))
         lines.append((show.product(n_columns), str(len(ratios)), *(f"{number:.2f}x" for number in numbers)))
-    print("\nSciPy's time over ours")
+    print("\nspeedup: SciPy's time / autosparse's time")
     print(show.table(("product", "matrices", "geomean", "worst", "best"), lines))

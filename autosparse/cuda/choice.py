@@ -86,8 +86,8 @@ class Choice:
         event("fallback", self.why, error=err)
         warn_once(
             FallbackWarning, "triton",
-            f"Triton kernels are not used, torch's own path serves: {type(err).__name__}: {err}. "
-            f"`python -m autosparse doctor` says which part is missing",
+            f"PyTorch computes the product, Triton kernels are not used: {type(err).__name__}: {err}. "
+            f"Hint: `python -m autosparse doctor` lists what is missing",
         )  # fmt: skip
 
 
