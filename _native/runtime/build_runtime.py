@@ -15,6 +15,7 @@ What only tests call (hooks.h, docs/adr/0072) is compiled in here, and where set
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import os  # build time: nothing of autosparse can be imported yet
@@ -188,7 +189,8 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
     folder = FOLDER.parent.parent / "build" / "runtime" / key
     folder.mkdir(parents=True, exist_ok=True)
     glue, identity = folder / "_runtime_glue.c", folder / "_identity.c"
-    _make_builder("").emit_c_code(str(glue))  # which leaves a file that is the same alone
+    with contextlib.redirect_stdout(None):
+        _make_builder("").emit_c_code(str(glue))  # leaves the file alone where it would be the same
     identity.write_text(_identity(), encoding="utf-8")
     place = {name: number for number, name in enumerate(first)}
     sources = sorted([*_found("*.c"), glue, identity], key=lambda source: place.get(source.name, len(place)))
