@@ -7,6 +7,8 @@ exception in production, so that the default kernel computes the product, and ex
 
 from __future__ import annotations
 
+import sys
+
 from autosparse.config import is_strict
 from autosparse.errors import TUNING_FAILURES
 
@@ -14,14 +16,20 @@ _traced: set[tuple[type[BaseException], int]] = set()
 """Type and last line of each programming error whose traceback was logged in this process."""
 
 
+def expected() -> tuple[type[Exception], ...]:
+    """Return `TUNING_FAILURES`, and what Triton raises for a kernel that it cannot compile or launch."""
+    triton = getattr(sys.modules.get("triton.errors"), "TritonError", None)
+    return TUNING_FAILURES if triton is None else (*TUNING_FAILURES, triton)
+
+
 def contained() -> tuple[type[Exception], ...]:
     """Return the exceptions that a boundary between a product and its tuning catches."""
-    return TUNING_FAILURES if is_strict() else (Exception,)
+    return expected() if is_strict() else (Exception,)
 
 
 def new_fault(error: BaseException) -> BaseException | None:
     """Return `error` if it is a programming error that has not been reported yet: its traceback is then logged."""
-    if isinstance(error, TUNING_FAILURES):
+    if isinstance(error, expected()):
         return None
     last = error.__traceback__
     while last is not None and last.tb_next is not None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import warnings
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -139,6 +141,17 @@ def test_no_programming_error_is_an_expected_failure(error: type[Exception]) -> 
     assert not issubclass(error, containment.contained())
 
 
+def test_errors_of_triton_are_expected(monkeypatch: pytest.MonkeyPatch) -> None:
+    class TritonError(Exception):
+        """Base class of Triton's own errors."""
+
+    monkeypatch.delitem(sys.modules, "triton.errors", raising=False)
+    assert containment.expected() == TUNING_FAILURES
+    monkeypatch.setitem(sys.modules, "triton.errors", SimpleNamespace(TritonError=TritonError))
+    assert containment.contained() == (*TUNING_FAILURES, TritonError)
+    assert containment.new_fault(TritonError()) is None
+
+
 def test_expected_failures_are_contained_in_strict_mode_too(monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (BuildError("no compiler"), OSError("no space left"), MemoryError()):
         monkeypatch.setattr(setup, "live_tuner_of", raising(error))
@@ -155,4 +168,4 @@ def test_strict_mode_is_off_unless_it_is_asked_for(
     if value is not None:
         monkeypatch.setenv("AUTOSPARSE_STRICT", value)
     assert config.is_strict() is is_strict
-    assert containment.contained() == (TUNING_FAILURES if is_strict else (Exception,))
+    assert containment.contained() == (containment.expected() if is_strict else (Exception,))
