@@ -12,7 +12,7 @@ OPTIONS: Final = ("--no-cache-dir", "--force-reinstall", "--no-deps")
 """Without the first, pip takes the wheel that it has kept: the one without a runtime."""
 
 
-def cure() -> str:
+def hint() -> str:
     """What a user has to do, in one sentence."""
     command = " ".join(("python -m pip install", *OPTIONS, *map(shlex.quote, origin())))
     return f"install a C compiler (apt-get install gcc libc6-dev), then {command}"

@@ -60,11 +60,11 @@ _DATA_OFFSET: Final = object.__basicsize__  # an ndarray keeps the address of it
 
 
 def is_there() -> bool:
-    """`available`; where it is not, one warning per process says why, what follows, and the cure."""
+    """`available`; where it is not, one warning per process says why, what follows, and the hint."""
     if not available:
-        from autosparse._native.reinstalling import cure  # never needed where the runtime is there
+        from autosparse._native.reinstalling import hint  # never needed where the runtime is there
 
-        warn_once(FallbackWarning, "runtime", FallbackWarning.no_runtime(fault, cure=cure()))
+        warn_once(FallbackWarning, "runtime", FallbackWarning.no_runtime(fault, hint=hint()))
     return available
 
 

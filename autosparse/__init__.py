@@ -54,7 +54,7 @@ def _check_installed() -> None:
         raise ImportError(
             f"autosparse is imported from its checkout {checkout!r}, where {', '.join(missing)} cannot be found: "
             f"these folders become autosparse.{missing[0]}, ... only by an installation.\n"
-            f"  Cure: python -m pip install -e {checkout!r}"
+            f"  Hint: python -m pip install -e {checkout!r}"
         )
 
 

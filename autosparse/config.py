@@ -266,7 +266,9 @@ def _base_options() -> InForce:
     return _from_environment
 
 
-_NO_SETTINGS: Final = frozenset({"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED"})
+_NO_SETTINGS: Final = frozenset(
+    {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
+)
 """Variables that tests, builds and benchmarks read."""
 _noticed: set[str] = set()
 
@@ -379,6 +381,11 @@ def xdg_cache_home() -> str:
 def in_continuous_integration() -> bool:
     """Return whether the variable CI is set; progress bars are not drawn then."""
     return bool(os.environ.get("CI"))
+
+
+def is_strict() -> bool:
+    """Return whether programming errors of the tuner are raised (AUTOSPARSE_STRICT=1, for tests), not contained."""
+    return os.environ.get("AUTOSPARSE_STRICT", "0") not in ("", "0")
 
 
 def child_environment(**extra: str) -> dict[str, str]:

@@ -66,7 +66,7 @@ def test_bare_checkout_says_what_to_do(tmp_path):
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
     assert "ImportError" in done.stderr
-    assert f"Cure: python -m pip install -e {str(tmp_path)!r}" in done.stderr
+    assert f"Hint: python -m pip install -e {str(tmp_path)!r}" in done.stderr
 
 
 @pytest.mark.full
@@ -164,5 +164,5 @@ def test_wheels_for_another_processor_are_refused_with_the_cure(tmp_path):
     command = ["sh", str(REPOSITORY / "tools" / "make_wheels.sh"), str(python), str(tmp_path / "dist")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "this machine is aarch64. Cure: pip install ." in done.stderr
+    assert "this machine is aarch64. Hint: pip install ." in done.stderr
     assert not (tmp_path / "dist").exists()

@@ -62,7 +62,7 @@ class Compiler:
             return zig
         raise BuildError(
             f"no C compiler was found (looked for {', '.join(map(repr, names))}){_of_words(wanted)}.\n"
-            "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
+            "  Hint: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
             "Until then the default kernels are used."
         )
 

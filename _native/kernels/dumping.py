@@ -36,7 +36,7 @@ def write(texts: Mapping[str, str], key: str) -> None:
         reason = err.strerror or str(err)
         raise BuildError(
             f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {reason}\n"
-            "  Cure: set AUTOSPARSE_DUMP_DIR to a folder that only you can write.",
+            "  Hint: set AUTOSPARSE_DUMP_DIR to a folder that only you can write.",
             key=key,
         ) from err
 

@@ -87,7 +87,7 @@ def compile_object(spec: KernelSpec, source: str) -> bytes:
         from numba.core.errors import NumbaError
     except ImportError as err:
         raise BuildError(
-            f"numba cannot be imported: {err}\n  Cure: pip install 'autosparse[numba]', or install a C compiler.",
+            f"numba cannot be imported: {err}\n  Hint: pip install 'autosparse[numba]', or install a C compiler.",
             key=spec.key(),
         ) from err
     names = intrinsics.namespace(spec.dtype)

@@ -4,7 +4,8 @@ To add functions: put them into a `.c` file of one of the folders here and their
 into a header named `*_api.h`; both are found by name, and a header is included by its name alone. Without a working
 `-fopenmp` the runtime is built without OpenMP.
 
-By hand, into the source tree (or another folder):  python _native/runtime/build_runtime.py [FOLDER]
+`make dev` compiles what has changed, into the source tree. By hand, also into another folder:
+                          python _native/runtime/build_runtime.py [FOLDER]
 With sanitizers:          AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py
 (or thread; then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the
 test tests/native/test_runtime_sanitized.py does all of it).
@@ -14,14 +15,18 @@ What only tests call (hooks.h, docs/adr/0072) is compiled in here, and where set
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os  # build time: nothing of autosparse can be imported yet
+import re
 import shlex
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -56,6 +61,7 @@ def _links(flag: str, program: str) -> bool:
             return False
 
 
+@functools.cache
 def _flags() -> tuple[list[str], list[str]]:
     """Flags for compiling and for linking."""
     sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "")
@@ -90,7 +96,7 @@ def _digest(flags: list[str]) -> str:
     return digest.hexdigest()
 
 
-# Defined in the glue: it is written anew whenever a source was changed, and nothing else need be compiled for it.
+# Part of the glue, or a file of its own where objects are kept: it changes with every source.
 IDENTITY = """
 #ifndef __VERSION__
 #define __VERSION__ "a compiler without a version"
@@ -99,7 +105,8 @@ const char *asp_identity(void) { return "DIGEST " __VERSION__; }
 """
 
 
-def _make_builder() -> FFI:
+def _make_builder(identity: str) -> FFI:
+    """Return the builder of the module, with `identity` at the end of its C source."""
     headers = [*_found("*_api.h"), *(_found("hooks.h") if HOOKED else [])]
     builder = FFI()
     for header in headers:
@@ -112,7 +119,7 @@ def _make_builder() -> FFI:
         MODULE,
         "#include <stdint.h>\n#include <stddef.h>\n"
         + "".join(f'#include "{header.name}"\n' for header in included)
-        + IDENTITY.replace("DIGEST", _digest(compile_flags)),
+        + identity,
         # setuptools wants paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
         include_dirs=[str(folder) for folder in INCLUDED],
@@ -122,36 +129,74 @@ def _make_builder() -> FFI:
     return builder
 
 
-ffibuilder = _make_builder()
+def _identity() -> str:
+    return IDENTITY.replace("DIGEST", _digest(_flags()[0]))
+
+
+ffibuilder = _make_builder(_identity())
+
+
+def _inputs(record: Path) -> list[Path]:
+    """Return the files that the compiler read for an object: the prerequisites of the rule that `-MMD` wrote."""
+    rule = record.read_text(encoding="utf-8").replace("\\\n", " ").partition(": ")[2]
+    return [Path(name.replace("\\ ", " ")) for name in re.split(r"(?<!\\)\s+", rule.strip())]
+
+
+def _state(record: Path) -> str:
+    """Return a digest of the contents of an object's inputs: fresh clones and other branches have other times."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in _inputs(record):
+        digest.update(b"\0" + str(path).encode() + b"\0" + (path.read_bytes() if path.exists() else b""))
+    return digest.hexdigest()
 
 
 def _object(source: Path, folder: Path, flags: list[str]) -> Path:
-    """Compile `source` unless its object is newer than every source and header of the runtime that it may include."""
+    """Compile `source` into `folder`, unless its object was made from the same contents of the same files."""
     target = folder / f"{source.stem}.o"
-    inputs = [source, Path(__file__), *FOLDER.rglob("*.h")]
-    if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+    record, state = target.with_suffix(".d"), target.with_suffix(".state")
+    if target.exists() and record.exists() and state.exists() and state.read_text() == _state(record):
         return target
     staged = target.with_suffix(f".{os.getpid()}.o")
     started = time.time()
-    subprocess.run([*_compiler(), *flags, "-c", str(source), "-o", str(staged)], check=True)
-    os.utime(staged, (started, started))  # an edit during the compilation must not pass for compiled
+    subprocess.run([*_compiler(), *flags, "-MMD", "-c", str(source), "-o", str(staged)], check=True)
+    sys.stdout.write(f"compiled {source.name} in {time.time() - started:.1f} s\n")
+    sys.stdout.flush()
+    state.unlink(missing_ok=True)
+    staged.with_suffix(".d").replace(record)
     staged.replace(target)
+    if all(path.stat().st_mtime < started for path in _inputs(record)):  # else it was edited meanwhile
+        state.write_text(_state(record))
     return target
 
 
-def build_into(destination: Path) -> Path:
-    """Compile the extension into a folder; objects are kept in `build/` and reused while nothing changed."""
+def _suffix() -> str:
+    """Return the suffix of the extension's file: the one of the stable ABI, which every interpreter but one has."""
+    is_abi3 = sys.platform != "win32" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    return ".abi3.so" if is_abi3 else str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
+    """Compile the extension into a folder, starting with the sources named in `first`.
+
+    Objects are kept in `build/runtime`, a folder for each compiler and set of flags. An object is compiled again when
+    its source or a header that the source includes has changed.
+    """
     compile_flags, link_flags = _flags()
-    sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "").replace(",", "-")
-    folder = FOLDER.parent.parent / "build" / "-".join(filter(None, ("runtime", sanitizers)))
-    folder.mkdir(parents=True, exist_ok=True)
-    glue = folder / "_runtime_glue.c"
-    ffibuilder.emit_c_code(str(glue))
     places = [f"-I{place}" for place in (*INCLUDED, sysconfig.get_path("include"))]
-    flags = [*compile_flags, "-fPIC", "-DNDEBUG", *places]
+    wraps = [] if os.environ.get("AUTOSPARSE_SANITIZE") else ["-fwrapv"]  # as Python's own flags, which wheels have
+    flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", "-Wno-psabi", *places]  # psabi: notes on GCC before 4.6
+    key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
+    folder = FOLDER.parent.parent / "build" / "runtime" / key
+    folder.mkdir(parents=True, exist_ok=True)
+    glue, identity = folder / "_runtime_glue.c", folder / "_identity.c"
+    with contextlib.redirect_stdout(None):
+        _make_builder("").emit_c_code(str(glue))  # leaves the file alone where it would be the same
+    identity.write_text(_identity(), encoding="utf-8")
+    place = {name: number for number, name in enumerate(first)}
+    sources = sorted([*_found("*.c"), glue, identity], key=lambda source: place.get(source.name, len(place)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _object(source, folder, flags), [*_found("*.c"), glue]))
-    target = destination / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
+        objects = list(pool.map(lambda source: _object(source, folder, flags), sources))
+    target = destination / f"_runtime{_suffix()}"
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     subprocess.run([*_compiler(), *shared, *map(str, objects), *link_flags, "-o", str(staged)], check=True)

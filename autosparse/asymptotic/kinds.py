@@ -66,7 +66,7 @@ def as_array(obj: Any) -> Any:
     array = np.asarray(obj)
     if array.dtype.kind not in "biufcO":
         raise InputTypeError.refused(
-            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", cure="arrays of numbers"
+            "einsum: an operand holds no numbers", given=f"dtype {array.dtype}", hint="arrays of numbers"
         )
     return array
 
@@ -98,7 +98,7 @@ def _sound_rows(obj: Any) -> Any:
         raise InputTypeError.refused(
             "einsum: index arrays must hold integers",
             given=f"{indptr.dtype} and {indices.dtype}",
-            cure="int32 or int64",
+            hint="int32 or int64",
         )
     check_bounds(indptr, indices, data, rows_shape(obj), checked=False)
     if indptr.dtype == indices.dtype and indptr.dtype.name in INDEX_TYPES and indices.dtype.isnative:
@@ -163,7 +163,7 @@ def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tup
     for row, extent in zip(coords, shape, strict=True):
         if row.dtype.kind not in "iu":
             raise InputTypeError.refused(
-                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", cure="int32 or int64"
+                "einsum: coordinates must be integers", given=f"dtype {row.dtype}", hint="int32 or int64"
             )
         if row.shape != values.shape:
             raise StructureError.too_short(row.size, n_indices=row.size, n_data=values.size)
@@ -190,7 +190,7 @@ def cast(obj: Any, dtype: np.dtype[Any], casting: Any) -> Any:
         raise InputTypeError.refused(
             f"einsum: an operand could not be cast from {array.dtype} to {dtype} according to the rule {casting!r}",
             given=f"an operand of dtype {array.dtype}, and dtype={str(dtype)!r}",
-            cure="casting='same_kind' or 'unsafe', or another dtype",
+            hint="casting='same_kind' or 'unsafe', or another dtype",
         )
     is_half = dtype == np.float16 and array.dtype != dtype and sps.issparse(array)  # unknown to SciPy's matrices
     if is_half or is_tensor(array):

@@ -121,7 +121,7 @@ def check_format(name: str, n_dims: int, dtype: np.dtype[Any]) -> None:
     if name not in FORMATS:
         raise EinsumError.refused(f"unknown format {name!r}", f"known are {', '.join(FORMATS)}")
     if dtype.char not in OF_SCIPY.get(name, dtype.char):
-        raise EinsumError.refused(f"format {name!r} holds no {dtype}, the dtype of the result", cure="format='tensor'")
+        raise EinsumError.refused(f"format {name!r} holds no {dtype}, the dtype of the result", hint="format='tensor'")
     can_have = FORMATS[name][1]
     if n_dims not in can_have:
         dims = f"{can_have[0]} dimensions" if len(can_have) == 1 else f"{can_have[0]} dimensions or more"

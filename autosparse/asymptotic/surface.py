@@ -56,7 +56,7 @@ def einsum(
     if any(map(is_of_torch, operands)):
         return _of_torch(text, operands, format, out, dtype)
     if out is not None and format not in (None, "dense"):
-        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", cure="one of them")
+        raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", hint="one of them")
     if dtype is not None:
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
     request = Request(text, operands, format if out is None else "dense")
@@ -124,7 +124,7 @@ def _of_torch(text: str, operands: Sequence[Any], format: str | None, out: Any, 
         raise EinsumError.refused(
             "einsum of torch tensors gives a dense tensor of their dtype",
             f"Given: {', '.join(f'{name}={given[name]!r:.80}' for name in refused)}.",
-            cure="omit it, and convert operands or the result",
+            hint="omit it, and convert operands or the result",
         )
     return of_tensors(read(text, list(map(shape_of, operands))), operands)
 
@@ -134,8 +134,8 @@ def _finished(result: Any, out: Any) -> Any:
     if out is None:
         return result[()] if isinstance(result, np.ndarray) and not result.ndim else result
     if not isinstance(out, np.ndarray):
-        cure = "out=np.empty(shape, dtype=...)"
-        raise InputTypeError.refused("return arrays must be of ArrayType", given=type(out).__name__, cure=cure)
+        hint = "out=np.empty(shape, dtype=...)"
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=type(out).__name__, hint=hint)
     array = np.asarray(result)
     if out.shape != array.shape:
         raise ShapeError.out(wanted=array.shape, got=out.shape)
@@ -164,7 +164,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     if known.direct is not None and takes(known.direct, known.direct.arguments(request.operands)):
         if not known.direct.route.begins:
             return f"{subscripts}: {known.direct.route.says}"
-        begins = [f"{subscripts}: {known.direct.route.says}, until calls have paid for a kernel"]
+        begins = [f"{subscripts}: {known.direct.route.says}, until calls justify compiling a kernel"]
     prepared = prepare(request.operands, subscripts, known.dtype)
     halved = triangles(prepared, subscripts)
     if halved is not None:

@@ -20,10 +20,11 @@ from autosparse._native.triton import source
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
+from autosparse.containment import contained
 from autosparse.cuda import composites
 from autosparse.cuda.device import Device
 from autosparse.cuda.structure import Pattern
-from autosparse.errors import TUNING_FAILURES, BuildError, PackError
+from autosparse.errors import BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
 from autosparse.log import event
@@ -89,10 +90,11 @@ class Choice:
         """Use torch's path from now on; warn once with the reason."""
         self.launch, self.schedule, self.is_settled = None, None, True
         self.why = f"torch's own path: {type(err).__name__}: {err}"
+        event("fallback", self.why, error=err)
         warn_once(
             FallbackWarning, "triton",
-            f"Triton kernels are not used, torch's own path serves: {type(err).__name__}: {err}. "
-            f"`python -m autosparse doctor` says which part is missing",
+            f"PyTorch computes the product, Triton kernels are not used: {type(err).__name__}: {err}. "
+            f"Hint: `python -m autosparse doctor` lists what is missing",
         )  # fmt: skip
 
 
@@ -132,7 +134,7 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
             _adopt(choice, structure, record["schedule"])
             return
         _measure(choice, structure, device, target_of(name), (run, vendor))
-    except TUNING_FAILURES as err:
+    except contained() as err:
         choice.give_up(err)
         return
     text = None if choice.schedule is None else choice.schedule.to_json()

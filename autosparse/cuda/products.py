@@ -13,12 +13,12 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 
 from autosparse._native.triton.launch import Launch
+from autosparse.containment import contained
 from autosparse.cuda import choice as choices
 from autosparse.cuda.choice import Choice, Kind
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
 from autosparse.cuda.originals import original, zero
 from autosparse.cuda.structure import Pattern, Structure
-from autosparse.errors import TUNING_FAILURES
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
 from autosparse.tuner.gpu.space import vector_of
@@ -98,7 +98,7 @@ def _by(
         out = B.new_empty(n if is_vector else (n, B.shape[1]))
     try:
         return launch.spmv(values, B, out) if is_vector else launch.matmul(values, B, out)
-    except TUNING_FAILURES as err:
+    except contained() as err:
         made.give_up(err)
         return None
 
@@ -155,7 +155,7 @@ def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
             return None  # nothing is compiled while a graph is captured
         try:
             found = request.ours(made.launch, request.operand)
-        except TUNING_FAILURES as err:
+        except contained() as err:
             made.give_up(err)
             return None
         made.compiled.add(alignment)
@@ -352,7 +352,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
         out = X.new_empty(structure.nnz)
         try:
             return launch.sddmm(out, X, Y, out)
-        except TUNING_FAILURES as err:
+        except contained() as err:
             made.give_up(err)
     request = sampled_request(structure, X, Y)
     found = None if request is None else serve(request, runs)

@@ -63,8 +63,8 @@ def fetch_plans(client: Client) -> int:
     """
     found = client.run_on_scheduler(_known)
     if found is None:
-        cure = "call share_plans(client) before the work begins."
-        raise CacheError.failed("fetch plans from", client.scheduler.address, reason="they are not shared", cure=cure)
+        hint = "call share_plans(client) before the work begins."
+        raise CacheError.failed("fetch plans from", client.scheduler.address, reason="they are not shared", hint=hint)
     return wisdom.merge(cache.open_store(), json.loads(found), name="the scheduler")
 
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
+from autosparse.containment import contained
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
-from autosparse.errors import TUNING_FAILURES, StructureError
+from autosparse.errors import StructureError
 from autosparse.operands.csr import FEW_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
@@ -159,7 +160,7 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             from autosparse.dispatch import fast_path
 
             fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
-        except TUNING_FAILURES as err:
+        except contained() as err:
             state.give_up(err)
 
 
@@ -301,7 +302,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
             operand.dispatcher = None
     except StructureError:
         raise  # as the next product would
-    except TUNING_FAILURES as err:
+    except contained() as err:
         state.give_up(err)
 
 

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
+from autosparse.containment import contained
 from autosparse.dispatch import state as states
 from autosparse.dispatch.accounts import CREDIT, PENDING, ProblemAccount, key_of, place_of
-from autosparse.errors import TUNING_FAILURES
 from autosparse.operands.holding import expected_look_s
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 def write() -> None:
     """Add to the file what this process has spent: at exit. What fails is left out."""
-    with contextlib.suppress(*TUNING_FAILURES):
+    with contextlib.suppress(*contained()):
         for state, account in _open_accounts():
             account.collect(state)
         found = {name: spent for name, spent in PENDING.items() if spent.n_calls}

@@ -112,7 +112,7 @@ class DispatchState:
         if fast_path is not None:
             fast_path.retire()
         reason = f"{type(err).__name__}: {err}"
-        event("fallback", reason)
+        event("fallback", reason, error=err)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
 
     def take_few(self, operand: Operand) -> None:

@@ -171,7 +171,7 @@ def upright(A: Csr, what: str) -> Rows:
         raise InputError.refused(
             f"{what} works on rows, and a transposed matrix is stored by columns",
             given=f"a transposed Csr of shape {tuple(A.shape)}",
-            cure="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
+            hint="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
         )
     return A.rows
 
@@ -235,7 +235,7 @@ def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
     if not isinstance(rows, Rows):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
-            cure="a file written by torch.save",
+            hint="a file written by torch.save",
         )  # fmt: skip
     return Csr(rows, values, transposed=transposed)
 
@@ -263,7 +263,7 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
     if isinstance(obj, torch.Tensor):
         if not obj.is_cpu:
             raise InputError.refused(
-                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", cure="A.cpu()"
+                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", hint="A.cpu()"
             )
         if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
             return _from_edges(obj, values, shape)
@@ -278,7 +278,7 @@ def _from_tensor(A: torch.Tensor) -> Csr:
         raise InputError.refused(
             "csr() takes a matrix: two dimensions, values that are numbers",
             given=f"a tensor of shape {tuple(A.shape)} with {A.dense_dim()} dense dimensions",
-            cure="one matrix of the batch at a time",
+            hint="one matrix of the batch at a time",
         )
     return _LAYOUTS.get(A.layout, _from_other)(A)
 
@@ -313,7 +313,7 @@ def _check_blocks(A: torch.Tensor) -> None:
         raise InputError.refused(
             f"the blocks of a sparse tensor are not valid: {error}",
             given=f"layout {A.layout}",
-            cure="a tensor made with check_invariants=True",
+            hint="a tensor made with check_invariants=True",
         ) from None
 
 
@@ -358,7 +358,7 @@ def _from_scipy(obj: Any) -> Csr:
         raise InputTypeError.refused(
             "csr() takes a torch tensor, a SciPy sparse matrix or an edge index",
             given=f"an object of type {type(obj).__name__}",
-            cure="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
+            hint="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
         )
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
     indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # may be longer

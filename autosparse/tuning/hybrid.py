@@ -138,7 +138,7 @@ class HybridDivider:
                 compile_s = len(division.kinds) * self.lab.experience.prices.price_s("compile")
                 if limit_s > compile_s and not (self._is_narrow or is_near):  # single-row panels need no compiler
                     composites += self._searched(division, limit_s)
-        except (*TUNING_FAILURES, MemoryError) as err:
+        except TUNING_FAILURES as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
         rival: list[Schedule] = list(ordered(self.lab.problem.operation)[:1])
         return [*composites[:1], *rival, *composites[1:]] if composites else []

@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
+from autosparse.containment import contained
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
-from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.holding import expected_look_s
@@ -161,8 +161,8 @@ class LiveTuner:
             self._recheck()
             # The time between steps counts too: looking up what is compiled, ranking candidates.
             self._spend(max(0.0, self.clock() - start_s - self._worked_s))
-        except TUNING_FAILURES as err:
-            self._give_up(f"{type(err).__name__}: {err}")
+        except contained() as err:
+            self._give_up(err)
         except BaseException:
             # Ctrl-C in a step ends the generator; the incumbent continues to serve.
             self._stop()
@@ -359,9 +359,9 @@ class LiveTuner:
             self.loop = None  # not closed: Python regards its frame as running
             self._look_at(math.inf)
 
-    def _give_up(self, reason: str) -> None:
-        self.failure = reason
-        event("fallback", reason)
+    def _give_up(self, err: Exception) -> None:
+        self.failure = reason = f"{type(err).__name__}: {err}"
+        event("fallback", reason, error=err)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with what was found before: {reason}")
         self._stop()
 
@@ -388,8 +388,8 @@ class LiveTuner:
                 loop.answer(seconds)
                 self._go_on()
                 self.state.settle()
-        except TUNING_FAILURES as err:
-            self._give_up(f"{type(err).__name__}: {err}")
+        except contained() as err:
+            self._give_up(err)
         finally:
             self._end_aside(operand)
 

@@ -135,7 +135,7 @@ class TuningSession:
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
         assert self.lab is not None
         if self._known is not None and self._known.schedule is not None:
-            self.plan = default_plan("a remembered plan waits until products have paid for using it")
+            self.plan = default_plan("a remembered plan is loaded once products justify the cost")
             yield from self._load(partial(getattr, _native, "supports"))
             self._known = supported(self.lab, self._known)
         known = self._known

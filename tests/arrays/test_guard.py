@@ -201,23 +201,23 @@ def test_the_pattern_is_that_of_the_compressed_rows(fmt: str) -> None:
 
 
 OUT_OF_BOUNDS = {
-    "index too large": (lambda A: A.indices.__setitem__(4, 30), r"^indices must be < 30\n.*30.*\n.*Cure: "),
-    "index huge": (lambda A: A.indices.__setitem__(4, 2**31 - 1), r"^indices must be < 30\n.*2147483647.*\n.*Cure: "),
-    "index negative": (lambda A: A.indices.__setitem__(4, -1), r"^indices must be >= 0\n.*-1.*\n.*Cure: "),
-    "pointer falls": (lambda A: A.indptr.__setitem__(4, 0), r"^indptr must be a non-decreasing sequence\n.*\n.*Cure: "),
+    "index too large": (lambda A: A.indices.__setitem__(4, 30), r"^indices must be < 30\n.*30.*\n.*Hint: "),
+    "index huge": (lambda A: A.indices.__setitem__(4, 2**31 - 1), r"^indices must be < 30\n.*2147483647.*\n.*Hint: "),
+    "index negative": (lambda A: A.indices.__setitem__(4, -1), r"^indices must be >= 0\n.*-1.*\n.*Hint: "),
+    "pointer falls": (lambda A: A.indptr.__setitem__(4, 0), r"^indptr must be a non-decreasing sequence\n.*\n.*Hint: "),
     "pointer too large": (
         lambda A: A.indptr.__setitem__(30, 10**6),
-        r"^Last value of index pointer.*\n.*1000000.*\n.*Cure: ",
+        r"^Last value of index pointer.*\n.*1000000.*\n.*Hint: ",
     ),
-    "first pointer": (lambda A: A.indptr.__setitem__(0, 1), r"^index pointer should start with 0\n.*1.*\n.*Cure: "),
+    "first pointer": (lambda A: A.indptr.__setitem__(0, 1), r"^index pointer should start with 0\n.*1.*\n.*Hint: "),
     "indptr too short": (
         lambda A: setattr(A, "indptr", A.indptr[:-1]),
-        r"^index pointer size 30 should be 31\n.*\n.*Cure: ",
+        r"^index pointer size 30 should be 31\n.*\n.*Hint: ",
     ),
-    "data too short": (lambda A: setattr(A, "data", A.data[:-1]), r"^Last value of index pointer.*\n.*\n.*Cure: "),
+    "data too short": (lambda A: setattr(A, "data", A.data[:-1]), r"^Last value of index pointer.*\n.*\n.*Hint: "),
     "indices too short": (
         lambda A: setattr(A, "indices", A.indices[:5]),
-        r"^Last value of index pointer.*\n.*5 .*\n.*Cure: ",
+        r"^Last value of index pointer.*\n.*5 .*\n.*Hint: ",
     ),
 }
 

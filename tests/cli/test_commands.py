@@ -191,7 +191,7 @@ def test_doctor_names_versions_and_cures(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "looked for 'no-such-compiler'" in shown
     assert "AUTOSPARSE_CC" in shown
-    assert "Cure: " in shown
+    assert "Hint: " in shown
 
 
 def test_closed_pipe_is_silent():

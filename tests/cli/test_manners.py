@@ -220,5 +220,5 @@ def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypa
     assert main(arguments) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"autosparse {arguments[0]}: ")
-    assert "Cure:" in said
+    assert "Hint:" in said
     assert "Traceback" not in said

@@ -257,12 +257,12 @@ def test_bad_factors_are_explained() -> None:
 
 @pytest.mark.parametrize("shape", [5, "abc", (2.5, 3, 3), (None,) * 3, [[1, 2], 3, 4], object()])
 def test_shapes_that_are_none_are_explained(shape: Any) -> None:
-    with pytest.raises(TypeError, match=r"(?s)a sequence of integers.*Given: shape=.*Cure: "):
+    with pytest.raises(TypeError, match=r"(?s)a sequence of integers.*Given: shape=.*Hint: "):
         autosparse.tensor(np.zeros((3, 2), int), np.ones(2), shape)
 
 
 def test_extents_beyond_64_bits_are_explained() -> None:
-    with pytest.raises(ValueError, match=r"(?s)extents must be < 2\*\*63.*Cure: "):
+    with pytest.raises(ValueError, match=r"(?s)extents must be < 2\*\*63.*Hint: "):
         autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2**70, 2, 2))
 
 
@@ -271,5 +271,5 @@ def test_extents_beyond_64_bits_are_explained() -> None:
 )
 def test_factors_that_are_none_are_explained(factors: Any) -> None:
     T = autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2, 3, 4))
-    with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Cure: "):
+    with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Hint: "):
         autosparse.mttkrp(T, factors, 0)

@@ -182,13 +182,13 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("cure", MISTAKES)
-def test_shapes_that_do_not_fit_are_explained(cure: str) -> None:
-    x_shape, y_shape, error = MISTAKES[cure]
+@pytest.mark.parametrize("hint", MISTAKES)
+def test_shapes_that_do_not_fit_are_explained(hint: str) -> None:
+    x_shape, y_shape, error = MISTAKES[hint]
     A = autosparse.csr_array((4, 6))
     with pytest.raises(error, match="shapes do not fit") as caught:
         autosparse.sddmm(A, np.ones(x_shape), np.ones(y_shape))
-    assert cure in str(caught.value)
+    assert hint in str(caught.value)
 
 
 def test_other_mistakes_are_explained() -> None:

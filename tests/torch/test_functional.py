@@ -213,7 +213,7 @@ def test_mistakes_are_told_with_facts_and_a_cure():
         with pytest.raises(kind, match=words) as caught:
             call()
         assert isinstance(caught.value, AutosparseError)
-        assert "Cure:" in str(caught.value)
+        assert "Hint:" in str(caught.value)
 
 
 class Wrapped(torch.Tensor):
@@ -244,7 +244,7 @@ def test_tensors_without_memory_are_unwrapped_or_refused():
         lambda: asp.csr(edges) @ torch.empty(3, 2, device="meta"),
         lambda: asp.csr(torch.empty(3, 3, device="meta")),
     ):
-        with pytest.raises(InputError, match="Cure:"):
+        with pytest.raises(InputError, match="Hint:"):
             call()
 
 

@@ -25,7 +25,7 @@ def refused(kind, call, words):
     with pytest.raises(kind, match=words) as caught:
         call()
     assert isinstance(caught.value, AutosparseError)
-    assert "Cure:" in str(caught.value)
+    assert "Hint:" in str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (4,), (6,), (5, 1), (5, 2), (1, 5), ()], ids=str)

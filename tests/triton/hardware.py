@@ -351,7 +351,7 @@ def law_mttkrp_is_that_of_dense() -> None:
 def law_structures_that_point_outside_raise_before_a_kernel_reads() -> None:
     crow, col = torch.tensor([0, 2, 3]), torch.tensor([0, 1, 7])
     A = matrix.CudaCsr(structure.structure_of(crow, col, 3), torch.ones(3))
-    with pytest.raises(StructureError, match="Cure"):
+    with pytest.raises(StructureError, match="Hint"):
         A.structure.facts(False)
     torch.cuda.synchronize()
 

@@ -201,9 +201,9 @@ def test_what_does_not_fit_is_refused_before_a_kernel_sees_it() -> None:
     stored = matrix_of()
     A = matrix.csr(stored)
     for values, error in ((stored.values()[:-1], ShapeError), (stored.values().cpu().numpy(), InputTypeError)):
-        with pytest.raises(error, match="Cure"):
+        with pytest.raises(error, match="Hint"):
             A.with_values(values)
-    with pytest.raises(InputTypeError, match="Cure"):
+    with pytest.raises(InputTypeError, match="Hint"):
         A @ "x"
 
 
@@ -219,7 +219,7 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
     ):
         broken = structure_of(torch.as_tensor(starts), torch.as_tensor(columns), 3)
         for ask in (broken.facts, broken.entries):
-            with pytest.raises(StructureError, match="Cure"):
+            with pytest.raises(StructureError, match="Hint"):
                 ask(False)
     coords = torch.tensor([[0, 1], [0, 5], [0, 0]])
     with pytest.raises(StructureError, match="coordinates outside"):

@@ -90,7 +90,7 @@ assert len(told) == 1, told
 assert "libcuda is broken" in told[0] and "doctor" in told[0] and chr(10) not in told[0], told
 assert "libcuda is broken" in A.explain()
 (found,) = doctor._gpu()
-assert "Triton" in found.value and "libcuda is broken" in found.value and found.cure, found
+assert "Triton" in found.value and "libcuda is broken" in found.value and found.hint, found
 schedule = DeviceSchedule(operation="spmv", parts=(Part(layout="rows"), Part(layout="fill", rows=8)), tile=0)
 assert implementations.supports("spmv", schedule) is None
 assert "not of matmul" in implementations.supports("matmul", schedule)

@@ -203,7 +203,7 @@ def test_iterations_are_counted_with_the_columns():
 
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
 def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
-    """The runtime knows no orders of rows with coordinates of 64 bits: a search would warn, and there is no cure."""
+    """The runtime knows no orders of rows with coordinates of 64 bits: a search would warn, and there is no hint."""
     plain = sps.random_array((3000, 3000), density=5e-3, format="csr", random_state=np.random.default_rng(0))
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)

@@ -77,7 +77,7 @@ def test_without_a_compiler_the_plan_says_so(tmp_path: Path) -> None:
     assert [one.category for one in caught] == [FallbackWarning]
     message = str(caught[0].message)
     assert "no C compiler was found (looked for 'no-such-compiler')" in message
-    assert "Cure:" in message
+    assert "Hint:" in message
     assert plan.is_default
     assert "no C compiler was found" in plan.why
     why, failed = ([line for line in text.split("\n") if line.startswith(f"  {name} ")] for name in ("why", "failed"))

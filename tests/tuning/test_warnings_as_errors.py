@@ -52,7 +52,7 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
 def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from autosparse.tuning import live
 
-    def warn(*given: object) -> None:
+    def warn(*given: object, **hints: object) -> None:
         warnings.warn("of somebody else", RuntimeWarning, stacklevel=1)
 
     plain = make(300, 300)

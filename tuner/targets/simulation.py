@@ -124,7 +124,7 @@ def checked(pattern: Pattern) -> Pattern:
         raise InputError.refused(
             "an accelerator takes rows whose columns ascend, each once",
             given="a pattern with columns out of order or repeated",
-            cure="A.sum_duplicates() beforehand",
+            hint="A.sum_duplicates() beforehand",
         )
     return pattern
 

@@ -110,7 +110,7 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
         raise InputError.refused(
             f"there are no measurements of {op!r} to train on",
             given=f"the folder {', '.join(repr(str(folder)) for folder in folders)}",
-            cure=f"python -m autosparse collect --out {folders[0]} --ops {op}",
+            hint=f"python -m autosparse collect --out {folders[0]} --ops {op}",
         )
     texts = sorted({text for one in found for text in one.schedules})
     schedules = {text: SuperSchedule.from_json(text) for text in texts}

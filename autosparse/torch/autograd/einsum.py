@@ -75,7 +75,7 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
         raise InputTypeError.refused(
-            "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", cure=known
+            "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", hint=known
         )
     if operand.layout == torch.strided:
         return None, operand
@@ -101,7 +101,7 @@ def _check(operand: torch.Tensor) -> None:
     values = operand.values()
     if starts.dim() != 1 or len(shape) != 2:
         raise InputTypeError.refused(
-            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", cure="to_sparse_coo()"
+            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", hint="to_sparse_coo()"
         )
     is_of_blocks = operand.layout in (torch.sparse_bsr, torch.sparse_bsc)
     r, c = tuple(values.shape[1:3]) if is_of_blocks else (1, 1)

@@ -62,7 +62,7 @@ def why_searched(lab: KernelLab, known: Plan | None) -> str:
     """Return the reason for a search although `known` is remembered, or the reason why no plan is."""
     if known is None:
         return why_not_remembered(lab)
-    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s: more was asked for"
+    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s, less than requested"
 
 
 def _told(name: str, then: object, now: object) -> str:

@@ -76,7 +76,7 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
     if schedule.operation != problem.operation:
         return f"it computes {schedule.operation}, not {problem.operation}"
     if schedule.format.values not in ("", problem.storage):
-        return f"it stores values as {schedule.format.values}: nobody asked for that, or they are none"
+        return f"it stores values as {schedule.format.values}, but the option storage is {problem.storage or None}"
     tile = schedule.dense_split("j")
     if isinstance(schedule, Composite):
         reasons = (_foreign_columns(problem, part, part.dense_split("j")) for part in schedule.schedules)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
+from autosparse.containment import contained
 from autosparse.core.formats import NUMBERED
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
-from autosparse.errors import TUNING_FAILURES, PackError, StructureError
+from autosparse.errors import PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
@@ -319,7 +320,7 @@ class KernelTrial:
             return is_current and self._run_packed(bound, packed_copy, call)
         except StructureError:
             raise
-        except TUNING_FAILURES as err:
+        except contained() as err:
             self._break(err)
             return False
 
@@ -340,7 +341,7 @@ class KernelTrial:
     def _break(self, err: BaseException) -> None:
         self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
         self.drop()
-        event("fallback", self.failed)
+        event("fallback", self.failed, error=err)
         warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
 
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:

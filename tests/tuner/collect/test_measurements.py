@@ -395,4 +395,4 @@ def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
 )
 def test_command_refuses_what_it_cannot_do(tmp_path, bad, capsys):
     assert cli.main(["collect", "--out", str(tmp_path), *bad]) == 1
-    assert "Cure" in capsys.readouterr().err
+    assert "Hint" in capsys.readouterr().err
