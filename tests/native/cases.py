@@ -79,7 +79,7 @@ class Sample:
 
     @property
     def matrix(self) -> sp.csr_array:
-        """The matrix as a SciPy array."""
+        """Matrix as a SciPy array."""
         return sp.csr_array((self.data, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape)
 
 

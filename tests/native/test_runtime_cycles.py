@@ -23,8 +23,8 @@ def share_alone(
 ) -> float:
     """Return the fraction of the calls that stays on one thread.
 
-    After each call on one thread, `n_asleep` calls find helpers asleep. Calls that come within `wake_ns` of waking
-    them do so too.
+    After a call on one thread, the next `n_asleep` calls find helpers asleep, unless a helper is woken, which takes
+    `wake_ns`.
     """
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]

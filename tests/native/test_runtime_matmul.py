@@ -1,7 +1,4 @@
-"""Tests of the default kernels:
-
-A B and A^T B equal SciPy's for every instruction set, type, thread count and layout.
-"""
+"""Tests of default kernels: A B and A^T B equal SciPy's for every instruction set, type, thread count and layout."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def test_many_threads_may_multiply_at_once():
                 out = np.full((op.shape[0], 5), np.nan)
                 runtime_api.matmul(csr, A.shape, B, out, transposed=transposed, threads=3)
                 assert_product(out, op, B)
-        except BaseException as error:  # noqa: BLE001  (handed to the main thread)
+        except BaseException as error:  # noqa: BLE001  (passed to the main thread)
             failures.append(error)
 
     with forced(isas()[-1]):

@@ -152,7 +152,7 @@ def test_several_threads_multiply_while_the_team_comes_and_goes(host):
         try:
             for turn in range(25):
                 product(3, seed=seed + turn, transposed=turn % 2 == 1)
-        except BaseException as error:  # noqa: BLE001  (handed to the main thread)
+        except BaseException as error:  # noqa: BLE001  (passed to the main thread)
             failures.append(error)
 
     def switch() -> None:

@@ -220,7 +220,7 @@ def test_text_is_refused_with_the_cure():
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
 @pytest.mark.parametrize("values", ["float64", "complex64", "int64"])
 def test_indices_of_any_integers_are_followed(fmt: str, values: str) -> None:
-    """Index arrays of every integer dtype are accepted; indices out of bounds and floating-point indices raise."""
+    """Check index arrays of every integer dtype; indices out of bounds and floating-point indices must raise."""
     rng = np.random.default_rng(8)
     X, Y = rng.standard_normal((13, 20)), rng.standard_normal((20, 9))
     plain = raw_csr(rng, (13, 9), 0.3, values, "int32")

@@ -313,7 +313,7 @@ def main() -> None:
         error = None
         try:
             check(case)
-        except Exception:  # noqa: BLE001  whatever it is, the test of this case tells
+        except Exception:  # noqa: BLE001  reported by the test of this case
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": case.id, "error": error}), flush=True)
 

@@ -387,7 +387,7 @@ def main() -> None:
         error = None
         try:
             law()
-        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+        except Exception:  # noqa: BLE001  reported by the test of this check
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": name, "error": error}), flush=True)
 

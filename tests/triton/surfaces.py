@@ -261,7 +261,7 @@ def main() -> None:
         error, start_s = None, time.process_time()
         try:
             law()
-        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+        except Exception:  # noqa: BLE001  reported by the test of this check
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": name, "error": error, "cpu_s": time.process_time() - start_s}), flush=True)
 
