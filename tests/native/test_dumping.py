@@ -1,4 +1,4 @@
-"""The folder of `dump_dir` is trusted by the rules of the cache folder: owner, mode, links."""
+"""Tests that the folder of `dump_dir` is trusted by the rules of the cache folder: owner, mode, links."""
 
 from __future__ import annotations
 

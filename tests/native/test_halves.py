@@ -1,4 +1,4 @@
-"""Values of A in 16 bits: the stated bound, kernels that compute with the rounded values, and never unasked."""
+"""Tests of half-precision values of A: the error bound, kernels on rounded values, and no rounding unless asked for."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def made_of(kind: str) -> list:
 
 def sample_of(seed: int) -> cases.Sample:
     taken = cases.sample(23, 31, [4, 0, 9, 1] * 5 + [7, 2, 0], seed=seed)
-    taken.data[:] = np.where(taken.data == 0, 1, taken.data) * 1.0001  # all, and their sums, round to small integers
+    taken.data[:] = np.where(taken.data == 0, 1, taken.data) * 1.0001  # values and their sums round to small integers
     return taken
 
 
@@ -55,7 +55,7 @@ def test_rounding_stays_within_the_bound(kind: str) -> None:
     rng = np.random.default_rng(0)
     fmt = Format.parse(f"i1:U,k1:C | values={kind}")
     values = (rng.standard_normal(10_000) * 10.0 ** rng.integers(-3, 4, 10_000)).astype(np.float32)
-    values = values[np.abs(values) > 2.0**-14]  # float16 has no more digits below
+    values = values[np.abs(values) > 2.0**-14]  # float16 has fewer digits below this limit
     told = halves.widened(halves.narrowed(values, fmt), fmt)
     assert np.all(np.abs(told - values) <= halves.BOUNDS[kind] * np.abs(values))
     np.testing.assert_array_equal(halves.widened(halves.narrowed(told, fmt), fmt), told)

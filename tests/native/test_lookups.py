@@ -1,4 +1,4 @@
-"""A load for each element of x gives the same bits as gather instructions: in default kernels and in generated ones."""
+"""Tests that loads of single elements of x give the same bits as gather instructions, in all kernels."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, 
     A, csr = spoken(PATTERNS[name], dtype, index_dtype)
     x = values(np.random.default_rng(2), A.shape[1], dtype)
     if x.size:
-        x[0] = np.inf  # places of lanes that are not used are zero: nothing may come of what lies there
+        x[0] = np.inf  # unused lanes have index zero: the value there must not affect the result
     before = values(np.random.default_rng(3), A.shape[0], dtype)
     for threads in (1, 3):
         for flags in (0, runtime_api.FLAG_ACCUMULATE):
@@ -53,7 +53,7 @@ def test_default_kernels_compute_the_same_bits(name: str, isa: str, dtype: str, 
 @needs_runtime
 @covering(name=PATTERNS, isa=isas(), dtype=["float32", "float64"], index_dtype=INDEX_DTYPES)
 def test_a_long_x_gives_the_same_bits(name: str, isa: str, dtype: str, index_dtype: str) -> None:
-    """Beside a large x, entries that come later are fetched ahead, and nothing else differs."""
+    """Compare a small x with a large one, for which later entries are prefetched."""
     A, csr = spoken(PATTERNS[name], dtype, index_dtype)
     longer = np.zeros(max(A.shape[1], (2 << 20) // np.dtype(dtype).itemsize), dtype)
     longer[: A.shape[1]] = values(np.random.default_rng(2), A.shape[1], dtype)

@@ -1,4 +1,4 @@
-"""Values of few kinds, by number: told apart by their bits, refused where a table does not hold them, never stale."""
+"""Tests of dictionary-encoded values: distinct by their bits, refused beyond the table's size, never stale."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_kinds_are_told_apart_by_their_bits(dtype: str) -> None:
     values = np.random.default_rng(0).choice(kinds, 1000)
     numbers, table = numbered.numbered(values, SLICES)
     assert table[numbers].tobytes() == values.tobytes()
-    assert table[:1].tobytes() == np.zeros(1, dtype).tobytes()  # the padding's value
+    assert table[:1].tobytes() == np.zeros(1, dtype).tobytes()  # value of the padding
 
 
 @pytest.mark.parametrize("dtype", numbered.DTYPES)
@@ -35,7 +35,7 @@ def test_a_table_holds_fifteen_kinds_beside_zero(dtype: str) -> None:
     more = np.append(full, full.dtype.type(numbered.TABLE))
     assert numbered.has_few_kinds(full)
     assert numbered.has_few_kinds(np.append(full, full.dtype.type(0)))
-    assert not numbered.has_few_kinds(more)  # the last of many
+    assert not numbered.has_few_kinds(more)  # the sixteenth distinct value is the last of many
     assert numbered.has_few_kinds(full[:0])
     numbers, table = numbered.numbered(full, SLICES)
     np.testing.assert_array_equal(table[numbers], full)

@@ -1,4 +1,4 @@
-"""New values of a packed copy go to the places of their entries: what a fresh copy has, in every format."""
+"""Tests that refreshing the values of a packed copy gives what a new copy has, in every format."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_ranges_of_entries_are_refreshed_alone(text: str, data: st.DataObject, t
     packed = _native.pack(taken.pattern, taken.data, Format.parse(text), transposed=transposed)
     nnz = taken.pattern.nnz
     cuts = sorted(data.draw(st.lists(st.integers(0, nnz), min_size=4, max_size=4)))
-    ranges = [(cuts[0], cuts[1]), (cuts[2], cuts[3] + 5)]  # chunks may end behind the last entry
+    ranges = [(cuts[0], cuts[1]), (cuts[2], cuts[3] + 5)]  # chunks may end after the last entry
     fresh = taken.data.copy()
     for begin, end in ranges:
         fresh[begin:end] += 7
@@ -75,7 +75,7 @@ def test_ranges_of_entries_are_refreshed_alone(text: str, data: st.DataObject, t
 
 
 def once_each() -> cases.Sample:
-    """A sample that has no entry twice."""
+    """Return a matrix without repeated entries."""
     indices = np.array([np.random.default_rng(row).permutation(40)[:3] for row in range(40)], np.int32).ravel()
     return cases.Sample(cases.Pattern(40, 40, np.arange(0, 121, 3, dtype=np.int32), indices), np.arange(1.0, 121))
 

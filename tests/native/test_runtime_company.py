@@ -1,4 +1,4 @@
-"""Threads that call at the same time have no helpers: the rules of company.c, with given times."""
+"""Tests of the rules for concurrent callers (company.c), which get no helper threads, with simulated times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Calls = Sequence[tuple[int, float]]
 
 
 def with_company(calls: Calls) -> int:
-    """How many of calls (thread, ms) had another thread beside them."""
+    """Return in how many of the calls (thread, ms) another thread counted as a concurrent caller."""
     callers = np.array([thread for thread, _ in calls], np.int64)
     now_ns = np.array([1_000_000 * (1.0 + ms) for _, ms in calls]).astype(np.int64)
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (callers, now_ns)]
@@ -25,12 +25,12 @@ def with_company(calls: Calls) -> int:
 
 
 def turns(begin: int, end: int) -> Calls:
-    """Two threads that call in turns, each every other millisecond."""
+    """Return calls of two threads that alternate, each every other millisecond."""
     return [(1 + ms % 2, ms) for ms in range(begin, end)]
 
 
 def alone(begin: int, end: int) -> Calls:
-    """The first of them only."""
+    """Return calls of the first thread only, one per millisecond."""
     return [(1, ms) for ms in range(begin, end)]
 
 
@@ -44,7 +44,7 @@ def test_threads_that_take_turns_have():
 
 @pytest.mark.parametrize("away_ms", [25, 60, 90])
 def test_a_neighbour_that_waits_for_a_lock_is_not_gone(away_ms):
-    """It waits for Python's lock, or OpenBLAS's, or its core; its neighbour's products stay off it meanwhile."""
+    """Check that a thread still counts while it is blocked for a while by a lock or for want of a core."""
     calls, at = list(turns(0, 100)), 100
     for _ in range(10):
         calls += [*alone(at, at + away_ms), *turns(at + away_ms, at + away_ms + 10)]
@@ -63,6 +63,6 @@ def test_company_is_believed_for_as_long_as_it_was_there_and_half_a_second_at_mo
 
 
 def test_a_neighbour_that_calls_now_and_then_is_no_company():
-    """Once in 50 ms, for ten seconds: the others are helped most of the time."""
+    """Check a thread that calls once in 50 ms for ten seconds: the other one has helpers most of the time."""
     calls = [one for begin in range(0, 10_000, 50) for one in [(2, float(begin)), *alone(begin + 1, begin + 50)]]
     assert with_company(calls) < 0.5 * len(calls)

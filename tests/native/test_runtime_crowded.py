@@ -1,4 +1,4 @@
-"""Results past the caches, rows of B fetched far ahead: what AMD's processors do with large operands, on small ones."""
+"""Tests of streaming stores and far prefetching, which AMD processors use for large operands, on small operands."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ WAYS = {"zen4": 1, "zen5": 2}
 
 
 def crowded(way):
-    """As if B and C were too much for the last cache of one of these processors."""
+    """Force the choice of kernels for operands that exceed the last-level cache of one of these processors."""
     return forced_choice("crowded", (WAYS | {"roomy": 0})[way])
 
 
 def placed(shape, dtype, late):
-    """Memory for `shape` that begins `late` bytes behind a cache line, and all of it."""
+    """Return (array, memory, start): an array of `shape`, `late` bytes after a cache line, and its memory."""
     n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
     memory = np.full(n_bytes + 4 * LINE, 255, np.uint8)
     start = -memory.ctypes.data % LINE + LINE + late

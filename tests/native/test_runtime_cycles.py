@@ -1,4 +1,7 @@
-"""A short job stays on one thread where that makes the cycles of the program shorter: the rules, with given times."""
+"""Tests of the rules that keep a short job on one thread where that shortens the program's call interval.
+
+Times are simulated.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,10 @@ OWN_NS = 40_000
 def share_alone(
     shared_ns: np.ndarray, alone_ns: np.ndarray, *, own_ns: int = OWN_NS, n_asleep: int = 0, wake_ns: int = 0
 ) -> float:
-    """The part of the calls that stays on one thread.
+    """Return the fraction of the calls that stays on one thread.
 
-    After each of them `n_asleep` calls find helpers asleep, and those that come within `wake_ns` of waking them.
+    After a call on one thread, the next `n_asleep` calls find helpers asleep, unless a helper is woken, which takes
+    `wake_ns`.
     """
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
@@ -28,7 +32,7 @@ def share_alone(
 
 
 def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:
-    """Cycles of about `ns`, one in twenty much longer."""
+    """Return intervals of about `ns`, one in twenty of them much longer."""
     return ns * rng.normal(1.0, 0.02, n) * np.where(rng.random(n) < 0.05, 20.0, 1.0)
 
 
@@ -46,14 +50,14 @@ def test_nothing_is_tried_where_it_matters_little():
 
 
 def test_a_loop_of_products_alone_is_hardly_disturbed():
-    """Its first trial comes late."""
+    """Check that the first trial of one thread comes late."""
     shared, alone = np.full(500, OWN_NS + 2_000), np.full(500, 2 * OWN_NS)
     assert share_alone(shared, alone) == 0.0
     assert share_alone(np.resize(shared, N), np.resize(alone, N)) < 0.005
 
 
 def test_another_part_of_the_program_is_judged_for_itself():
-    """A loop of products first; then one whose cycles are longer, and shorter on one thread."""
+    """Check a loop of products, followed by longer call intervals that are shorter on one thread."""
     n = 5_000
     shared = np.concatenate((np.full(n, OWN_NS + 2_000), np.full(n, 180_000)))
     alone = np.concatenate((np.full(n, 2 * OWN_NS), np.full(n, 150_000)))
@@ -63,7 +67,10 @@ def test_another_part_of_the_program_is_judged_for_itself():
 @pytest.mark.parametrize("n_asleep", [0, 10, 100])
 @pytest.mark.parametrize("between_ns", [1_000, 20_000])
 def test_helpers_that_a_trial_let_sleep_do_not_decide_it(between_ns, n_asleep):
-    """Products alone take 43 us, shared 18: what a trial keeps from helpers must not make one thread look as fast."""
+    """Check that helpers that fall asleep during a trial do not make one thread look as fast.
+
+    Products take 43 µs alone and 18 µs shared.
+    """
     rng = np.random.default_rng(0)
     shared, alone = (noisy(rng, between_ns + own_ns) for own_ns in (18_000, 43_000))
     assert share_alone(shared, alone, own_ns=18_000, n_asleep=n_asleep) < 0.02
@@ -71,7 +78,7 @@ def test_helpers_that_a_trial_let_sleep_do_not_decide_it(between_ns, n_asleep):
 
 @pytest.mark.parametrize("wake_ns", [0, 16_000, 35_000])
 def test_calls_shorter_than_waking_helpers_come_back_to_them(wake_ns):
-    """One part of the program is faster on one thread; then products follow each other, which are faster on two."""
+    """Check a program part that is faster on one thread, followed by consecutive products that are faster on two."""
     n_before = 4_000
     shared = np.concatenate((np.full(n_before, 30_000), np.full(N, 2_600)))
     alone = np.concatenate((np.full(n_before, 20_000), np.full(N, 4_000)))
@@ -81,7 +88,7 @@ def test_calls_shorter_than_waking_helpers_come_back_to_them(wake_ns):
 
 @pytest.mark.parametrize("between_ns", [100_000, 1_000_000])
 def test_a_decision_for_one_thread_is_soon_tried_again(between_ns):
-    """Sharing was slower for a while: 100 ms, or 40 calls and a trial, after it is faster again it serves."""
+    """Check that sharing is used again after a slow phase, within 100 ms, or 40 calls and a trial."""
     own_ns, n_before = 100_000, 2_000
     alone = np.full(N, between_ns + 2 * own_ns)
     shared = np.concatenate((np.full(n_before, 2 * alone[0]), np.full(N - n_before, between_ns + own_ns)))

@@ -1,4 +1,4 @@
-"""Rows with entries in the same columns: computed together, with the bits that each has alone."""
+"""Tests of rows with the same columns: they are computed together, with the bits that each has alone."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_twins_are_found(index_dtype: str) -> None:
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("crowded", [0, 1])
 def test_each_row_has_the_bits_that_it_has_alone(isa: str, dtype: str, index_dtype: str, crowded: int) -> None:
-    """Wherever operands begin in a cache line, stored past the caches or not, however threads share the rows."""
+    """Check for any alignment, ordinary and streaming stores, and any number of threads."""
     A, csr = spoken(patterns()["twins"], dtype, index_dtype)
     indptr, indices, data = csr
     with forced_choice("crowded", crowded):

@@ -1,4 +1,4 @@
-"""Symmetric storage: one triangle, the same product; other matrices are refused."""
+"""Tests of symmetric storage: one triangle gives the same product; other matrices are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZES = (0, 1, 7, 40)
 def symmetric(
     n: int, dtype: str = "float32", index_dtype: str = "int32", *, seed: int = 0
 ) -> tuple[Pattern, np.ndarray]:
-    """Small integers, an empty row and an empty diagonal where there is room, rows not sorted."""
+    """Return a random symmetric pattern with unsorted rows, and small integers as values."""
     A = sp.random_array((n, n), density=0.2, format="coo", random_state=np.random.default_rng(seed))
     A.data[:] = np.random.default_rng(seed).integers(1, 4, A.nnz)
     A = sp.csr_array(A + A.T, dtype=dtype)

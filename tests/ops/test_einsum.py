@@ -1,4 +1,4 @@
-"""The row of einsum: registered like the others, and explained with the loops that run."""
+"""Tests of the operation `einsum`: it is registered like the others, and explained with the loops that run."""
 
 from __future__ import annotations
 

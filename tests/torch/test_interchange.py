@@ -1,4 +1,4 @@
-"""torch's objects beside the library's other functions, and ours beside torch's: mttkrp, files, copies, `asp.csr`."""
+"""Tests of torch tensors in functions of the library, and of its arrays in torch: mttkrp, files, copies, `asp.csr`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*[Bb]eta")
 
 
 def cube(dtype=torch.float32):
-    """A tensor (4, 5, 6) with a third of its entries."""
+    """Return a tensor of shape (4, 5, 6) with a third of its entries."""
     generator = torch.Generator().manual_seed(3)
     D = torch.randn(4, 5, 6, dtype=dtype, generator=generator)
     return D * (torch.rand(4, 5, 6, generator=generator) < 0.3)
@@ -37,13 +37,13 @@ def test_mttkrp_of_torch_tensors_on_a_cpu(mode, dtype):
         got = autosparse.mttkrp(T, given, mode)
         assert isinstance(got, torch.Tensor)
         assert_close(got, want)
-    T._values().mul_(2)  # values are read live
+    T._values().mul_(2)  # values are read at every call
     out = torch.empty_like(want)
     assert autosparse.mttkrp(T, factors, mode, out=out) is out
     assert_close(out, 2 * want)
     doubled = torch.sparse_coo_tensor(torch.cat([T._indices()] * 2, 1), torch.cat([T._values()] * 2), T.shape)
     assert_close(autosparse.mttkrp(doubled, factors, mode), 4 * want)
-    T._indices()[:, 0] = 0  # and so are coordinates
+    T._indices()[:, 0] = 0  # coordinates are read at every call too
     want = torch.einsum(text, T.to_dense(), factors[left], factors[right])
     assert_close(autosparse.mttkrp(T, factors, mode), want)
 

@@ -1,4 +1,4 @@
-"""A tuned kernel that turned out to be slow is given up by torch's products too."""
+"""Tests that a tuned kernel that turned out to be slow is dropped in torch's products too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of choosing a kernel: what is refused, what is never done in a capture, where launches go, what is kept."""
+"""Checks of choosing a GPU kernel: refusals, captured graphs, the device of launches, and what is kept."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KIND = Kind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32
 
 @contextmanager
 def standing_in(made: device.Device) -> Iterator[None]:
-    """Another device for tensors in the host's memory."""
+    """Use another device for tensors in the host's memory."""
     device.DEVICES["cpu"] = made
     try:
         yield
@@ -36,7 +36,7 @@ def standing_in(made: device.Device) -> Iterator[None]:
 
 @contextmanager
 def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
-    """Attribute `name` of `home` is `by`."""
+    """Set attribute `name` of `home` to `by` for the block."""
     kept = getattr(home, name)
     setattr(home, name, by)
     try:
@@ -46,7 +46,7 @@ def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
 
 
 def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice, torch.Tensor]:
-    """The choice that one product with many runs promised makes, and the product."""
+    """Return the choice made by one product with many expected runs, and the product."""
     anew = replaced(choice, "open_store", lambda: Store(None))
     with anew, asp.options(**{"runs": 10**9, "effort": "estimate", **options}):
         product = A @ B
@@ -55,7 +55,7 @@ def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice,
 
 
 class StandIn:
-    """A launch that gives torch's product, or what `spoil` makes of it."""
+    """Launch that gives torch's product, or a wrong one by `spoil`."""
 
     def __init__(self, A: matrix.CudaCsr, spoil: Callable[[torch.Tensor], Any] = lambda product: product) -> None:
         self.A, self.spoil = A, spoil
@@ -144,7 +144,7 @@ def test_deterministic_mode_plans_anew() -> None:
         with asp.options(deterministic=deterministic):
             keys.append(choice._key(A.structure, KIND, "NVIDIA H100"))
     assert keys[0] != keys[1]
-    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device believed
+    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device accepted
 
 
 def test_nothing_is_compiled_in_a_capture() -> None:
@@ -172,7 +172,7 @@ def test_nothing_is_compiled_in_a_capture() -> None:
         host.capturing = True
         torch.testing.assert_close(A @ B, torch_product(A, B))
         assert launched == [False, True]
-        unaligned = torch.empty(A.nnz + 1)[1:].copy_(A.values)  # Triton compiles for it apart
+        unaligned = torch.empty(A.nnz + 1)[1:].copy_(A.values)  # Triton compiles separately for it
         A.with_values(unaligned) @ B
         assert launched == [False, True]
 
@@ -237,7 +237,7 @@ def test_a_launch_keeps_no_workspace() -> None:
 
 
 class Compiled:
-    """Machine code that tells how it was started."""
+    """Machine code that records how it was started."""
 
     function, packed_metadata = "function", "metadata"
 
@@ -271,7 +271,10 @@ def test_machine_code_that_was_found_is_started_without_a_search() -> None:
 
 
 def test_launched_code_is_given_addresses_and_only_aligned_ones() -> None:
-    """Of a tensor Triton would ask the driver; machine code for aligned operands would misread others."""
+    """Check that launches get addresses, and only aligned ones.
+
+    For a tensor, Triton would ask the driver. Machine code for aligned operands would misread others.
+    """
     A, room = matrix.csr(matrix_of()), torch.randn(23 * 8 + 1)
     parts = (Part(layout="rows", rows=1, step=8), Part(layout="fill", rows=8))
     launch, seen = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []

@@ -1,4 +1,4 @@
-"""Laws of MTTKRP with factors on a device that the interpreter stands for."""
+"""Checks of MTTKRP with factors on a device that Triton's interpreter simulates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LETTERS = "iklmn"
 
 
 def tensor_of(shape: tuple[int, ...] = SHAPE, dtype: torch.dtype = torch.float32, nnz: int = 40) -> torch.Tensor:
-    """Entries in no order, some of which repeat; the last index of each mode has none."""
+    """Return a tensor with entries in no order, some of them repeated; the last index of each mode has none."""
     coords = torch.stack([torch.randint(extent - 1, (nnz,)) for extent in shape])
     coords[:, -3:] = coords[:, :3]
     return torch.sparse_coo_tensor(coords, torch.randn(nnz, dtype=dtype), shape)
@@ -35,7 +35,7 @@ def dense_mttkrp(T: torch.Tensor, factors: list[Any], mode: int) -> torch.Tensor
 
 
 def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.Choice]:
-    """M by the model's favourite kernel: the interpreter never wins a race against torch."""
+    """Return M by the model's first candidate, and its choice; the interpreter never wins a race against torch."""
     fibers.mttkrp(T, factors, mode)
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())
     made = list(known.choices.values())[-1]

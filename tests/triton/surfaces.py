@@ -1,4 +1,4 @@
-"""Products on a device that the interpreter stands for: the laws, run by `test_surfaces` in a process of its own."""
+"""Checks of products on a device that Triton's interpreter simulates; `test_surfaces` runs them in another process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
 
 
 def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
-    """One product with many runs promised: the choice that it made, forced to be a kernel of ours."""
+    """Run a product with many expected runs; return its choice, after checking that kernels of ours were timed."""
     with asp.options(runs=10**9, **options):
         A @ B
     made = next(iter(A.structure.choices.values()))
@@ -38,7 +38,7 @@ def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice
 
 
 def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
-    """Let the model's favourite serve: the interpreter never wins a race against torch."""
+    """Let the model's first candidate serve, for the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
     made.is_settled = True
@@ -180,7 +180,7 @@ def test_shapes_and_dtypes_are_checked() -> None:
 
 
 def test_infinity_stays_in_its_rows() -> None:
-    """Holes of windows are zeros, and 0 · inf must not appear where A has no entry."""
+    """Check that padding in windows does not produce 0 · inf where A has no entry."""
     from autosparse.gpu.schedule import DeviceSchedule, Part
 
     stored, B = matrix_of(pattern="mixed"), torch.randn(23, 16)
@@ -227,7 +227,7 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
 
 
 def tests() -> dict[str, Callable[[], None]]:
-    """Every law by name."""
+    """Return every check by name."""
     from tests.triton import choosing, composites, factors, overridden, surfaces
 
     homes = (surfaces, choosing, composites, overridden, factors)
@@ -241,11 +241,11 @@ HOST_ONLY = (
     "test_launches_and_measurements_go_to_the_device_of_the_tensors",
     "test_reductions_of_torch_and_their_gradients_are_ours",
 )  # fmt: skip
-"""Laws that put another device in the host's place, or ask torch for what only CPUs have: see `hardware`."""
+"""Checks that replace the host's device, or use properties that torch has on CPUs only: see `hardware`."""
 
 
 def main() -> None:
-    """A line for each law, or for those that are named; after ``cuda`` on a GPU."""
+    """Print a line for each check, or for those named in the arguments; after ``cuda``, on a GPU."""
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
     import sys
@@ -261,7 +261,7 @@ def main() -> None:
         error, start_s = None, time.process_time()
         try:
             law()
-        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+        except Exception:  # noqa: BLE001  reported by the test of this check
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": name, "error": error, "cpu_s": time.process_time() - start_s}), flush=True)
 

@@ -1,4 +1,4 @@
-"""Products on a GPU that Triton's interpreter stands for, and what is imported where there is none."""
+"""Tests of GPU products in Triton's interpreter, and of what is imported on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(*arguments: str, **extra: str) -> str:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """Errors by law. The cache is the process's own: plans of another worker's process would be remembered here."""
+    """Return errors by check, from a process with its own cache, in which there are no plans of other workers."""
     cache = str(tmp_path_factory.mktemp("cache"))
     lines = run("-m", "tests.triton.surfaces", TRITON_INTERPRET="1", AUTOSPARSE_CACHE_DIR=cache).splitlines()
     return {line["id"]: line["error"] for line in map(json.loads, lines)}

@@ -1,4 +1,4 @@
-"""What is taken on a model's word, unmeasured: laws of `effort="estimate"`."""
+"""Tests of `effort="estimate"`: which predictions are accepted without a measurement."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_estimate_runs_nothing_and_trusts_only_a_sure_model() -> None:
 
 @dataclasses.dataclass
 class Named:
-    """A learned model that names these schedules and their ratios."""
+    """Learned model that proposes the given schedules with their ratios."""
 
     proposals: Sequence[Proposal]
     price_s: float = 1e-3
@@ -99,7 +99,10 @@ def test_of_wide_products_less_is_believed_of_what_both_models_expect(columns, r
 
 
 def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None:
-    """It has seen what they like; alone they are believed from a larger gain on, the larger the wider the product."""
+    """Check the gain required of statistics alone: it grows with the number of columns.
+
+    The learned model's opinion takes precedence, because it was trained on these problems.
+    """
     for columns, ratio, learned, taken in (
         (32, 0.79, False, True), (32, 0.81, False, False), (32, 0.5, True, False), (256, 0.71, False, False),
         (256, 0.69, False, True),
@@ -115,7 +118,7 @@ def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None
 
 
 def test_an_estimate_leaves_the_number_of_threads_to_those_who_see_what_pays() -> None:
-    """Kernels for one thread were faster on matrices that the model has seen: that says little of this one."""
+    """Check that a proposal's number of threads is not taken: it was chosen for the model's training matrices."""
     problem = make_problem()
     named = dataclasses.replace(space.candidates(problem, few_schedules)[0], threads=1)
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
@@ -144,7 +147,7 @@ def test_of_sampled_products_nothing_is_taken_unmeasured() -> None:
 
 
 def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
-    """Schedules of a format that was refused are refused, too; after a few formats the default kernel stays."""
+    """Check that all schedules of a refused format are skipped; after a few formats the default kernel stays."""
     problem = make_problem()
     by_format: dict[object, list[SuperSchedule]] = {}
     for one in space.candidates(problem, any_schedule):

@@ -1,4 +1,4 @@
-"""Divisions and the greedy choice of tiles: pure arithmetic, judged by the exact optimum on small matrices."""
+"""Tests of partitions and of the greedy choice of tiles against the exact optimum on small matrices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pattern_of(dense: Any) -> Pattern:
 
 
 def small(seed: int) -> Pattern:
-    """16 x 16: planted blocks with scatter (two of four), rows of power-law lengths, uniform."""
+    """Return a 16 x 16 pattern: planted blocks with scattered entries (two of four), power-law rows, or uniform."""
     rng = np.random.default_rng(seed)
     dense = np.zeros((N, N), bool)
     if seed % 4 < 2:
@@ -53,7 +53,7 @@ def small(seed: int) -> Pattern:
 
 
 def regrets(seeds: range) -> Any:
-    """Planned cost over the optimum; never above the best single operator's, nor below the optimum."""
+    """Return planned cost over the optimum; check that no plan costs more than the best single operator."""
     found = []
     for seed in seeds:
         pattern = small(seed)
@@ -74,7 +74,7 @@ def test_greedy_is_near_the_optimum():
 
 @pytest.mark.parametrize(("side", "tail", "most"), [(4, 12, 1.13), (4, 8, 1.0), (8, 8, 1.0)])
 def test_greedy_is_near_the_optimum_on_the_papers_pattern(side, tail, most):
-    """Dense blocks on the diagonal, the first row of each goes on to the right (STile, Section 5.4)."""
+    """Check dense blocks on the diagonal, the first row of each longer than the others (STile, Section 5.4)."""
     dense = np.zeros((N, N + tail), bool)
     for first in range(0, N, side):
         dense[first : first + side, first : first + side] = True
@@ -113,7 +113,7 @@ MEANS = (
 
 
 def cost_of(pattern: Pattern, plan: Any) -> float:
-    """Planned cost of a plan without runs, from the operator of each entry alone."""
+    """Compute the planned cost of a plan without runs, from the operator of each entry alone."""
     rows, tiles_cost = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths), 0.0
     touched = np.zeros((len(plan.operators), pattern.n_rows), bool)
     for at, operator in enumerate(plan.operators):
@@ -131,7 +131,7 @@ def cost_of(pattern: Pattern, plan: Any) -> float:
 @pytest.mark.parametrize("options", MEANS, ids=str)
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 def test_planned_cost_is_that_of_the_tiles(options, index_dtype):
-    """Rows that fill no window, entries that are there twice and wide indices too."""
+    """Check rows that fill no window, repeated entries and wide indices too."""
     for seed in range(8):
         A = small(seed)
         indptr, indices = A.indptr[:15].astype(index_dtype), A.indices[: A.indptr[14]].astype(index_dtype)
@@ -152,7 +152,7 @@ def test_planned_cost_is_that_of_the_tiles(options, index_dtype):
 
 
 def test_windows_are_planned_as_if_alone():
-    """A matrix of many windows costs what its windows cost, one by one."""
+    """Check that the cost of a matrix of many windows is the sum of the costs of its windows."""
     patterns = [small(seed) for seed in range(4)]
     indices = np.concatenate([one.indices[: one.nnz] for one in patterns])
     lengths = np.concatenate([one.row_lengths for one in patterns])
@@ -196,7 +196,7 @@ def test_dense_rows_and_planted_blocks_are_found():
 
 
 def test_sampled_rows_keep_their_blocks(monkeypatch):
-    """The sample is of whole groups: each entry has the fill that it has in the matrix, and estimates are near."""
+    """Check that the sample consists of whole groups, so that fills are exact and estimates are close."""
     rng = np.random.default_rng(0)
     planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
     pattern = pattern_of(planted)
@@ -215,7 +215,7 @@ def test_sampled_rows_keep_their_blocks(monkeypatch):
 
 
 def test_two_dense_rows_are_a_part():
-    """As quadratic programs have them: side by side they read a row of B once, which is half of what they read."""
+    """Check two dense rows, as in quadratic programs: side by side they read a row of B once instead of twice."""
     dense = np.eye(400, dtype=bool)
     dense[:2] = True
     (found,) = [one for one in divisions(pattern_of(dense), 256, None) if "dense" in one.kinds]
@@ -237,7 +237,7 @@ def test_tried_schedules_have_kernels(operation, n_columns):
 
 
 def test_long_rows_are_found_whichever_cut_meets_them_first():
-    """Cuts below four times the mean length take the same rows, but are no reason to pass over them."""
+    """Check that cuts below four times the mean length do not hide a later cut that takes the same rows."""
     dense = np.zeros((200, 4000))
     dense[:, :6] = 1
     dense[::20, :80] = 1

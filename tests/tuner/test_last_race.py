@@ -1,4 +1,4 @@
-"""The last race: a champion stays only where it is faster in every way in which users have results."""
+"""Tests of the last race: an incumbent stays only where it is faster for every kind of result memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.tuner.fakes import FakeClock
 
 
 def spending(clock: FakeClock, *seconds: float):
-    """A product that takes so long, in turn."""
+    """Return a product that takes the given seconds in turn."""
     turns = itertools.cycle(seconds)
     return lambda turn: clock.spend(next(turns))
 
@@ -50,7 +50,7 @@ def test_a_champion_that_loses_many_rounds_does_not_stay_for_its_median(slow_rou
 
 
 def test_products_of_a_round_are_told_its_turn() -> None:
-    """... of which the places of their operands may depend: ratios are of products in one place."""
+    """Check that products of a round get the same turn, which selects the memory of their operands."""
     clock, told = FakeClock(), ([], [])
     ways = [[lambda turn, at=at: told[at].append(turn) or clock.spend(0.01) for at in range(2)]]
     last_race(ways, clock=clock, limit_s=10)

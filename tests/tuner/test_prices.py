@@ -1,4 +1,4 @@
-"""Prices learn from every step; one that was interrupted does not spoil them."""
+"""Tests of cost estimates: they learn from every step, except from one that was interrupted."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def test_the_first_observation_counts_whatever_it_is(factor):
 
 
 def test_a_tiny_matrix_that_was_hashed_first_does_not_make_large_ones_too_dear():
-    """2 ms for 844 bytes, most of it imports, are no rate: 120 MB would cost 260 s, more than tuning may ever take."""
+    """Check that 2 ms for 844 bytes, most of it imports, is not taken as a rate: 120 MB would then cost 260 s."""
     prices = Prices().observed("hash", 1.84e-3, 844).observed("features", 6.6e-4, 90)
     assert prices.price_s("hash", 120e6) < 0.5
     assert prices.price_s("features", 1e5) < 0.1
 
 
 def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
-    """Nobody buys a compiler's run for a minute, so nobody would find out that it takes a tenth of a second."""
+    """Check that an estimate of a minute per compilation does not persist: no step would be bought to correct it."""
     prices = Prices()
     for _ in range(12):
         prices = prices.observed("compile", 60.0)
@@ -53,7 +53,7 @@ def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
 
 @pytest.mark.parametrize("kind", ["pack", "compare"])
 def test_what_small_matrices_took_says_nothing_about_those_that_no_cache_holds(kind):
-    """A machine that gets new pages slowly has old ones for small matrices."""
+    """Check that small and large matrices have separate rates, because large ones need new pages."""
     small, large = LARGE_ENTRIES // 100, LARGE_ENTRIES * 10
     prices = Prices()
     before_s = prices.price_s(sized(kind, large), large)

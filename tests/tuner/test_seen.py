@@ -1,4 +1,4 @@
-"""Estimates are believed only for problems such as the model was trained on."""
+"""Tests that estimates are accepted only for problems like those that the model was trained on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRAINED = {"dtype": "float32", "n_dense_cols": 32, "threads": 2, "machine": {"is
 
 
 def problem(**changed: object) -> Problem:
-    """One that a model of `TRAINED` has seen, but for what is `changed`."""
+    """Return a problem in the training domain of `TRAINED`, except for the given changes."""
     known = make_problem()
     target = dataclasses.replace(known.target, isa=changed.pop("isa", "avx512"))
     settled = dataclasses.replace(known, dtype="float32", n_dense_cols=32, threads=2, target=target)
@@ -96,7 +96,7 @@ def test_what_was_seen_is_kept_with_a_model() -> None:
     assert Seen.of_model("spmm32", {"seen": seen.to_data()}) == seen
     assert Seen.of_measurements([{"dtype": "float32", "machine": {}}]) == Seen(), "no more than is said"
     assert (seen | STATISTICS).columns == {1, 16, 32, 256}
-    # Models of before say on which machines: 32 columns of float32, as `collect` measures, and all cores.
+    # Old models list machines only: 32 columns of float32, as `collect` measures, and all cores.
     before = Seen.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
     assert before == Seen.of_measurements([TRAINED], fewest=1)
     assert Seen.of_model("spmv", {"machines": []}).columns == {1}

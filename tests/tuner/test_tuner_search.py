@@ -1,4 +1,4 @@
-"""Laws of the search and the blocking driver, with trials made of arithmetic and a clock that we move."""
+"""Tests of the search and the blocking driver, with simulated trials and a clock moved by hand."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ TARGET = Target(
 
 
 def any_schedule(operation: str, one: SuperSchedule) -> None:
-    """A backend that lowers everything."""
+    """Accept every schedule, as a backend that lowers everything."""
 
 
 def few_schedules(operation: str, one: SuperSchedule) -> str | None:
-    """A backend that lowers a part of the space."""
+    """Accept a part of the space only; return the reason otherwise."""
     return None if one.dense_split("j") == 32 and one.unroll == 1 else "not here"
 
 
@@ -51,7 +51,7 @@ def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = Fal
 
 
 class FlatModel:
-    """Expects nothing: every schedule as fast as the default kernel, or as `ratios` says."""
+    """Model that predicts the default kernel's time for every schedule, or the given ratios."""
 
     def __init__(self, ratio_of: Callable[[SuperSchedule], float] = lambda _: 1.0) -> None:
         self.ratio_of = ratio_of
@@ -71,7 +71,7 @@ def make_search(
 
 
 def time_by_hash(fastest: float, slowest: float, default_s: float = 1e-3) -> Callable[[SuperSchedule | None], float]:
-    """A different, reproducible time for every schedule, between the two ratios to the default."""
+    """Return a function that gives every schedule a different, reproducible time between the two ratios."""
 
     def time_of(one: SuperSchedule | None) -> float:
         if one is None:
@@ -85,7 +85,7 @@ def time_by_hash(fastest: float, slowest: float, default_s: float = 1e-3) -> Cal
 
 
 def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
-    """Products of 20 us, a third of the default kernel's samples with a time slice in them."""
+    """Check products of 20 us, where a third of the default kernel's samples contains a time slice."""
     clock, n = FakeClock(), 0
     factory = FakeFactory(clock, lambda one: 2.1e-5 if one else 2e-5)
 
@@ -150,7 +150,7 @@ def test_model_order_decides_who_is_measured() -> None:
 
 @pytest.mark.parametrize("effort", [Effort.ESTIMATE, Effort.MEASURE])
 def test_a_search_that_finds_nothing_worth_measuring_is_over(effort: Effort) -> None:
-    """Else every later process would search again: a plan of less effort than is asked for is not taken."""
+    """Check that the plan records the requested effort; otherwise every later process would search again."""
     clock = FakeClock()
     factory = FakeFactory(clock, lambda one: 1e-3)
     search = make_search(factory, make_problem(), effort=effort, model=FlatModel(lambda one: 4.0))
@@ -188,8 +188,8 @@ def test_failing_builds_and_packs_leave_the_default_and_say_why() -> None:
     named = [one for one in plan.candidates if one.schedule is not None]
     untried = [one for one in named if not one.failed]
     assert {one.failed for one in named} >= {"the compiler said no", "too large"}
-    assert all(one.measured_s is None and one.predicted_ratio for one in untried)  # named for what was expected
-    assert len(factory.made) - 1 == 2 * BLOCKING.n_candidates  # no longer: each may be a call of the compiler
+    assert all(one.measured_s is None and one.predicted_ratio for one in untried)  # listed with their predictions
+    assert len(factory.made) - 1 == 2 * BLOCKING.n_candidates  # not more: each may be a call of the compiler
 
 
 def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
@@ -216,7 +216,7 @@ def test_at_most_champion_and_one_challenger_are_packed() -> None:
 
 
 def test_champion_makes_room_and_comes_back() -> None:
-    """With room for one packed copy only, the best of the candidates still wins and is packed in the end."""
+    """Check that the best candidate wins and is packed in the end, with room for one packed copy only."""
     clock = FakeClock()
 
     def room(trial: FakeTrial) -> bool:
@@ -287,7 +287,7 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
     assert prices
 
 
-# -- prices -----------------------------------------------------------------------------------------------------
+# -- cost estimates ---------------------------------------------------------------------------------------------
 
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
@@ -344,7 +344,7 @@ def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
 
 @pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])
 def test_tuning_that_nobody_asked_for_tries_two_kernels_that_are_there_before_a_compiler(style, n_first):
-    """... also where the second is predicted to gain less than one that would have to be compiled."""
+    """Check that this holds even where the second one has a lower predicted gain than one that must be compiled."""
     problem = make_problem()
     ranked = list(dict.fromkeys(space.candidates(problem, any_schedule)))
     ratios = {one: 0.5 + 0.02 * at for at, one in enumerate(ranked)}

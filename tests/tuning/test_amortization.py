@@ -1,4 +1,4 @@
-"""Laws of the break-even arithmetic."""
+"""Property tests of the break-even arithmetic that decides which tuning steps are paid for."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_more_products_never_pick_a_tier_that_saves_less(
     few, many = (amortization.pick(offered, n_runs=n, default_s=default_s) for n in (n_runs, n_runs * f))
     if few is not None:
         assert many is not None
-        # Of tiers whose totals are as good as equal either may come.
+        # Tiers whose totals are equal within rounding may come in either order.
         slack_s = 1e-9 * (n_runs * f * default_s + few.price_s + many.price_s)
         apart_s = abs(few.total_s(n_runs, default_s) - many.total_s(n_runs, default_s))
         assert many.gain >= few.gain or apart_s <= slack_s
@@ -143,7 +143,7 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
     if pays(price_s, account, outlook):
         assert look_s == account.product_s
     elif outlook.total_runs is None and math.isfinite(look_s):
-        # Just before that moment (and beyond the few percent that a look waits at least) it still does not pay.
+        # Just before that moment (minus the few percent that a check is delayed at least) the step does not pay yet.
         before_s = look_s * 0.99
         if before_s > account.product_s * 1.02:
             n_more = (before_s - account.product_s) / account.mean_s
@@ -162,10 +162,10 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
 def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, on_credit: bool
 ) -> None:
-    """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
+    """Run steps in a row; the last one brings the gain `true_gain`, or none where its kernel lost the race.
 
-    Total <= (1 + share) * N * d always, and with speed-up s = d / t it is <= (1 + share) * s * OPT; the share is that
-    of rent, and where every step is bought on credit that of both.
+    The total time is at most (1 + share) N d, with N runs of d seconds. With the speed-up s = d / t it is at most (1 +
+    share) s OPT. `share` is the overhead, plus the share of advances where every step is bought on credit.
     """
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
@@ -191,7 +191,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))
 def test_one_product_never_buys_anything_by_rent(account: Account, outlook: Outlook, price_s: float, n: int) -> None:
-    """The first calls: until overhead * (time so far) holds the price, nothing is bought."""
+    """Check that one product buys no step whose price exceeds `overhead` times its own duration."""
     outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
     fresh = Account(n_calls=1, product_s=outlook.default_s)
     if price_s > 0.04 * outlook.default_s + amortization.NO_PRICE_S:
@@ -222,7 +222,10 @@ def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: i
 @pytest.mark.parametrize("n_entries", [10_000, LARGE_ENTRIES, 100 * LARGE_ENTRIES])
 @pytest.mark.parametrize("ratio", [None, 0.5, 0.99, 1.3])
 def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio, monkeypatch):
-    """Where the model sees nothing to gain, what other matrices gained is no reason to pack a large one."""
+    """Check that a large matrix is packed only for a gain that the model predicts.
+
+    The mean gain of other matrices, 0.31, counts only for small matrices or where there is no model.
+    """
     monkeypatch.setattr(session, "expected_gain", lambda lab: 0.31)
     lab: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
     search: Any = SimpleNamespace(queue=SimpleNamespace(best_ratio=lambda: ratio))

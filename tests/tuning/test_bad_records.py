@@ -1,4 +1,4 @@
-"""Whatever a record says, and whatever breaks beside a product: the default kernel computes it, and nothing raises."""
+"""Tests of bad records and of failures beside a product: the default kernel computes it, and nothing raises."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ MACHINES: dict[str, dict[str, Any]] = {
 
 @pytest.fixture(autouse=True)
 def eager() -> Iterator[None]:
-    """Tuning is thought of at once, nothing is remembered beyond the test, and nothing warns."""
+    """Start tuning at once, keep no records beyond the test, and make warnings errors."""
     with (
         asp.options(cache=False, runs=10**10, overhead=1.0, effort="estimate", budget_s=1e6),
         warnings.catch_warnings(),
@@ -70,7 +70,7 @@ def plain() -> Any:
 
 
 def plant_plan(**changed: Any) -> dict[str, Any]:
-    """Remember a plan for 8 columns of `plain`, with some fields changed; its record."""
+    """Store a plan for 8 columns of `plain()` with the given fields changed; return its record."""
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
     lab = lab_of(A._cell, state_for(A._cell, rows, 8, False))
@@ -84,7 +84,7 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
 
 
 def multiply(A: Any = None) -> Any:
-    """Products until tuning has had its say; what the state knows then."""
+    """Run N_PRODUCTS products, which is enough for tuning to act, check them, and return the array."""
     m = plain()
     A = asp.csr(m, copy=True) if A is None else A
     B = dense(m, 8)
@@ -110,7 +110,7 @@ def test_plans_with_fields_out_of_range_are_not_adopted(name: str) -> None:
 def test_plans_with_impossible_times_cost_no_product(name: str) -> None:
     plant_plan(**TIMES[name])
     A = multiply()
-    A.data[:] = A.data  # the copy, if there is one, goes stale: how long to wait is a matter of the gain
+    A.data[:] = A.data  # makes the packed copy, if there is one, stale; the wait for repacking depends on the gain
     multiply(A)
 
 
@@ -134,7 +134,7 @@ def test_a_plan_that_is_not_believed_is_forgotten() -> None:
     assert found is None or cache.plan_from_record(found) is not None
 
 
-# -- law 3 by construction: things that break beside a product
+# -- failures injected beside a product
 
 
 ERRORS = (OverflowError("too large"), TypeError("no number"), KeyError("k"), RecursionError(), AssertionError("never"))
@@ -171,7 +171,7 @@ def test_whatever_breaks_beside_a_product_does_not_break_it(
 
 
 def _with(trial: Any, m: Any) -> Any:
-    """A matrix whose products by 8 columns `trial` serves."""
+    """Return an array whose products with 8 columns are computed by `trial`."""
     A = asp.csr(m, copy=True)
     state = state_of(A, 8)
     state.serving, state.next_look_ns = trial, 1 << 62

@@ -1,4 +1,4 @@
-"""Laws of tuning that earlier processes have paid for: what one run, and all of them together, may cost."""
+"""Tests of tuning costs carried over from earlier processes: bounds for one run and for all runs together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.tuner.fakes import FakeClock
 from tests.tuning.test_live import FakeSession, make_live_tuner, simulate
 
 START_S = 0.4
-"""Of a process, before its products."""
+"""Seconds that a process takes before its first product."""
 
 
 def account_of(spent: Spent) -> ProblemAccount:
@@ -26,7 +26,10 @@ def account_of(spent: Spent) -> ProblemAccount:
 def runs_of(
     prices: list[float], *, n_processes: int, n_runs: int, default_s: float, overhead: float = 0.04
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each run, of which on tuning; a step that was done is on disk for the next one."""
+    """Return the seconds of each run, and how many of them went into tuning.
+
+    Completed steps persist: a later process starts with the remaining ones.
+    """
     spent, left, run_s, tuning_s = Spent(), list(prices), list[float](), list[float]()
     for _ in range(n_processes):
         live_tuner = make_live_tuner(overhead=overhead)
@@ -61,7 +64,7 @@ def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(p
 
 
 def test_a_short_script_is_tuned_after_some_runs():
-    """Of 0.3 s: 30 ms for the modules of tuning, 20 ms for ranking, 25 ms for a kernel; a run earns 12 ms."""
+    """Simulate scripts of 0.3 s: steps take 30, 20 and 25 ms, and each run earns 12 ms for tuning."""
     run_s, tuning_s = runs_of([0.03, 0.02, 0.025], n_processes=12, n_runs=1500, default_s=2e-4)
     assert tuning_s[0] == 0.0
     assert sum(tuning_s) == pytest.approx(0.075, abs=1e-6)

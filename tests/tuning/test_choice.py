@@ -1,4 +1,4 @@
-"""Laws of the choice between a packed copy and its fallback, with scripted costs: no clock, no kernel."""
+"""Tests of the choice between a packed copy and its fallback, with scripted costs: no clock, no kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ US = 1e-6
 
 
 def used(choice: PlanChoice, n: int, *, look_s: float, repack_s: float | None = None, is_exposed: bool = True) -> int:
-    """Products with a look before each of them, at most `n`; how many the packed kernel computed before it gave way."""
+    """Run up to `n` products with a check before each; return how many the packed kernel computed."""
     for at in range(n):
         if not choice.looked(1, look_s=look_s, is_exposed=is_exposed, repack_s=repack_s):
             return at
@@ -70,7 +70,7 @@ def test_values_that_stop_changing_bring_the_packed_copy_back() -> None:
 
 
 def test_costs_near_the_gain_do_not_make_it_waver() -> None:
-    """Hysteresis: between 80 % and 100 % of the gain whoever serves goes on serving."""
+    """Check hysteresis: for check costs between 80 % and 100 % of the gain, the current kernel stays."""
     gain_s = 40 * US
     look_s = 0.9 * gain_s - THROUGH_PYTHON_S
     kept, gone = PlanChoice(gain_s=gain_s), PlanChoice(gain_s=gain_s)
@@ -82,7 +82,7 @@ def test_costs_near_the_gain_do_not_make_it_waver() -> None:
 
 
 def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
-    """The packed copy is tried again, in case that looks became cheaper, by less than 1 % of the products."""
+    """Check that retries of the packed copy, which detect cheaper checks, take less than 0.1 % of the products."""
     choice, n_looked, n_products = PlanChoice(gain_s=20 * US), 0, 0
     used(choice, 1, look_s=40 * US)
     for _ in range(2000):
@@ -124,7 +124,7 @@ def test_samples_for_a_race_do_not_bring_a_kernel_back_or_send_it_away() -> None
 def test_never_much_slower_than_the_fallback_whatever_happens(
     gain_us: float, look_us: float, repack_us: float, events: list[str], bursts: int
 ) -> None:
-    """Law: what looks and repackings cost beyond what the kernel saves is bounded by some of them."""
+    """Check the bound on the net loss by checks and repacking: 40 of them, and one for every eight events."""
     choice, lost_s, since, waited, touched = PlanChoice(gain_s=gain_us * US), 0.0, 0, 0, 0
     for at in range(len(events)):
         event = events[at // bursts]

@@ -1,4 +1,4 @@
-"""No kernel serves before its result was compared with the default kernel's (ADR 30)."""
+"""Tests that no kernel serves before its result was compared with the default kernel's."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def lab_for(operand: Any, columns: int, *, operation: str = "matmul", transposed
 
 
 def is_made_by_us(lab: Any, plan: Plan) -> bool:
-    """Whether no compiler was needed for the plan's kernel."""
+    """Return whether the plan's kernel needed no compiler: it is the default or a kernel of the runtime."""
     return plan.schedule is None or ready_kernel(specs.spec_of(lab.problem, plan.schedule)) is not None
 
 
@@ -42,7 +42,7 @@ def is_made_by_us(lab: Any, plan: Plan) -> bool:
     ("lie", "columns"), [*((lie, 1) for lie in WRONG_PRODUCTS), ("last column", 5), ("last row", 32)]
 )
 def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -> None:
-    """Every way to serve goes through `KernelTrial.pack`: of a plan from the cache, of candidates, of champions."""
+    """Check `planner.adopt`; plans from the cache, candidates and incumbents all pass through `KernelTrial.pack`."""
     plain = make(61, 300)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS[lie])), warnings.catch_warnings(record=True) as caught:
@@ -153,7 +153,7 @@ def test_an_honest_kernel_is_believed_whatever_the_values_are(name: str, values:
     plain.data[:] = VALUES[values](np.random.default_rng(0), plain.nnz)
     A = asp.csr(plain, copy=True)
     if values == "overflowing" and name not in ("csr", "panels"):
-        return  # kernels that pad never serve results that are not finite
+        return  # kernels with padding are not used for results that are not finite
     force(A, schedule_of(name, columns), columns=columns)  # asserts that there is a trial
 
 
@@ -163,7 +163,7 @@ def test_values_that_are_not_finite_leave_the_other_rows_to_compare(tmp_path: Pa
     plain.data[::97] = np.inf
     A, known = asp.csr(plain, copy=True), Plan(schedule=schedule_of(name, 5), why="remembered", effort="full")
     honest = planner.adopt(lab_for(A._cell, 5), known)
-    if name == "csr":  # kernels that pad do not serve results that are not finite
+    if name == "csr":  # kernels with padding are not used for results that are not finite
         assert honest.trial is not None
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)

@@ -1,4 +1,4 @@
-"""A compiler that hangs holds up no product that did not ask for it, and does not outlive the process."""
+"""Tests of a compiler that hangs: it delays no product that did not ask for it, and ends with the process."""
 
 from __future__ import annotations
 
@@ -24,18 +24,21 @@ UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
 
 
 def hanging(folder: Path) -> str:
-    """A compiler that says who it is, and never ends."""
+    """Return a compiler that writes its process id to `folder` and never ends."""
     return executable(folder / "cc", f"#!/bin/sh\necho $$ >> {folder}/pids\nexec sleep 600\n")
 
 
 def running(folder: Path) -> list[int]:
-    """Compilers of `folder` that are alive."""
+    """Return the process ids of compilers of `folder` that are alive."""
     pids = folder / "pids"
     return [pid for pid in map(int, pids.read_text().split()) if _is_alive(pid)] if pids.exists() else []
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether process `pid` runs. It may end between any two looks at it, and its files in /proc with it."""
+    """Return whether process `pid` runs and is no zombie.
+
+    The process may end between any two checks, and its files in /proc with it.
+    """
     try:
         os.kill(pid, 0)
         if not Path("/proc/self/stat").exists():
@@ -46,12 +49,12 @@ def _is_alive(pid: int) -> bool:
 
 
 def lab_of(state: Any) -> Any:
-    """What tuning knows of the problem; None before it began."""
+    """Return the tuning context of the state, or None before tuning began."""
     return state.live_tuner and state.live_tuner.session.lab
 
 
 def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
-    """Each product that asks for nothing waits WAIT_S at most: they come back while the compiler still runs."""
+    """Check that products continue while the compiler still runs: each waits WAIT_S at most."""
     assert driver_module.WAIT_S <= 0.5
     monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
     monkeypatch.setattr(bench_module, "LEAST_LIMIT_S", 0.5)
@@ -73,7 +76,7 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
-    """Nobody asked: some prices. Asked for: what may be spent, too."""
+    """Check the limit of a compilation: proportional to its estimated cost, or the given budget where it is larger."""
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(**UNASKED):
@@ -88,7 +91,10 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
 
 
 def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
-    """The lock inside the event was held by another thread when the process forked: 1 in 7,000 children hung."""
+    """Check that a forked child can take the lock of an event that another thread held at the fork.
+
+    Without this, 1 in 7,000 children hung.
+    """
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler="no-such-compiler", **UNASKED), warnings.catch_warnings():

@@ -1,4 +1,4 @@
-"""Composites in products: they serve, follow new values, are remembered and explained, and can be forbidden."""
+"""Tests of composites in products: they serve, see new values, are remembered and explained, and can be forbidden."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COMPOSITE = Composite(parts=(Part(Rows(20), READY), Part(REST, READY)))
 
 @pytest.fixture
 def matrix() -> Any:
-    """90 x 80, small integers: every ninth row is full."""
+    """Return a matrix of 90 x 80 with small integers in which every ninth row is full."""
     rng = np.random.default_rng(0)
     dense = (rng.random((90, 80)) < 0.05) * rng.integers(1, 5, (90, 80))
     dense[::9] = rng.integers(1, 5, 80)
@@ -42,7 +42,7 @@ def matrix() -> Any:
 
 
 def lab(matrix: Any, columns: int = 16) -> Any:
-    """What tuning of ``A @ B`` works with."""
+    """Return the tuning context of ``A @ B``."""
     cell = matrix._cell
     return lab_of(cell, state_for(cell, cell.rows or cell.validate(), columns, False))
 
@@ -57,7 +57,7 @@ def test_composite_serves_and_follows_values(matrix):
         np.testing.assert_array_equal(matrix @ B, sp.csr_array(matrix) @ B)
     text = str(matrix.explain(B))
     assert "rows(20..)" in text
-    assert "a" * 40 in text  # a full row on the map
+    assert "a" * 40 in text  # a full row in the picture of the pattern
     rates = re.findall(r"([\d.]+) GB/s  ", text)
     assert len(rates) == 2
     assert all(float(rate) > 0 for rate in rates)
@@ -68,7 +68,7 @@ def test_composite_serves_and_follows_values(matrix):
 
 
 def test_parts_of_a_plan_that_does_not_serve_are_not_run(matrix):
-    """A plan that is only remembered, or another one than what serves."""
+    """Check plans that are only remembered, and plans other than the one that serves."""
     made = lab(matrix)
     assert part_times(made, None, COMPOSITE) == ()
     other = Composite(parts=(Part(Rows(30), READY), Part(REST, READY)))
@@ -102,14 +102,17 @@ def test_who_is_asked_for_composites(matrix):
 
     assert wanted("measure", hybrid=True)
     assert not wanted("full", hybrid=False)
-    assert not wanted("full")  # too small to gain unasked
+    assert not wanted("full")  # too small to gain unless asked for
 
 
 @pytest.mark.parametrize(
     ("l2_bytes", "n_each", "is_divided"), [(1 << 10, 18, True), (1 << 10, 40, False), (1 << 30, 18, False)]
 )
 def test_rows_are_divided_where_parts_read_copied_panels_of_B(l2_bytes: int, n_each: int, is_divided: bool) -> None:
-    """... and one format does not: of more reads of B it copies as well, and a near B nobody does."""
+    """Check that rows are divided only where parts copy B into panels and a single format does not.
+
+    A single format copies as well for more reads of B, and no format copies a cache-resident B.
+    """
     rng = np.random.default_rng(0)
     dense = rng.random((400, 400)) < n_each / 400
     dense[::50, ::3] = True
@@ -122,7 +125,10 @@ def test_rows_are_divided_where_parts_read_copied_panels_of_B(l2_bytes: int, n_e
 
 @pytest.mark.parametrize(("n_cols", "columns", "is_raced"), [(600, 64, True), (600, 1, False), (40_000, 64, False)])
 def test_a_matrix_whose_rows_read_every_panel_races_in_panels(n_cols: int, columns: int, is_raced: bool) -> None:
-    """Without composites as well: of wide products, where rows have entries in most panels and B is far."""
+    """Check that panels race without composites too.
+
+    They are meant for wide products with a large B, where rows have entries in most panels.
+    """
     rng = np.random.default_rng(0)
     rows, places = np.repeat(np.arange(600, dtype=np.int32), 200), rng.integers(0, n_cols, 120_000, np.int32)
     A = asp.csr(sp.csr_array((np.ones(120_000, np.float32), (rows, places)), shape=(600, n_cols)), copy=True)
@@ -134,7 +140,7 @@ def test_a_matrix_whose_rows_read_every_panel_races_in_panels(n_cols: int, colum
 
 
 def test_blocks_beside_scattered_entries_need_no_compiler():
-    """Blocks and the rest race by the runtime's own loops, whatever seconds there are for searches of parts."""
+    """Check that blocks and the rest race by kernels of the runtime, even with no time to search parts."""
     rng = np.random.default_rng(0)
     cells = np.kron(rng.random((60, 60)) < 0.1, np.ones((4, 4))) + (rng.random((240, 240)) < 0.04)
     wide, narrow = (lab(asp.csr(sp.csr_array(cells.astype(np.float32))), columns) for columns in (64, 1))
@@ -145,7 +151,7 @@ def test_blocks_beside_scattered_entries_need_no_compiler():
 
 
 def test_dense_rows_beside_the_rest_need_no_compiler(matrix):
-    """Panels of rows side by side race by the runtime's own loops, whatever seconds there are for searches of parts."""
+    """Check that dense rows side by side race by kernels of the runtime, even with no time to search parts."""
     rng = np.random.default_rng(0)
     dense = (rng.random((200, 300)) < 0.02) * 1.0
     dense[::20, ::2] = 1.0
@@ -157,7 +163,7 @@ def test_dense_rows_beside_the_rest_need_no_compiler(matrix):
 
 
 def test_composites_without_a_compiler_race_before_the_others(monkeypatch):
-    """Of all divisions: searches of parts take the seconds that those do not need."""
+    """Check that composites without a compiler come first, whatever the order of partitions."""
     rng = np.random.default_rng(0)
     dense = (rng.random((200, 300)) < 0.02) * 1.0
     dense[::20, ::2] = 1.0
@@ -172,7 +178,7 @@ def test_composites_without_a_compiler_race_before_the_others(monkeypatch):
 
 
 def test_sampled_products_race_no_parts_of_one_format():
-    """Dense rows and the rest by the same loops are one format in two: no second of a search goes into them."""
+    """Check that sampled products race no composite of dense rows and the rest, which both run the same loops."""
     rng = np.random.default_rng(0)
     dense = (rng.random((200, 300)) < 0.02) * 1.0
     dense[::20, ::2] = 1.0
@@ -184,7 +190,10 @@ def test_sampled_products_race_no_parts_of_one_format():
 
 
 def test_parts_are_searched_where_their_kernels_can_be_compiled(monkeypatch):
-    """Not in a share of the budget that one compilation would use up: single formats would have been compiled in it."""
+    """Check that parts are searched only where the budget exceeds the time of one compilation by enough.
+
+    Otherwise the budget is better spent on compiling single formats.
+    """
     rng = np.random.default_rng(0)
     made = lab(asp.csr(sp.csr_array((rng.random((200, 300)) < 0.02).astype(np.float32))), 64)
     long = Division((Rows(9), REST), ("long", "rest"), 0.8)
@@ -199,7 +208,7 @@ def test_parts_are_searched_where_their_kernels_can_be_compiled(monkeypatch):
 def test_blocks_that_are_planned_to_gain_little_are_not_tried(
     ratio: float, is_tried: bool, matrix, monkeypatch
 ) -> None:
-    """Dense and long rows of the same planned gain are."""
+    """Check that block partitions of a small planned gain are left out; other partitions of the same gain stay."""
     blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), ratio)
     rows = [Division((Rows(9), REST), (kind, "rest"), ratio) for kind in ("dense", "long")]
     monkeypatch.setattr("autosparse.tuning.hybrid.divisions", lambda *given, **named: [*rows, blocks])
@@ -207,7 +216,7 @@ def test_blocks_that_are_planned_to_gain_little_are_not_tried(
 
 
 def test_narrow_products_search_no_parts(matrix, monkeypatch):
-    """Nor races a composite that is one format in two parts: nothing is taken from single formats."""
+    """Check that products with one column neither search parts nor race a composite of one format in two parts."""
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: pytest.fail("parts are searched"))
     division = Division((Rows(20), REST), ("long", "rest"), 0.9)
     monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [division])
@@ -216,7 +225,7 @@ def test_narrow_products_search_no_parts(matrix, monkeypatch):
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_the_command_line_asks_for_composites(asked, matrix, tmp_path, monkeypatch, caplog):
-    """`tune --hybrid` has them packed and timed; without it a search that nobody asked for more does not."""
+    """Check that `tune --hybrid` packs composites and that `tune` without it does not."""
     path = tmp_path / "m.npz"
     sp.save_npz(path, sp.csr_array(matrix))
     monkeypatch.setattr(HybridDivider, "__call__", lambda self: [COMPOSITE])

@@ -1,4 +1,4 @@
-"""Laws of tuning that nobody asked for: what it may cost, when it stops, what it tells the next process."""
+"""Tests of tuning that was not asked for: what it costs, when it stops, and what it stores for the next process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tests.tuner.fakes import FakeClock, FakeTrial
 
 
 class FakeSession:
-    """Work steps of true prices that the state only knows roughly, then a race against a challenger."""
+    """Fake session: work steps whose true prices differ from the estimates by a factor, then a race."""
 
     def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
@@ -37,7 +37,7 @@ class FakeSession:
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
-        """Nothing is remembered."""
+        """Do nothing: a fake session stores nothing."""
 
     def incumbent(self, *, is_over: bool) -> None:
         return self.champion
@@ -57,7 +57,7 @@ class FakeSession:
 
 
 def simulate(live_tuner: LiveTuner, session: FakeSession, *, n_runs: int, default_s: float) -> float:
-    """Seconds of `n_runs` products with tuning in between."""
+    """Run `n_runs` products with tuning in between; return the simulated seconds."""
     clock, state = session.clock, live_tuner.state
     live_tuner.clock = clock
     state.next_look_ns = 0.0
@@ -144,11 +144,11 @@ def test_error_in_a_step_ends_tuning_and_nothing_else(monkeypatch: pytest.Monkey
     assert "KeyError" in live_tuner.failure
 
 
-# -- watching a champion ----------------------------------------------------------------------------------------
+# -- comparing an incumbent with the default kernel ---------------------------------------------------------------
 
 
 def in_service(clock: FakeClock, default_s: float, champion_s: float) -> tuple[TuningSession, FakeTrial]:
-    """A settled session and its champion."""
+    """Return a finished session and its incumbent."""
     champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
     session = TuningSession(
         make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
@@ -161,7 +161,7 @@ def in_service(clock: FakeClock, default_s: float, champion_s: float) -> tuple[T
 
 
 def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
-    """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
+    """Drive a finished session for `n_rounds` comparisons; return the session, its incumbent and the pauses."""
     session, champion = in_service(FakeClock(), default_s, champion_s)
     pauses: list[int] = []
     steps = session.steps()
@@ -199,7 +199,11 @@ def test_champion_that_became_slower_is_dropped() -> None:
 def test_a_champion_is_compared_as_products_that_follow_each_other(
     champion_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the default kernel computes on one thread the others fall asleep: the champion's next products are slow."""
+    """Check that samples of the incumbent are taken from consecutive products.
+
+    While the default kernel computes on one thread, the other threads fall asleep, and the incumbent's next products
+    are slow.
+    """
     default_s, late_s, wakes_s = 6.5e-6, 9e-6, 6e-5
     monkeypatch.setattr(live, "KernelTrial", FakeTrial)
     live_tuner = make_live_tuner()
@@ -220,7 +224,7 @@ def test_a_champion_is_compared_as_products_that_follow_each_other(
     assert n_default < 1_000 or champion_s > default_s
 
 
-# -- experience -------------------------------------------------------------------------------------------------
+# -- statistics kept between processes ----------------------------------------------------------------------------
 
 
 @pytest.fixture

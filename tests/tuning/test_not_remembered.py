@@ -1,4 +1,4 @@
-"""A plan is believed only under the makers of its kernels, and an explanation says why none was remembered."""
+"""Tests of plan keys: a plan is accepted only for the toolchain of its kernels; explanations say why none was found."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
 
 
 def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) -> None:
-    """Layout 1 had no makers in its keys. Its folder is another one; a record of it in ours is left alone."""
+    """Check that records of layout 1, whose keys had no toolchain, are ignored and harmless."""
     A = matrix()
     key = plan_lookup.key_of(lab(A))
     name = key.stable_hash()

@@ -1,4 +1,4 @@
-"""Graphs, whose values are of few kinds, are a problem of its own; values that are written later are seen."""
+"""Tests of dictionary-encoded values: graphs with few distinct values have their own plans; later writes are seen."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_problem_of_a_graph_says_so_and_has_plans_of_its_own() -> None:
     M = graph()
     assert storage_of(M) == NUMBERED
     assert storage_of(M.T) == NUMBERED
-    assert storage_of(M, 8) == ""  # of a row of B values are the least part
+    assert storage_of(M, 8) == ""  # with 8 columns, values are a small part of the traffic
     assert storage_of(graph(values=np.arange(graph().nnz))) == ""
     key = key_of(lab_of(M._cell, state_of(M))).stable_hash()
     M.data[:] = np.arange(M.nnz)

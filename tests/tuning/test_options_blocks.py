@@ -1,4 +1,4 @@
-"""Options blocks: what says where to remember and how long to search does not decide which plan serves."""
+"""Tests of options blocks: options that set the cache or the search budget do not decide which plan serves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
     found = []
     real = executor.state_for
     monkeypatch.setattr(executor, "state_for", lambda *args, **named: found.append(1) or real(*args, **named))
-    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no small products before states exist
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
     A, x = asp.csr(make(300, 300), copy=True), np.ones(300, np.float32)
     with asp.options(effort="off"):
@@ -186,7 +186,7 @@ def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
 
 
 def with_values(schedule: Any, values: str) -> Any:
-    """The schedule with values rounded to `values`."""
+    """Return the schedule with values rounded to `values`."""
     return dataclasses.replace(schedule, format=dataclasses.replace(schedule.format, values=values))
 
 
@@ -202,10 +202,10 @@ def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeyp
         A = asp.csr(plain, copy=True)
         with asp.options(cache=False):
             A.tune(effort="measure", budget_s=2.0)
-        for _ in range(300):  # of the same state, with a cache
+        for _ in range(300):  # products of the same state, with a cache
             A @ x
         state = state_of(A)
-        if state.live_tuner.session.champion is not None:  # what becomes of the plan is not written either
+        if state.live_tuner.session.champion is not None:  # a later change of the plan is not written either
             state.live_tuner.session.plan = live.planner.default_plan("x")
             live.planner.conclude(state.live_tuner.session.lab, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)

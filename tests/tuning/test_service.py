@@ -1,4 +1,4 @@
-"""Which kernel of a plan serves is decided when products run: looks and repackings count, not who shared when tuned."""
+"""Tests that the kernel of a plan is chosen when products run, by the cost of checks and repacking."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from tests.tuning.forcing import close, dense, force, make, schedule_of, state_o
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 SMALL_GAIN = {"default_s": 2e-6, "measured_s": 1e-6}
-"""Less than a product with a look takes longer through Python: no look is worth it, on any machine."""
+"""Gain below the cost of a product with a check through Python, so that no check pays off on any machine."""
 LARGE_GAIN = {"default_s": 2.0, "measured_s": 1.0}
-"""More than any look or repacking takes."""
+"""Gain above the cost of any check or repacking."""
 
 
 def install(A: Any, plan: Plan) -> Any:
-    """Let products of `A` with one column run `plan`; its trial."""
+    """Make products of `A` with one column run `plan`; return its trial."""
     operand, state = A._cell, state_of(A)
     operand.refresh()
     lab = lab_of(operand, state)
@@ -79,7 +79,7 @@ def test_a_gain_beyond_the_look_is_taken_also_while_sharing() -> None:
 
 @pytest.mark.parametrize("overhead", [0.04, 0.0])
 def test_an_array_that_is_kept_changes_over_and_back(overhead: float) -> None:
-    """Also where nothing is tuned but what the user asks for."""
+    """Check with tuning enabled, and with tuning only on request."""
     with asp.options(overhead=overhead):
         A = asp.csr(make(), copy=True)
         trial = install(A, plan_of(**SMALL_GAIN))
@@ -114,7 +114,7 @@ def test_values_written_before_each_product_are_seen_and_the_default_kernel_serv
 
 def test_a_kernel_on_the_users_arrays_serves_where_a_packed_copy_does_not_pay() -> None:
     m = make()
-    force(asp.csr(m, copy=True), schedule_of("csr", 1))  # compiled: a remembered plan asks no compiler for it
+    force(asp.csr(m, copy=True), schedule_of("csr", 1))  # compiles the kernel: a remembered plan starts no compiler
     A = asp.csr(m, copy=False)
     trial = install(A, plan_of(in_place="csr", **SMALL_GAIN))
     serving = state_of(A).serving

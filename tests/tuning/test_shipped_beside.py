@@ -1,4 +1,4 @@
-"""Shipped kernels that no statistics rank are tried by live tuning where values are numbered, and only there."""
+"""Tests that live tuning tries precompiled kernels that no statistics rank, only for dictionary-encoded values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What candidates are timed on."""
+"""Tests of the operands that candidates are timed on, and of the candidates that always race."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_pyth
         for run in (lab.lab.runner(trial, 0), lab.lab.runner(trial, 1)):
             for _ in range(5):
                 run()
-    # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
+    # Each offset comes twice, so that the warm-up and the timed run have the same one; the next sample has another one.
     assert places == [0, 0, 16, 16, 16, *[16] * 5]
 
 
 def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
-    """... also where arrays are shared: kernels race, and what looks at the arrays cost is counted apart."""
+    """Check that races time kernels by fast calls, also for shared arrays, whose checks are timed separately."""
     guarded = []
     run = kernel_trial.KernelTrial.run
     monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
@@ -102,7 +102,11 @@ def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, mon
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
 def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
-    """Through Python a tuned kernel takes microseconds longer than the default one: plans of small matrices went."""
+    """Check that comparisons use fast calls.
+
+    Through Python, a tuned kernel takes microseconds longer than the default one, and plans of small matrices would be
+    dropped.
+    """
     through_python = []
     run = kernel_trial.KernelTrial.run
     monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: through_python.append(1) or run(*args))
@@ -122,7 +126,7 @@ def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
     ("family", "op"), [("mesh", "spmv"), ("mesh", "spmm32"), ("mesh", "sddmm32"), ("tensor_blocks", "mttkrp16")]
 )
 def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
-    """On cache lines, and 16 bytes behind one, as NumPy's large arrays: `out=` may be one of these or lie elsewhere."""
+    """Check offsets from cache lines: 0, and 16 bytes as for NumPy's large arrays; `out=` may have either."""
     with lab_for(generate(family, nnz=2_000, seed=1), OPS[op]) as lab:
         calls = lab.lab.handling.synthetic(lab.problem, lab.lab.operand())
         for call, (of_operands, of_result) in zip(calls, PLACES, strict=True):
@@ -137,7 +141,7 @@ def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
 
 
 def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
-    """... but not for ever: a machine that stays busy is measured as it is."""
+    """Check that the wait is bounded: a machine that stays busy is measured as it is."""
     slept = []
 
     class Busy:
@@ -156,7 +160,7 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
 
 
 def test_spaces_keep_no_bench_and_no_pattern_alive():
-    """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
+    """Check that spaces are cached by the properties that they depend on, without references to patterns."""
     found, patterns = [], []
     for seed in (1, 2):
         with lab_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as lab:
@@ -174,7 +178,7 @@ WALKS_ALL = SuperSchedule(
     operation="sddmm", format=Format.parse("i1:U,k1:C"), loop_order=("k1", "i1", "j1", "j0"), dense_splits=(("j", 32),),
     parallel="i1", partition="dynamic",
 )  # fmt: skip
-"""Asks every row for every column: a search for each cell of the matrix."""
+"""Schedule that searches every row for every column: one search for each cell of the matrix."""
 
 
 def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
@@ -203,7 +207,7 @@ def test_iterations_are_counted_with_the_columns():
 
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
 def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
-    """The runtime knows no orders of rows with coordinates of 64 bits: a search would warn, and there is no hint."""
+    """Check 64-bit indices too: the runtime has no row orders for them, so such kernels must not race."""
     plain = sps.random_array((3000, 3000), density=5e-3, format="csr", random_state=np.random.default_rng(0))
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)

@@ -1,4 +1,4 @@
-"""Law: a tuned kernel that is faster computes nearly all products; it is compared with the default one now and then."""
+"""Tests of comparisons after tuning: a faster kernel computes nearly all products; a slower one is dropped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # whatever else the machine does
+    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # independent of other load on the machine
     A = autosparse.csr(make(), copy=True)
     x = np.ones(A.shape[1], np.float32)
     force(A, space.schedule("matmul", "csr", {}))
@@ -27,13 +27,13 @@ def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     for _ in range(3000):
         A @ x
     state.settle()
-    # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
+    # Comparisons of 8 rounds come after 64, 256, 1024, ... products: the default kernel computes at most 60 of them.
     assert state.n_calls == 3000
     assert state.n_calls - state.n_tuned <= 60
 
 
 def slow_products(A, *, columns: int = 8, out: bool = False):
-    """Products until the plan is given up, at most 400; how many there were."""
+    """Run products until the plan is dropped, at most 400; return their number."""
     shape = (A.shape[1], columns) if columns > 1 else (A.shape[1],)
     B = np.ones(shape, A.dtype)
     C = np.empty((A.shape[0], *shape[1:]), A.dtype)
@@ -46,11 +46,11 @@ def slow_products(A, *, columns: int = 8, out: bool = False):
 
 
 BLOCKS = ("bcsr", {"r": 8, "c": 8})
-"""Of a matrix with scattered entries: 64 multiplications for each."""
+"""Format that is slow for scattered entries: 64 multiplications for each."""
 
 
 def make_slow(*, columns: int = 8):
-    """A matrix whose products run by a kernel many times slower than the default one, which a race once liked."""
+    """Return a matrix whose products run by an installed kernel that is many times slower than the default one."""
     A = autosparse.csr(make(800, 800), copy=True)
     schedule = space.schedule("matmul", *BLOCKS, tile=8 if columns > 1 else 0)
     force(A, schedule, columns=columns)
@@ -100,7 +100,7 @@ def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
         plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
-        for _ in until(lambda: state_of(other, 8).serving is not None):  # the plan was adopted
+        for _ in until(lambda: state_of(other, 8).serving is not None):  # until the plan is adopted
             other @ B
         slow_products(other, columns=8)
         assert plan_lookup.recall(lab).is_default

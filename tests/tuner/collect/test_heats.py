@@ -1,4 +1,4 @@
-"""Heats: what entrants of one round have in common."""
+"""Tests that entrants of one round of a batch are timed on the same memory."""
 
 from __future__ import annotations
 

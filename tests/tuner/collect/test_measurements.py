@@ -1,4 +1,4 @@
-"""Heats, files and the collector: with kernels made of arithmetic, then with real ones through the command line."""
+"""Tests of batches, files and the collector: with simulated kernels, then with real ones through the command line."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def problem_of(op, pattern=None) -> Problem:
 
 
 def true_ratio(schedule: SuperSchedule) -> float:
-    """A made-up time, relative to the default kernel's: different for each schedule, some far too slow."""
+    """Return an invented time relative to the default kernel's: different for each schedule, some far too slow."""
     return 0.2 + int(schedule.stable_hash()[:4], 16) / 6_000
 
 
 @dataclass
 class FakeBench:
-    """Kernels of arithmetic; those whose hash begins with 0 do not fit."""
+    """Bench with simulated kernels; schedules whose hash begins with 0 do not fit into memory."""
 
     problem: Problem
     clock: FakeClock = field(default_factory=FakeClock)
@@ -83,7 +83,7 @@ class FakeBench:
         return lambda: self.clock.spend(trial.true_s)
 
     def proposed(self, n):
-        """The last `n` of the space: nothing else would draw just these."""
+        """Return the last `n` schedules of the space, a set that no other source would draw."""
         return spaces.everything(self.problem, _native.supports)[-n:] if n else []
 
 
@@ -226,7 +226,7 @@ def test_draws_are_distinct_supported_and_seeded(op):
     assert all(_native.supports(op.operation, one) is None for one in drawn)
     assert drawn == draw(0)
     assert drawn != draw(1)
-    assert all(any(str(one.format) in DEFAULT_LIKE for one in draw(2, n)) for n in (1, 8))  # however few
+    assert all(any(str(one.format) in DEFAULT_LIKE for one in draw(2, n)) for n in (1, 8))  # for any number
     assert len(draw(2, 1)) <= 5
     near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
     assert len(near) == 8
@@ -275,7 +275,7 @@ def test_what_is_done_is_not_done_again(tmp_path):
     for step in collector_of(order_of(tmp_path)).run(RECIPES):
         steps.append(step)
         if len(steps) == 3:
-            break  # killed here
+            break  # the collector stops here
     done = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
     assert len(done) == 3
     rest = list(collector_of(order_of(tmp_path)).run(RECIPES))
@@ -345,7 +345,7 @@ def test_waiting_for_quiet_ends_with_the_time():
 
 
 def test_command_collects_resumes_and_merges(tmp_path, capsys):
-    """Real kernels, tiny patterns: collect, again (nothing new), merge, read."""
+    """Run collect, again (nothing new), merge and read, with real kernels on tiny patterns."""
     out, merged = tmp_path / "out", tmp_path / "merged"
     command = ["collect", "--out", str(out), "--ops", "spmv", "--patterns", "1", "--schedules", "8", "--seed", "11"]
     assert cli.main(command) == 0
@@ -365,7 +365,7 @@ def test_command_collects_resumes_and_merges(tmp_path, capsys):
 
 
 def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
-    """Real kernels: every operation gets the patterns of its order."""
+    """Check with real kernels that every operation gets patterns of its order."""
     out = tmp_path / "out"
     command = ["collect", "--out", str(out), "--ops", "sddmm32,mttkrp16", "--patterns", "2", "--schedules", "6"]
     assert cli.main(command) == 0

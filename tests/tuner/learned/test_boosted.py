@@ -1,4 +1,4 @@
-"""Boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
+"""Tests of boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ N_SKETCH, N_COLUMNS = 5, 4
 
 @st.composite
 def some_trees(draw) -> Trees:
-    """A few random trees, single leaves among them."""
+    """Draw a few random trees, single leaves among them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     tables = []
     for _ in range(draw(st.integers(0, 6))):
@@ -65,7 +65,7 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
     assert left.n_sketch == 0
     assert len(left.nodes) <= len(trees.nodes)
-    Trees(left.nodes, left.roots, left.base, 0)  # sound
+    Trees(left.nodes, left.roots, left.base, 0)  # raises nothing: the trees are valid
     np.testing.assert_allclose(left.of_codes(codes), whole, rtol=1e-5, atol=1e-5)
     ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
     np.testing.assert_allclose(left.of_codes(codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
@@ -141,7 +141,7 @@ def test_a_sketch_tells_rows_with_shared_columns_apart():
 
 
 def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(pattern, codes, ratios): the second column pays on patterns with a positive first number."""
+    """Return (pattern, codes, ratios): the second column gains on patterns with a positive first number."""
     rng = np.random.default_rng(seed)
     examples = []
     for _ in range(n_patterns):

@@ -1,4 +1,4 @@
-"""The learned tier: NumPy and C equal PyTorch; proposals suit the problem; from measurements to a product."""
+"""Tests of learned models: NumPy and C equal PyTorch; proposals suit the problem; from measurements to a product."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPA
     return torch, model
 
 
-# -- codes and cells: no torch
+# -- codes and cells, without torch
 
 
 def test_rows_of_codes_go_back_to_schedules():
@@ -127,7 +127,7 @@ def test_models_of_other_spaces_are_refused(tmp_path):
 
 @dataclasses.dataclass
 class FakeMeasurements:
-    """Ratios that follow a law; as much of Measurements as fitting reads."""
+    """Ratios that follow a rule, with the part of the interface of Measurements that fitting reads."""
 
     schedules: list
     ratios: np.ndarray
@@ -148,7 +148,7 @@ def test_scale_is_found_where_there_is_one():
     for _ in range(6):
         logs = 0.5 * base + 0.1  # the anchor, last, has ratio exp(0.1 + base/2)
         one = FakeMeasurements([*schedules, plain.to_json()], np.exp(logs).astype(np.float32), float(rng.normal()))
-        truth[id(one)] = base + one.offset * 7  # costs of a pattern have a zero of their own
+        truth[id(one)] = base + one.offset * 7  # the costs of each pattern have an offset of their own
         found.append(one)
     scale = fit_scale(found, lambda one, _: truth[id(one)])
     assert scale.slope == pytest.approx(0.5, rel=1e-4)
@@ -177,7 +177,7 @@ def problem_of(pattern: Pattern, n_columns: int = 1) -> Problem:
 
 
 def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
-    """Random weights and a portfolio."""
+    """Write random weights and a portfolio into `folder`; return the model."""
     write_random_model(folder / "spmv.safetensors")
     tensors, metadata = read_safetensors(folder / "spmv.safetensors")
     schedules = list(dict.fromkeys(some_schedules(n_nodes)))
@@ -205,7 +205,7 @@ def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
 
 
 class Preferring:
-    """A scorer that gives each program the same cost whatever the pattern."""
+    """Scorer that gives each program the same cost for every pattern."""
 
     reads_guesses = False
 
@@ -220,7 +220,7 @@ class Preferring:
 
 
 def test_at_most_half_of_the_proposals_have_rows_in_the_dear_order(tmp_path):
-    """Where a model expects most of reverse Cuthill-McKee, estimates, which do not take it, have others to choose."""
+    """Check that estimates, which exclude reverse Cuthill-McKee, have other proposals where the model prefers it."""
     model = write_model_folder(tmp_path)
     problem = problem_of(generate("mesh", nnz=400_000, seed=1).to_pattern(), 256)
     everything = spaces.everything(problem, _native.supports)
@@ -347,9 +347,9 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 # -- end to end
 
 
-@pytest.mark.full  # trees go the same way in test_boosted.py
+@pytest.mark.full  # trees take the same path in test_boosted.py
 def test_from_measurements_to_a_product(tmp_path, capsys):
-    """collect -> train -> calibrate -> tune -> product."""
+    """Run collect, train, calibrate and tune with real kernels, and check a product."""
     models = tiny_model(tmp_path, "spmv")
     assert "scale of a network" in capsys.readouterr().out
     found = generate("stencil", nnz=30_000, seed=9)

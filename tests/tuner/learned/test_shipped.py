@@ -1,4 +1,4 @@
-"""The models that come with autosparse: they load, propose what can be lowered, say what they were made of."""
+"""Tests of the shipped models: they load, propose schedules that can be lowered, and say how they were made."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_what_a_shipped_model_was_made_of_is_said(op):
 
 @pytest.mark.parametrize(("model", "extractor"), [("boosted", "boosted"), ("waconet", "waconet"), ("statistics", None)])
 def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
-    """WACO's network runs for who asks for it; where none is shipped, trees do."""
+    """Check that WACO's network runs where it is asked for, and boosted trees where no network is shipped."""
     with options(model=model, cache_dir=str(tmp_path)):
         target = target_of(get_options())
         found = find_model(get_options(), target, "spmm32")
@@ -101,12 +101,15 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
     [(256, "float32", True), (32, "float32", True), (1, "float32", True), (256, "complex64", False)],
 )
 def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
-    """Reading the first model takes as long as a thousand products of a vector."""
+    """Check that the model is read only when its proposals are paid for.
+
+    Reading the first model takes as long as a thousand products of a vector.
+    """
     reads = []
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
     with lab_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as lab:
-        with monkeypatch.context() as fresh:  # a process that has read none
+        with monkeypatch.context() as fresh:  # as in a process that has read no model
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
             proposer = learned.proposer_of(lab.lab, live=True)
         assert not reads
@@ -118,7 +121,7 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
 
 
 def test_only_what_has_room_is_proposed():
-    """A row of a tenth of the entries: slices and blocks of rows pad it to many times the matrix."""
+    """Check a row of a tenth of the entries, which slices and row blocks pad to many times the matrix."""
     rng, n, n_long = np.random.default_rng(0), 3_000, 1_500
     rows = np.append(np.repeat(np.arange(n), 4), np.zeros(n_long, int))
     cols = np.append((rows[: 4 * n] + rng.integers(0, 30, 4 * n)) % n, rng.choice(n, n_long, replace=False))

@@ -1,4 +1,4 @@
-"""DASH's network: shapes, pooling, its loss, what fine-tuning may change; the autoencoder of latent codes."""
+"""Tests of DASH's network: shapes, pooling, loss, fine-tuned parameters; and of the autoencoder of latent codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def model(seed=0, **how):
 
 
 def cases(made, n=3):
-    """Costs that depend on one number of p and one of z."""
+    """Return cases whose costs depend on one number of p and one of z."""
     rng = np.random.default_rng(1)
     found = []
     for seed in range(n):
@@ -72,7 +72,7 @@ def test_training_orders_programs():
     made = model()
     given = cases(made)
     losses = []
-    train(made, given, Settings(epochs=1, batch=40))  # every layer, once
+    train(made, given, Settings(epochs=1, batch=40))  # trains every layer once
     settings = Settings(epochs=25, rate=3e-3, mode="heads")
     train(made, given, settings, lambda epoch, loss: losses.append(loss))
     assert losses[-1] < 0.3 * losses[0]

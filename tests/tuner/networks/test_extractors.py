@@ -1,4 +1,4 @@
-"""Every extractor embeds every pattern, learns, and does not depend on the order in which nonzeros are named."""
+"""Tests that every extractor embeds every pattern, learns, and does not depend on the order of nonzeros."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_embedding_and_gradients(name, dimension):
 
 @pytest.mark.parametrize("name", sorted(set(EXTRACTORS) - {"human"}))
 def test_patterns_of_equal_size_are_told_apart(name):
-    """A band and a scattered pattern with the same shape and nonzeros; human features cannot tell them apart."""
+    """Compare a band with a scattered pattern of equal shape and size; simple statistics cannot distinguish them."""
     rows = np.repeat(np.arange(500), 4)
     band = Coordinates.of((500, 600), [rows, rows + np.tile(np.arange(4), 500)])
     scattered = Coordinates.of((500, 600), [rows, (rows * 37 + np.tile([0, 151, 307, 449], 500)) % 600])
@@ -67,7 +67,7 @@ def test_permutations_enter_as_matrices():
 
 
 def test_programs_are_embedded_by_their_codes():
-    """Names that are also methods of containers are no trouble."""
+    """Check parameter names that are also names of methods of containers."""
     codes = [(0, (0, 1, 2), 1), (2, (2, 1, 0), 0), (0, (0, 1, 2), 1)]
     rows = flat_codes(codes, PARAMETERS)
     assert rows.tolist() == [[0, 0, 1, 2, 1], [2, 2, 1, 0, 0], [0, 0, 1, 2, 1]]
@@ -90,7 +90,7 @@ def test_costs_from_kept_embeddings_are_those_of_the_whole_model():
 
 @pytest.mark.parametrize("family", ["mesh", "uniform", "banded", "rmat"])
 def test_untrained_networks_hear_something_in_every_layer(family):
-    """What fades through fourteen layers cannot be learned from."""
+    """Check that the output of each of fourteen layers is large enough to learn from."""
     torch.manual_seed(0)
     network = make_extractor("waconet", 2)
     with torch.no_grad():

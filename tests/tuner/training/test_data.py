@@ -1,4 +1,4 @@
-"""From measurements to cases: every schedule of the spaces has a code, groups never cross the split."""
+"""Tests of reading measurements as training cases: every schedule has a code, groups never cross the split."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_folders_of_several_machines_are_one_data_set(folder, tmp_path):
     both = read_data([folder, other], "spmv")
     alone = [read_data(one, "spmv") for one in (folder, other)]
     assert [len(both.cases)] == [sum(len(one.cases) for one in alone)]
-    assert {case.setting.target for case in both.cases} == {Target.host()}  # the facts do not say
+    assert {case.setting.target for case in both.cases} == {Target.host()}  # the file's facts have no target
     with pytest.raises(InputError, match=r"nothing', .*here"):
         read_data([tmp_path / "nothing", tmp_path / "here"], "spmv")
 

@@ -16,7 +16,7 @@ FAMILIES = ("banded", "uniform", "blocks", "mesh")
 
 
 def collection(folder, op="spmv", n_patterns=10, n_schedules=24, seed=0):
-    """Long rows like wide unrolling, short ones do not; one slow schedule in eight left its race, one was refused."""
+    """Write measurements in which wide unrolling gains on long rows only; some schedules are censored or refused."""
     rng = np.random.default_rng(seed)
     own, waco = own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))
     for at in range(n_patterns):
