@@ -1,6 +1,6 @@
 """Shipped kernels: generated kernels that were compiled with the runtime at installation.
 
-They are the first choice of the cost estimates for SpMV of nine matrices in ten: slices as high as a vector, sorted or
+They are what the tuning statistics rank first for SpMV of nine matrices in ten: slices as high as a vector, sorted or
 not, and blocks of 3 x 3, with 16-bit coordinates. `tools/shipped_kernels.py` writes their sources with the emitter.
 """
 
@@ -36,7 +36,7 @@ HIGH_SLICES: Final = SuperSchedule(
     operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={NUMBERED} | bits=16"),
     loop_order=("i1", "k1", "i0"), partition="dynamic",
 )  # fmt: skip
-"""Schedule of the fastest kernel for grids with few distinct coefficients; the cost estimates never name it."""
+"""Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
 
 
 def specs(isa: str) -> Iterator[KernelSpec]:

@@ -83,13 +83,13 @@
 #define ASP_GLUE_(a, b, c, d) a##_##b##_##c##_##d
 #define ASP_GLUE(a, b, c, d) ASP_GLUE_(a, b, c, d)
 
+/* Return codes of functions that may fail. ASP_BAD_CODE: unknown dtype, index type or option; ASP_BAD_SIZE: a negative
+ * or unsupported dimension. */
 enum { ASP_OK = 0, ASP_BAD_CODE = 1, ASP_NO_MEMORY = 2, ASP_BAD_SIZE = 3 };
-/* Return codes of functions that may fail. ASP_BAD_CODE: unknown dtype, index type or option; ASP_BAD_SIZE: a
- * dimension or an offset out of range. */
-enum { ASP_F32 = 0, ASP_F64 = 1, ASP_C64 = 2, ASP_C128 = 3 };
 /* Codes of value types (parameter `dtype`): float, double, and the complex numbers of either. */
-enum { ASP_I32 = 0, ASP_I64 = 1 };
+enum { ASP_F32 = 0, ASP_F64 = 1, ASP_C64 = 2, ASP_C128 = 3 };
 /* Codes of index types (parameter `itype`). */
+enum { ASP_I32 = 0, ASP_I64 = 1 };
 
 /* Call the variant of `name` that each_index.h has compiled for indices of type `itype`. */
 #define ASP_BY_INDEX(itype, name, ...) ((itype) == ASP_I32 ? name##_int32(__VA_ARGS__) : name##_int64(__VA_ARGS__))
@@ -102,13 +102,13 @@ enum { ASP_I32 = 0, ASP_I64 = 1 };
     case 2: NAME(name##_2)(__VA_ARGS__); break;         \
     default: NAME(name##_3)(__VA_ARGS__); break;        \
     }
+/* Call DEFINE(code, C type) for each value type. */
 #define ASP_EACH_DTYPE(DEFINE) \
     DEFINE(0, float) DEFINE(1, double) DEFINE(2, float _Complex) DEFINE(3, double _Complex)
-/* Call DEFINE(code, C type) for each value type. */
 
+/* Return element k of an array of int32 or int64 indices. */
 ASP_INLINE int64_t asp_index_at(int itype, const void *indices, int64_t k)
 {
-    /* Return element k of an array of int32 or int64 indices. */
     return itype == ASP_I32 ? ((const int32_t *)indices)[k] : ((const int64_t *)indices)[k];
 }
 
@@ -122,8 +122,7 @@ ASP_INLINE void asp_put(void *crd, int bits, int64_t at, int64_t value)
     }
 }
 
-/* A CSR matrix that packing functions read. The arrays are borrowed; the index and value types are passed beside it.
- */
+/* A CSR matrix that packing functions read. The arrays are borrowed; the index and value types are passed beside it. */
 typedef struct {
     int64_t n_rows, n_cols;
     const void *indptr, *indices, *data;

@@ -7,7 +7,7 @@ struct asp_accelerator {
 struct asp_accelerated {
     int64_t n_columns;                               /* columns of the dense operands */
     int64_t row_vectors;                             /* vector operations per row and tile, times ceil(width / lanes) */
-    /* how often a row's segment moves: in its first tile, in later ones */
+    /* How often a row's segment moves: in its first tile, in later ones. */
     int64_t first_moves, later_moves;
     int64_t first_entry_bytes, later_entry_bytes;    /* DRAM bytes per entry: in the first split, in later ones */
 };

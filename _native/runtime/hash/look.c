@@ -59,7 +59,7 @@ uint64_t asp_look_low(const void *bytes, int64_t n_bytes, int n_threads)
     enum { MAX_CHUNKS = 256 };
     uint64_t hashes[MAX_CHUNKS];
     if (n_bytes < 4 * ASP_LOOK_CHUNK) return asp_xxh3_low(bytes, n_bytes);
-    /* chunks of ASP_LOOK_CHUNK in one hashed chunk */
+    /* Chunks of ASP_LOOK_CHUNK in one hashed chunk. */
     const int64_t chunks = (n_bytes - 1) / ASP_LOOK_CHUNK / MAX_CHUNKS + 1;
     const int64_t chunk_bytes = chunks * ASP_LOOK_CHUNK;
     asp_look(bytes, n_bytes, chunk_bytes, hashes, n_threads);

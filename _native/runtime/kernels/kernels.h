@@ -61,7 +61,7 @@ typedef struct {
     asp_kernel spmv_by_loads; /* the same results, bit for bit, without gather instructions */
     asp_kernel spmm;    /* C[i, :] = A[i] B */
     asp_kernel scatter; /* C += A[rows]^T B[rows]; C is not cleared */
-    /* minimum and maximum of n > 0 indices */
+    /* Minimum and maximum of n > 0 indices. */
     void (*extent)(const void *indices, int64_t n, int64_t *low, int64_t *high);
 } asp_kernels;
 

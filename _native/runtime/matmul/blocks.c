@@ -19,7 +19,7 @@
 #include "pool_api.h"
 
 enum { WINDOW = 128 };   /* rows between two tiles of columns, which read A again */
-/* prefetch distances in blocks and in columns; larger ones gain nothing (Xeon) */
+/* Prefetch distances in blocks and in columns; larger ones gain nothing (Xeon). */
 enum { BLOCKS_AHEAD = 2, COLUMNS_AHEAD = 16 };
 enum { READ_WEIGHT = 2 }; /* weight of a read of B by a block, which is mostly a cache miss: as in kernels/parts.c */
 
@@ -235,7 +235,7 @@ typedef struct {
     _Atomic int bad;
 } sweep;
 
-/* slice width in bytes of a row of B; with half of it sweeps took 1.1 to 1.4 times as long (Xeon) */
+/* Slice width in bytes of a row of B; with half of it sweeps took 1.1 to 1.4 times as long (Xeon). */
 enum { SLICE = 1024 };
 
 static int64_t slice_columns(const sweep *job, int64_t s) { return asp_min(job->width, job->n_vecs - s * job->width); }

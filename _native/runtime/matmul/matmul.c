@@ -14,13 +14,13 @@
 #include "pool_api.h"
 #include "ready.h"
 
-/* minimum duration of a range; shorter ones cost more to distribute than they gain */
+/* Minimum duration of a range; shorter ones cost more to distribute than they gain. */
 enum { RANGE_NS = 4000 };
-/* bound for several passes over A's rows, which should stay in the L1 and L2 caches */
+/* Bound for several passes over A's rows, which should stay in the L1 and L2 caches. */
 enum { RANGE_NONZEROS_MOST = 8192 };
 enum { STREAM_BYTES = 30 << 20 };      /* a larger result is no longer in a cache when it is read again, bytes */
 enum { TILE_VECTORS = 16 };             /* vectors of the widest tile */
-/* prefetch distance with a contended last-level cache: bytes of B, maximum in nonzeros */
+/* Prefetch distance with a contended last-level cache: bytes of B, maximum in nonzeros. */
 enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 };
 enum { ZEN_5 = 0x1a };                  /* CPU family of Zen 5; later ones are larger */
 enum { FEW_ENTRIES = 8 };               /* mean entries per row below which Zen 5 cannot run ahead to later rows of B */
@@ -162,7 +162,7 @@ int asp_looks_far(void)
 
 int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
 {
-    /* written so that it does not overflow */
+    /* Written so that it does not overflow. */
     return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows;
 }
 

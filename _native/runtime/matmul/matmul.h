@@ -6,7 +6,7 @@
 
 /* Flags of asp_csr_mm and asp_csr_t_mm. */
 enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
-/* prefetch distance in nonzeros from which the L2 cache is the target: lines would not stay in L1 that long */
+/* Prefetch distance in nonzeros from which the L2 cache is the target: lines would not stay in L1 that long. */
 enum { FAR_AHEAD = 16 };
 
 /* Return the bytes of a core's own (L2) cache, and of the last-level cache, which cores share. */

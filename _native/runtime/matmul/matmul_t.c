@@ -23,12 +23,12 @@ enum { OWN_MOST_BYTES = 32 << 20 };            /* besides C; malloc keeps this m
 enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and medium rows of C, bytes */
 enum { FAR_ROWS = 8 };                         /* rows of B per row of C from which C is not transposed for */
 enum { CUTS_MOST = 256 };                      /* maximum number of threads that partition columns */
-/* minimum number of lines of a row of C per thread, if the first line is partial */
+/* Minimum number of lines of a row of C per thread, if the first line is partial. */
 enum { LINES_EACH = 4 };
 enum { PART_NS = 15000 };                      /* minimum duration of one part */
 /* Number of parts of a deterministic product, and maximum number of parts. */
 enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
-/* minimum nonzeros of a deterministic part, which depends on the matrix only */
+/* Minimum nonzeros of a deterministic part, which depends on the matrix only. */
 enum { PART_NONZEROS_FIXED = 32768 };
 /* Prefetch distance of rows of C, in nonzeros. */
 enum { PREFETCH_AHEAD = 8 };

@@ -1,5 +1,4 @@
-/* Softmax and weighted sums over one sparse row, for all heads. Values are stored entry by entry, with heads inside.
- */
+/* Softmax and weighted sums over one sparse row, for all heads. Values are stored entry by entry, with heads inside. */
 
 /* Compute y = exp(x - max) / sum over the n entries of a row, per head, if H divides W. in == out is allowed. A row of
  * -inf gives nan. */

@@ -5,7 +5,7 @@
 typedef struct {
     const I *ids[ASP_MAX_MODES], *ptr[ASP_MAX_MODES];
     const R *factors[ASP_MAX_MODES], *values;
-    /* prefetching applies to leaves before `soon`, and to nodes before nodes_soon */
+    /* Prefetching applies to leaves before `soon`, and to nodes before nodes_soon. */
     int64_t ld[ASP_MAX_MODES], ahead, soon;
     int64_t nodes_soon[ASP_MAX_MODES];
 } NAME(tensor);

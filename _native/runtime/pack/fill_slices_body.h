@@ -105,8 +105,8 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
 ASP_EACH_DTYPE(FILL_VALUES)
 #undef FILL_VALUES
 
-/* Write columns and values of a slice in one pass, because rows are short and the ends of their loops hard to predict.
- */
+/* Write columns and values of a slice in one pass, because rows are short and the ends of their loops hard to
+ * predict. */
 #define FILL_SLICE(BITS, CRD, SUFFIX, TYPE)                                                                          \
     static void NAME(fill_slice_##BITS##_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows,        \
                                                    int64_t lanes, int64_t n_slots, int64_t base, CRD *crd,           \

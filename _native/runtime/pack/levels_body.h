@@ -147,7 +147,7 @@ static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
     }
     const int ok = *in_order || NAME(radix_sort)(&job);
     s->entries = job.from;
-    /* number of entries whose first difference from the previous one is in each level */
+    /* Number of entries whose first difference from the previous one is in each level. */
     int64_t opened[MAX_LEVELS + 1] = {0};
     for (int64_t q = 1; ok && q < o->nnz; ++q)
         ++opened[NAME(first_difference)(s, job.from[q].key, job.from[q - 1].key)];

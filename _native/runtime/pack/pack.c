@@ -6,8 +6,8 @@
 
 #include "pool_api.h"
 
-/* Number of entries from which packing uses several threads, maximum number of parts, and time per entry of one pass.
- */
+/* Number of entries from which packing uses several threads, maximum number of parts, and time per entry of one
+ * pass. */
 enum { ASP_SMALL_JOB = 20000, ASP_MOST_PARTS = 64 };
 #define ASP_ENTRY_NS 2.0
 

@@ -42,7 +42,7 @@ static void asp_count_parts(void *context, int64_t begin, int64_t end)
     const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
     for (int64_t part = begin; part < end; part++) {
         int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
-        /* cleared here, by the thread that uses it */
+        /* Cleared here, by the thread that uses it. */
         memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp);
         ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
     }
@@ -105,10 +105,10 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     ASP_BY_INDEX(job->itype, place_slices, job);
 }
 
-/* Rows, slots and kind of every slice, on n_threads threads: passes over the row lengths, and one over the entries where
- * `diagonals` are looked for, and where columns of 16 bits are wanted and there are more. The arrays have
- * ceil(n_rows / lanes) slices and, but for rows and what, one entry more. Returns the number of slices whose rows are
- * listed. */
+/* Compute rows, slots and kind of every slice on up to n_threads threads. This takes passes over the row lengths, and one
+ * over the entries if `diagonals` are searched for, or if columns are to be stored in 16 bits and there are more than
+ * 2^16. The arrays have ceil(n_rows / lanes) elements per slice, and pos and begin one more. Returns the number of
+ * slices whose rows are listed, or -1 without memory. */
 int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                            int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *first, int32_t *rows,
                            void *pos, int64_t *begin, int64_t *what, int n_threads)
@@ -150,7 +150,7 @@ static void asp_fill_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Columns (unless crd_known: they are there already) and values of slices that were laid out, on n_threads threads. */
+/* Write the values, and the columns unless crd_known, of slices whose layout is known, on up to n_threads threads. */
 int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t lanes, int bits, const int32_t *first, const int32_t *rows,
                     const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals,

@@ -13,13 +13,12 @@ typedef struct asp_entry {
     uintptr_t kernel;            /* a generated kernel; 0: the default kernel, and the fields below are unused */
     const void *operand;         /* the kernel's asp_operand */
     int64_t chunk, most_threads, value_bytes, n_reads; /* as in asp_run_kernel */
-    /* where the user's arrays must be, for a kernel that reads them; NULL: it reads a copy, and */
+    /* A kernel that reads the user's arrays: their required addresses. NULL: the kernel reads a packed copy, which is
+     * current if the conditions below hold. */
     const void *places[3];
-    const void *structure_slot, *structure_version; /* ... this slot of the operand must hold this object, */
-    /* ... these slots of the operand and of the copy the same object, */
-    const void *values_slot, *packed_slot;
-    /* ... after this asp_watch has checked; NULL: no check is possible */
-    void *watch;
+    const void *structure_slot, *structure_version; /* this slot of the operand must hold this object */
+    const void *values_slot, *packed_slot; /* these slots of the operand and of the copy must hold the same object */
+    void *watch; /* asp_watch that checks the arrays before; NULL: no check is possible */
     int64_t looks_left; /* checks after which Python computes one product and accounts for their cost */
 } asp_entry;
 /* Return the address of a C function `PyObject *(PyObject *state, PyObject *kept)`. It creates a builtin `run(B, out,

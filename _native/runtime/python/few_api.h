@@ -1,5 +1,5 @@
 /* Layout of NumPy's array objects and identities of their dtype objects, as Python code has determined them. */
-typedef struct asp_array_types { /* bytes of an object before the fields of an array */
+typedef struct asp_array_types {
     int64_t header; /* bytes of an object before the fields of an array */
     const void *array_type;
     const void *values[4], *indices[2]; /* dtype objects in the order of the codes */

@@ -49,7 +49,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         return -1;
     }
     PyObject *cell = field_cell(about, object);
-    /* the arrays were never exported, so nothing depends on them */
+    /* The arrays were never exported, so nothing depends on them. */
     if (cell && field_slot(cell, about->fresh_at) == Py_True) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         Py_INCREF(value);

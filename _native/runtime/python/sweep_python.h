@@ -83,8 +83,8 @@ static int sweep_place(sweep_compiled *it, PyObject *object)
     return it->n_vectors++;
 }
 
-/* Append the number of a vector, which must have the sweep's dtype, that of its first vector; return whether it fits.
- */
+/* Append the number of a vector, which must have the sweep's dtype, that of its first vector; return whether it
+ * fits. */
 static int sweep_adds(sweep_compiled *it, PyObject *object)
 {
     const int place = sweep_place(it, object);

@@ -35,10 +35,10 @@ typedef struct asp_tensors {
     int32_t usual;         /* dtype of the last tensor that torch.empty created without a dtype */
     int64_t most;      /* a product is small with fewer multiplications and entries of the result than this */
     int64_t n_dims;    /* dimensions of B: 1 or 2 */
-    /* number of multiplications from which a structure that was multiplied before is not served here */
+    /* Number of multiplications from which a structure that was multiplied before is not served here. */
     int64_t direct;
     int64_t n_direct;  /* ... after this many products */
-    /* number of entries below which a structure is checked at each product, which is faster than remembering it */
+    /* Number of entries below which a structure is checked at each product, which is faster than remembering it. */
     int64_t checked;
     int64_t remembered; /* number of products after which a structure is remembered */
     const void *how;      /* Python: () -> threads + 1024 * flags, for products that are not small */

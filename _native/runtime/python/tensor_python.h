@@ -236,7 +236,7 @@ static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task 
     task->how = 1;
     task->known = NULL;
     if (!task->is_few && (A->nnz > most / m || A->n > most / m)) return 0;
-    /* this product is worth several threads */
+    /* This product is worth several threads. */
     if (!task->is_few && !is_plain && A->n * m >= about->direct / 4) return 0;
     if (!tensor_is_sound(about, object, A, &known)) return 0;
     if (task->is_few) return 1;

@@ -7,9 +7,9 @@ typedef struct asp_watched {
     const void *held[6];
     int64_t weak_at[6];               /* bytes from each of these to its list of weak references, or 0 */
     int32_t n_held, n_beneath;
-    /* number of references to all `held` without outside references; negative: unknown */
+    /* Number of references to all `held` without outside references; negative: unknown. */
     int64_t references;
-    /* slots of the operand; they hold the same object unless the array was exported */
+    /* Slots of the operand; they hold the same object unless the array was exported. */
     int64_t touch_at, clean_at;
     int64_t n_bytes, n_least;         /* bytes in use, and minimum number of elements of the array */
     uint64_t *hashes;                 /* per chunk; NULL: never checked */
@@ -22,7 +22,7 @@ typedef struct asp_watch {
     const char *operand;              /* address of the operand; its slots: */
     int64_t arrays_at, rows_at, checked_at, handed_out_at, aliases_before_at, values_version_at;
     int64_t beneath_references;       /* number of references to an object beneath a base, without outside references */
-    /* references to arrays, among those that `references` counts, that are not held by views */
+    /* References to arrays, among those that `references` counts, that are not held by views. */
     int64_t n_own;
     int64_t n_rows, nnz;
     /* just_seen: bits of the arrays that `validate` has checked for the current product */

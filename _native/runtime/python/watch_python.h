@@ -24,8 +24,8 @@ static const entry_array *watch_array(const asp_watch *watch, const void *object
     return (const entry_array *)((const char *)object + watch->header);
 }
 
-/* Return whether the arrays are the objects for which the watch was filled in, at the same addresses and long enough.
- */
+/* Return whether the arrays are the objects for which the watch was filled in, at the same addresses and long
+ * enough. */
 static int watch_is_same(const asp_watch *watch)
 {
     PyObject *arrays = *watch_slot(watch, watch->arrays_at);
@@ -168,8 +168,8 @@ static int watch_looks(asp_watch *watch, int which, int n_threads)
     return is_taken;
 }
 
-/* Return whether there are no more references to the arrays than before the first array of the structure was exported.
- */
+/* Return whether there are no more references to the arrays than before the first array of the structure was
+ * exported. */
 static int watch_is_back(const asp_watch *watch)
 {
     if (*watch_slot(watch, watch->handed_out_at) != Py_True) return 1;
@@ -195,7 +195,7 @@ static int watch_validates(asp_watch *watch, int n_threads)
         watch_set(watch, watch->handed_out_at, Py_False);
         watch_set(watch, watch->rows_at, watch->rows);
     } else {
-        /* exported arrays are still referenced elsewhere, so every product must check */
+        /* Exported arrays are still referenced elsewhere, so every product must check. */
         watch->just_seen = WATCH_STRUCTURE;
     }
     return 1;

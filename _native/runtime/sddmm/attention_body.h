@@ -89,8 +89,8 @@ ASP_INLINE int64_t NAME(group_end)(const I *indptr, int64_t row, int64_t end)
     return stop;
 }
 
-/* Compute the forward pass: scores, softmax and weighted sums of a group of rows while their scores are in the cache.
- */
+/* Compute the forward pass: scores, softmax and weighted sums of a group of rows while their scores are in the
+ * cache. */
 static void NAME(attention)(const void *args, int64_t begin, int64_t end)
 {
     const g_attention *a = args;

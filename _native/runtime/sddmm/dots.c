@@ -89,7 +89,7 @@ static void move(g_block *block, int64_t *at, int64_t to)
 static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
 {
     const int64_t width = value_bytes(s);
-    /* panel of long rows: stays in registers or in the L1 cache */
+    /* Panel of long rows: stays in registers or in the L1 cache. */
     const int64_t panel = 16 * asp_vector_bytes() / width;
     int64_t place = 0;
     g_dots dots = {.x = block->x, .y = block->y, .n = block->n, .step = s->n_heads, .alpha = s->alpha};

@@ -11,15 +11,14 @@
 enum {
     MOST_VECTORS = 16, /* maximum vectors of a row of X: those that fit the register file beside the sums */
     SHORT_BYTES = 128, /* rows up to this size compute their results one after another */
-    /* mean entries per row below which most rows have one entry, so identical rows are not searched for */
+    /* Mean entries per row below which most rows have one entry, so identical rows are not searched for. */
     FEW_ENTRIES = 2,
     LINE = 64,
     LONG_BYTES = 512,    /* size of rows of Y from which their beginnings are prefetched, few entries ahead */
     FIRST_BYTES = 128,   /* bytes of them, where the last-level cache holds Y: the hardware prefetcher follows */
     NEAR_BYTES = 1 << 21, /* size of Y that the L2 cache holds */
     FAR_BYTES = 1 << 25,  /* size of Y from which prefetching more, or short rows, pays */
-    /* If X and Y contend for the last-level cache, whole rows of both are prefetched far ahead into the L2 cache.
-     */
+    /* If X and Y contend for the last-level cache, whole rows of both are prefetched far ahead into the L2 cache. */
     CROWDED_BYTES = 16 << 10, /* prefetch distance in bytes of Y */
     ROWS_AHEAD = 4,           /* prefetch distance of rows of X, for which all sums of a new row wait */
     CROWDED_ENTRIES = 24      /* mean entries per row from which rows of Y are reused soon */

@@ -121,9 +121,9 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
     VEC sum[4];
     for (int l = 0; l < n; ++l)
         y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + l] * j->ldy, j->lead, lined);
-    /* also without any product: additions have one order, whichever variant computes the row */
+    /* Also without any product: additions have one order, whichever variant computes the row. */
     for (int l = 0; l < 4; ++l) sum[l] = (VEC){0};
-    /* one after another, because the addresses of all would need registers, and the processor runs far enough ahead */
+    /* One after another, because the addresses of all would need registers, and the processor runs far enough ahead. */
     if (IS_SHORT(n_full))
         for (int l = 0; l < n; ++l)
             for (int64_t v = 0; v < n_full; ++v) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);

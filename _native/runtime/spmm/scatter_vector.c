@@ -15,10 +15,10 @@
 enum { UNROLL_FROM = 24 }; /* nonzeros per row from which unrolling is faster than the plain loop */
 enum { BUFFER = 1024 };    /* products; small compared to the L1 cache */
 enum { LANE_BYTES = 16 };
-/* at most so many columns and at least so many nonzeros: use four sums per column */
+/* At most so many columns and at least so many nonzeros: use four sums per column. */
 enum { NARROW = 64, NARROW_FROM = 4096 };
 
-/* number of samples, rows per sample; at most 1 row length in FORESEEN may change */
+/* Number of samples, rows per sample; at most 1 row length in FORESEEN may change. */
 enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 };
 
 /* Return whether rows have the length of the previous row often enough for branch prediction of loops over their

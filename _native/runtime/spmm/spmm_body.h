@@ -212,7 +212,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
         if (is_summed) {
-            /* summed with the identical rows before it */
+            /* Summed with the identical rows before it. */
         } else if (fetch == FETCH_FAR)
             NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
@@ -324,7 +324,7 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
-    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
+    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* cache lines of C and B end at the same columns */
     if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();

@@ -56,7 +56,7 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
 #if !GATHERS
     const __mmask16 used = _mm512_test_epi32_mask(length, length);
     const int64_t n_products = indptr[16] - indptr[0];
-    /* at most one nonzero per row: only the addition that turns -0 into 0 remains */
+    /* At most one nonzero per row: only the addition that turns -0 into 0 remains. */
     if (n_products == __builtin_popcount(used)) {
         sums = NAME(few)(n_products, indices + indptr[0], data + indptr[0], x);
         sums = _mm512_add_ps(_mm512_maskz_expand_ps(used, sums), _mm512_setzero_ps());

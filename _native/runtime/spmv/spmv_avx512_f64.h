@@ -24,7 +24,7 @@ ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data
 {
     for (int row = 0; row < ROW_GROUP; row += 4, indices += 4 * n, data += 4 * n) {
         double a = 0, b = 0, c = 0, d = 0;
-        if (fetch) /* every sixteenth entry of the group, wherever these rows begin in it */
+        if (fetch) /* once per sixteen entries of the group, counted from its begin */
             for (int64_t k = -row * n & 15; k < 4 * n; k += 16) {
                 FETCH_AHEAD(indices + k, 16);
                 FETCH_AHEAD(data + k, 16);

@@ -49,7 +49,7 @@ static int asp_bits(uint64_t most)
     return bits;
 }
 
-/* qsort order: descending. */
+/* Compare two int64 for qsort, in descending order. */
 static int asp_falling(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;

@@ -47,7 +47,7 @@ static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
         const int64_t p = (int64_t)indptr[row], q_end = (int64_t)indptr[row + 1];
         R *C = (R *)s->C + row * n;
         I *arg = s->arg ? (I *)s->arg + row * n : NULL;
-        if (p == q_end) { /* nothing to compare: 0, and no entry */
+        if (p == q_end) { /* empty row: the result is 0, and arg is nnz */
             for (int64_t j = 0; j < n; ++j) C[j] = 0;
             for (int64_t j = 0; arg && j < n; ++j) arg[j] = (I)s->nnz;
             continue;

@@ -25,8 +25,8 @@ typedef struct asp_sweep {
 /* Return the number of chunks of a sweep. The chunks and the order of summation depend on the extents and the dtype
  * only. */
 int64_t asp_sweep_chunks(int dtype, int64_t n, int64_t n_columns);
-/* Return the estimated time of a pass over n_vectors vectors on one thread, ns. It decides whether threads are woken.
- */
+/* Return the estimated time of a pass over n_vectors vectors on one thread, ns. It decides whether threads are
+ * woken. */
 double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors);
 /* Execute the steps; return ASP_OK or ASP_NO_MEMORY. Results are bitwise the same for any number of threads and any
  * instruction set. */

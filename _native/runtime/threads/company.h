@@ -1,11 +1,10 @@
 /* Detection of concurrent callers (company.c); used by pool.c. */
 #include <stdatomic.h>
 
+/* State of the detection. Zero-initialised; all fields may be read and written concurrently. */
 typedef struct {
-    /* thread that called last */
-    _Atomic(const void *) caller;        /* the thread that called last */
-    /* begin and latest time of the period in which callers alternate, ns; 0: never */
-    _Atomic int64_t since_ns, other_ns;
+    _Atomic(const void *) caller;        /* thread that called last */
+    _Atomic int64_t since_ns, other_ns;  /* begin and latest time of the period of alternating callers, ns; 0: never */
 } asp_company;
 
 /* Record a call by the thread `self` (any address unique to the thread) and return whether other threads are calling

@@ -113,7 +113,7 @@ static int is_to_stay(asp_cycle *it, int64_t now_ns)
             it->rest = TRIAL_REST;
             return it->is_alone;
         }
-        if (it->rest_next == TRIAL_REST / 2 && it->own_ns > lasted_ns - lasted_ns / 4) { /* nearly nothing between */
+        if (it->rest_next == TRIAL_REST / 2 && it->own_ns > lasted_ns - lasted_ns / 4) { /* nearly no time between calls */
             it->rest_next = TRIAL_REST;
             it->rest = TRIAL_LOOPS;
             return it->is_alone;

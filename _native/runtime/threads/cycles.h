@@ -1,7 +1,7 @@
 /* Call-interval tuner (cycles.c); used by pool.c, which holds the pool's lock during all calls. */
 enum { LINGER_NS = 60000 };      /* a helper spins for this long before it blocks, ns */
 enum { WAKE_NS = 60000 };        /* a woken helper is assumed to have arrived after this time, ns */
-/* upper bound of the number of jobs before spinning or waking is retried after it was useless */
+/* Upper bound of the number of jobs before spinning or waking is retried after it was useless. */
 enum { LINGER_REST_MOST = 128 };
 /* A block of a trial: BLOCK_SETTLES calls that do not count and BLOCK_CYCLES calls that are timed. */
 enum { BLOCK_SETTLES = 2, BLOCK_CYCLES = 6, BLOCK_CALLS = BLOCK_SETTLES + BLOCK_CYCLES, TRIAL_BLOCKS = 4 };

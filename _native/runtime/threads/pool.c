@@ -42,7 +42,7 @@ enum { MAX_HELPERS = 255 };
 enum { BELL_NS = 7000 };          /* cost of signalling the event for the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays off */
 enum { SHARE_WORTH_NS = 6000 };   /* minimum serial time per further helper */
-/* minimum serial time per thread of a host's team; chosen, not measured on more than two threads */
+/* Minimum serial time per thread of a host's team; chosen, not measured on more than two threads. */
 enum { TEAMMATE_WORTH_NS = 1000 };
 enum { ARRIVAL_FIRST_NS = 25000 };/* initial estimate of the time a woken helper takes to arrive */
 enum { ARRIVAL_MOST_NS = 4000000 }; /* upper bound of one observed arrival time */
@@ -70,9 +70,9 @@ static struct {
     int64_t n_items, min_items, max_items;
     int n_sharing;
     bell bell; /* helpers block on it */
-    /* helpers were woken for the jobs that follow: a helper too late for this job spins for the next */
+    /* Helpers were woken for the jobs that follow: a helper too late for this job spins for the next. */
     _Atomic int is_for_next;
-    /* begin of the job, and arrival of its first helper (0: none yet) */
+    /* Begin of the job, and arrival of its first helper (0: none yet). */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns;
     _Alignas(128) atomic_flag taken; /* lock: one job at a time; a concurrent caller works alone */
     int n_helpers;
@@ -126,8 +126,7 @@ static void open_shares(int n_sharing)
         atomic_store_explicit(&pool.shares[share].next, pool.n_items * share / n_sharing, memory_order_relaxed);
 }
 
-/* Join the open job unless its generation is *served; return this helper's number in it, from 1, or 0 without a job.
- */
+/* Join the open job unless its generation is *served; return this helper's number in it, from 1, or 0 without a job. */
 static int pass_gate(uint32_t *served)
 {
     uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
@@ -182,7 +181,7 @@ static void sleep_unless_open(uint32_t served)
 {
     uint32_t seen = atomic_load(&pool.bell.rings);
     atomic_fetch_add(&pool.bell.n_sleeping, 1);
-    /* read after n_sleeping was raised: either this thread sees the job or its caller sees this thread */
+    /* Read after n_sleeping was raised: either this thread sees the job or its caller sees this thread. */
     uint64_t gate = atomic_load(&pool.gate);
     if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
     atomic_fetch_sub(&pool.bell.n_sleeping, 1);

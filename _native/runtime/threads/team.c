@@ -37,8 +37,8 @@ void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num)
 int asp_has_team(void) { return atomic_load_explicit(&parallel, memory_order_relaxed) != 0; }
 
 void asp_forget_team(void) { set_team(0, 0); }
-/* Adapter with the signature that GOMP_parallel calls: run *work, a void (*)(int), with this thread's number. */
 
+/* Adapter with the signature that GOMP_parallel calls: run *work, a void (*)(int), with this thread's number. */
 static void run_one(void *work)
 {
     const number_function number = (number_function)atomic_load_explicit(&thread_number, memory_order_relaxed);

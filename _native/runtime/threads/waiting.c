@@ -14,15 +14,15 @@
 #include <unistd.h>
 
 enum { LOOK_NS = 10000000 };                             /* minimum time between two reads of schedstat */
-/* bounds of the time for which a check that found delayed threads forbids long spinning */
+/* Bounds of the time for which a check that found delayed threads forbids long spinning. */
 enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 };
-/* threads count as delayed when their run delays sum to more than 1/32 of the elapsed time */
+/* Threads count as delayed when their run delays sum to more than 1/32 of the elapsed time. */
 enum { DELAY_PART = 32 };
 enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: an ordinary wake-up takes less */
 /* Share of recent gaps that were short: fixed-point 1.0, the threshold of long spinning, and the smoothing of the
  * running mean. */
 enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
-/* number of threads that are inspected: a process with more counts as having delayed threads */
+/* Number of threads that are inspected: a process with more counts as having delayed threads. */
 enum { TASKS_MOST = 128 };
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)

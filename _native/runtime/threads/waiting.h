@@ -24,7 +24,7 @@ typedef struct {
     _Atomic int n_near;       /* share of the recent gaps that were below LINGER_LONG_NS, in 1/256 */
     _Atomic int64_t crowded_until_ns; /* no long spinning before this time: threads were delayed */
     atomic_flag looking;      /* lock: one thread reads schedstat at a time */
-    /* time of the latest check, and the sums of run delays and time slices that it read */
+    /* Time of the latest check, and the sums of run delays and time slices that it read. */
     int64_t looked_ns, delay_ns, n_slices;
     int64_t hold_ns;          /* duration of the next refusal */
 } asp_waiting;
