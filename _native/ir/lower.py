@@ -3,11 +3,9 @@
 At each loop, the levels of the sparse operand determine how its coordinate is reached. If it is the coordinate of the
 next unresolved level, the level iterates (concordant: WACO §3.1). If its level is deeper, the loop runs over the dense
 extent (discordant), and the level is resolved later, by locate (U) or search (C), after its parents.
-
 The innermost loops of constant extent become one register block. Accumulators are placed right inside the last loop
 over an output coordinate outside the block. A factor that no inner loop changes is moved out of the sum: a separate
-workspace holds the sum and is multiplied by the factor once. For MTTKRP this is the factoring of SPLATT (Smith et al.
-2015).
+workspace holds the sum and is multiplied by the factor once (for MTTKRP, as in SPLATT, Smith et al. 2015).
 """
 
 from __future__ import annotations
@@ -59,8 +57,7 @@ from autosparse.errors import ScheduleError
 from autosparse.ops import OPS, Operation
 
 MAX_TAIL_UPDATES: Final = 160
-"""Maximum multiply-adds, as vector instructions, of all tiles for the last columns with one tile per number of
-vectors."""
+"""Maximum vector multiply-adds of all tiles for the last columns, if there is one tile per number of vectors."""
 
 LISTED: Final = ("C", "N")
 """Kinds of levels whose stored entries a loop visits."""
@@ -69,8 +66,7 @@ SYMMETRIC_LOOPS: Final = (("i1", "k1"), ("i1", "j1", "k1", "j0"), ("i1", "j1", "
 """Loop orders of products with symmetric storage: a row's sums are stored before later rows add to it."""
 
 MIN_CHAINS: Final = 4
-"""Minimum number of accumulators of a sum along vectors, because dependent multiply-adds have a latency of four
-cycles."""
+"""Minimum number of accumulators of a sum along vectors: a multiply-add has a latency of four cycles."""
 
 MIN_GATHER_LANES: Final = 4
 """Minimum number of accumulators for which the entries of a row become vector lanes."""
@@ -277,8 +273,7 @@ class _Lowering:
         return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel)
 
     def _widths(self, coordinate: Coordinate, *, inside: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return the widths of whole tiles and of masked tiles for the rest; `inside` the workspace, a tile is summed
-        over.
+        """Return the widths of whole tiles and of masked tiles for the rest. Tiles `inside` are summed over.
 
         Without masks: every smaller power of two, which sum to any rest; inside, only whole vectors and 1. With masks,
         one tile serves any rest, with as many vectors as required. For wide blocks only powers of two are emitted, to
@@ -333,9 +328,7 @@ class _Lowering:
         return ForStored(level, body, parallel, weights, unroll, vector, prefetch)
 
     def _jammed(self) -> int:
-        """Return the number of entries computed together in sampled operations, in the innermost loop over a
-        compressed level.
-        """
+        """Return how many entries a sampled operation computes together in the innermost compressed level."""
         last = self.nest.order[self._last_loop(self.workspace_at)]
         level = self.nest.level_of(last.name)
         if level is None or level.kind not in LISTED or last.name == self.schedule.parallel:

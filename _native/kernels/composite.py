@@ -47,9 +47,7 @@ def is_fused(composite: Composite) -> bool:
 
 
 def is_swept(composite: Composite) -> bool:
-    """Return whether the runtime computes all parts in one sweep over B: panels of whole rows, and rows sorted by
-    first column.
-    """
+    """Return whether one sweep over B computes all parts: panels of whole rows, and rows sorted by first column."""
     ready = all(one.is_precompiled for one in composite.schedules) and not composite.is_split
     if not ready or is_sampled(composite):
         return False
@@ -141,10 +139,7 @@ class CompositeSpec:
 
 @functools.lru_cache(maxsize=256)
 def zeroes(spec: KernelSpec) -> bool:
-    """Return whether a kernel clears the whole output first.
-
-    In a part it adds instead, to rows that are cleared for it.
-    """
+    """Return whether a kernel clears the whole output first. In a part it adds to rows that are cleared for it."""
     if spec.schedule.is_precompiled or expression_of(spec.schedule).sampled:
         return False
     return any(isinstance(node, Zero) for node in lower(spec).body)
@@ -349,9 +344,7 @@ class BoundSwept:
 
 
 def _starts(packed: Any, panel: int) -> Any:
-    """Return the first row of each panel of columns, and the number of rows (int32), for CSR rows sorted by first
-    column.
-    """
+    """Return the first row of each panel of columns and the number of rows (int32), for rows by first column."""
     pos, columns = packed.pos["k1"], packed.crd["k1"]
     filled = np.flatnonzero(pos[1:] > pos[:-1])  # the leading rows: empty rows come last
     first = np.minimum.reduceat(columns, pos[filled]) if filled.size else columns[:0]
@@ -375,9 +368,7 @@ def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone:
 
 
 def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
-    """Return the rows of C (int32) to be cleared before a kernel that only adds, or None if an earlier part writes
-    them.
-    """
+    """Return the rows of C (int32) to clear before a kernel that only adds, or None if an earlier part writes them."""
     if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
         return None
     rows = packed.parts[at].subset.rows

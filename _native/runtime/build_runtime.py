@@ -11,8 +11,8 @@ With sanitizers:  AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/b
 Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the test
 tests/native/test_runtime_sanitized.py does all of it).
 
-Functions for tests (hooks.h) are compiled in when this script is run by hand or AUTOSPARSE_HOOKS is set, as setup.py
-does for development installs.
+Functions for tests (hooks.h) are compiled in when this script is run by hand, or if AUTOSPARSE_HOOKS (which setup.py
+sets for development installs) or AUTOSPARSE_SANITIZE is set.
 """
 
 from __future__ import annotations

@@ -180,8 +180,7 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
-    """Pack op(A) in `fmt`. Raises PackError if indices do not fit their types, or values half precision or a
-    dictionary.
+    """Pack op(A) in `fmt`. Raises PackError if its indices or values do not fit the types of `fmt`.
 
     The caller checks memory limits. Half-precision and dictionary-encoded values are made from a packed copy of the
     exact ones.

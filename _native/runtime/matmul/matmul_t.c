@@ -28,10 +28,8 @@ enum { LINES_EACH = 4 };
 enum { PART_NS = 15000 };                      /* minimum duration of one part */
 /* Number of parts of a deterministic product, and maximum number of parts. */
 enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
-/* Minimum nonzeros of a deterministic part, which depends on the matrix only. */
-enum { PART_NONZEROS_FIXED = 32768 };
-/* Prefetch distance of rows of C, in nonzeros. */
-enum { PREFETCH_AHEAD = 8 };
+enum { PART_NONZEROS_FIXED = 32768 };          /* minimum nonzeros of a deterministic part */
+enum { PREFETCH_AHEAD = 8 };                   /* prefetch distance of rows of C, nonzeros */
 
 typedef struct {
     asp_args args;

@@ -1,20 +1,16 @@
-/* Thread pool for short jobs: the calling thread and helper threads, which coexist with the threads of other
- * libraries.
+/* Thread pool for short jobs: the calling thread and helpers, which coexist with the threads of other libraries.
  *
  * The caller opens a gate and starts working at once. Helpers that are awake, or wake in time, pass the gate and take
  * ranges from shared counters. When no range is left, the caller closes the gate and waits only for helpers inside. A
  * helper that arrives late finds the gate closed, so it costs no more than the system call that woke it.
  *
  * Spinning until the next job pays only if that job comes soon and no other thread needs the core. OpenBLAS's workers
- * spin for 50 ms after each call without yielding; a helper that spins beside them delays the caller's next BLAS call,
- * and its own next job is late. So a helper spins (up to LINGER_NS) as long as spinning was answered by a job, and
- * blocks at once otherwise. Where gaps between jobs are short and no thread of the process is delayed by another, a
- * helper spins longer, across the Python code between two products (waiting.h).
- *
+ * spin for 50 ms after each call; a helper that spins beside them delays the caller's next BLAS call. So a helper spins
+ * (up to LINGER_NS) only if a job came when it last did so, and else blocks at once. Where gaps between jobs are short
+ * and no thread of the process is delayed by another, a helper spins longer, across Python code (waiting.h).
  * A blocked helper is woken within 16 us beside a spinning thread and within 35 us on an idle core (measured), but
- * often on the caller's own core, where it cannot help: helpers are kept off that core (placing.h). The arrival times
- * of helpers are averaged, and jobs too short for them stay on the calling thread. So do jobs whose program is slower
- * with helpers (cycles.c).
+ * often on the caller's own core, so helpers are kept off it (placing.h). Jobs shorter than the mean arrival time of
+ * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (cycles.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -42,13 +38,11 @@ enum { MAX_HELPERS = 255 };
 enum { BELL_NS = 7000 };          /* cost of signalling the event for the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays off */
 enum { SHARE_WORTH_NS = 6000 };   /* minimum serial time per further helper */
-/* Minimum serial time per thread of a host's team; chosen, not measured on more than two threads. */
-enum { TEAMMATE_WORTH_NS = 1000 };
+enum { TEAMMATE_WORTH_NS = 1000 };/* minimum serial time per thread of a host's team; measured on two threads only */
 enum { ARRIVAL_FIRST_NS = 25000 };/* initial estimate of the time a woken helper takes to arrive */
 enum { ARRIVAL_MOST_NS = 4000000 }; /* upper bound of one observed arrival time */
 enum { STALL_NS = 250000 };       /* delay of one job that only a descheduled thread explains */
-/* After a stall, jobs below SMALL_JOB_NS stay on the caller for a time that doubles from PENALTY_FIRST_NS to
- * PENALTY_MOST_NS. */
+/* After a stall, jobs below SMALL_JOB_NS stay on the caller for PENALTY_FIRST_NS, doubling up to PENALTY_MOST_NS. */
 enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
 /* The gate packs generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16) into one atomic word. */
@@ -57,23 +51,19 @@ enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 
 #define GATE_INSIDE(gate) ((gate) & 0xffff)
 #define GATE_GENERATION(gate) ((uint32_t)((gate) >> 32))
 
-/* The process's only pool. `taken` is its lock: fields without _Atomic are read and written by the thread that holds
- * it, and by helpers inside the gate, which read the job. */
+/* Fields without _Atomic belong to the thread that holds the lock `taken`; helpers inside the gate read the job. */
 static struct {
     _Alignas(128) _Atomic uint64_t gate;
-    /* Next item of each thread's share of the job, on a cache line of its own. */
     struct {
         _Alignas(128) _Atomic int64_t next;
-    } shares[MAX_HELPERS + 1];
+    } shares[MAX_HELPERS + 1]; /* next item of each thread's share of the job, on separate cache lines */
     _Alignas(128) asp_task task;
     void *context;
     int64_t n_items, min_items, max_items;
     int n_sharing;
     bell bell; /* helpers block on it */
-    /* Helpers were woken for the jobs that follow: a helper too late for this job spins for the next. */
-    _Atomic int is_for_next;
-    /* Begin of the job, and arrival of its first helper (0: none yet). */
-    _Alignas(128) _Atomic int64_t opened_ns, arrived_ns;
+    _Atomic int is_for_next; /* helpers were woken for later jobs: one too late for this job spins for the next */
+    _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* begin of the job, arrival of its first helper (0: none) */
     _Alignas(128) atomic_flag taken; /* lock: one job at a time; a concurrent caller works alone */
     int n_helpers;
     asp_placing placing;
@@ -81,19 +71,16 @@ static struct {
     int64_t arrival_ns; /* running mean of the arrival time of woken helpers */
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers spin */
-    /* Length of the next restriction to one thread after a stall, and the end of the current one. */
-    int64_t penalty_ns, cautious_until_ns;
+    int64_t penalty_ns, cautious_until_ns; /* length and end of the restriction to one thread after a stall */
     asp_company callers;
-    /* Counters of asp_pool_counters. */
-    int64_t n_shared, n_held_back, n_stalls;
+    int64_t n_shared, n_held_back, n_stalls; /* see asp_pool_counters */
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
 
 ASP_FORCIBLE(forced_helpers, asp_force_helpers)
 #define IS_RECKLESS (ASP_FORCED(forced_helpers) > 0)
 
-/* Process ranges of one share until none is left. Each range is half of what remains, within [min_items, max_items],
- * so that all threads end at the same time. */
+/* Process one share in ranges of half of what remains, within [min_items, max_items], so that threads end together. */
 static void take_share(int share)
 {
     const int64_t end = pool.n_items * (share + 1) / pool.n_sharing, least = pool.min_items, most = pool.max_items;
@@ -111,14 +98,12 @@ static void take_share(int share)
     }
 }
 
-/* Process the thread's own share first, then what remains of the others'. A thread has the same share at every job of
- * this size, so its part of the operands stays in its core's caches (measured: 3x for operands that fit them). */
+/* Process the thread's own share, whose operands stay in its core's caches between jobs (3x), then the others'. */
 static void take_ranges(int self)
 {
     for (int turn = 0; turn < pool.n_sharing; turn++) take_share((self + turn) % pool.n_sharing);
 }
 
-/* Split the job's items into n_sharing equal shares. */
 static void open_shares(int n_sharing)
 {
     pool.n_sharing = n_sharing;
@@ -139,13 +124,11 @@ static int pass_gate(uint32_t *served)
     return 0;
 }
 
-/* Back-off of spinning: whether a helper spins until the next job or blocks at once. */
 typedef struct {
-    int rest, rest_next; /* jobs until spinning is tried again, and the number used after the next failure */
+    int rest, rest_next; /* jobs until a helper spins again, and their number after the next vain attempt */
 } lingering;
 
-/* Spin until a job opens; return this helper's number in it, or 0 after the time limit or when other threads need the
- * core. */
+/* Spin until a job opens; return this helper's number in it, or 0 after the limit or if others need the core. */
 static int linger(uint32_t *served, lingering *it)
 {
     const int64_t begin_ns = clock_ns(), limit_ns = asp_linger_ns(&pool.waiting, begin_ns);
@@ -181,13 +164,11 @@ static void sleep_unless_open(uint32_t served)
 {
     uint32_t seen = atomic_load(&pool.bell.rings);
     atomic_fetch_add(&pool.bell.n_sleeping, 1);
-    /* Read after n_sleeping was raised: either this thread sees the job or its caller sees this thread. */
-    uint64_t gate = atomic_load(&pool.gate);
+    uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: this thread sees the job or its caller this thread */
     if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
     atomic_fetch_sub(&pool.bell.n_sleeping, 1);
 }
 
-/* Work on the open job as thread number `self`, then leave the gate. */
 static void serve(int self)
 {
     int64_t nobody = 0;
@@ -197,7 +178,6 @@ static void serve(int self)
     atomic_fetch_sub_explicit(&pool.gate, 1, memory_order_release);
 }
 
-/* Main function of a helper thread. */
 static void *helper(void *unused)
 {
     uint32_t served = 0;
@@ -213,8 +193,7 @@ static void *helper(void *unused)
     return NULL;
 }
 
-/* Start helpers until there are n, or fewer if the system refuses. All signals are blocked in helpers, so that the
- * application's threads handle them. */
+/* Start helpers until there are n, or fewer if the system refuses. They block signals: the application gets those. */
 static void hire(int n)
 {
     sigset_t all, before;
@@ -254,8 +233,7 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
-/* Return the number of helpers for a job of serial_ns, starting them if necessary; 0 keeps the job on the calling
- * thread. `is_waking` says that earlier calls of this job let helpers fall asleep, so they are woken (cycles.c). */
+/* Return the number of helpers for a job, 0 for none. `is_waking`: earlier calls let helpers fall asleep (cycles.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
@@ -280,8 +258,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
 
-/* Return how many further threads of the host's team take part: all of them or none, because the caller waits until
- * every thread of the team has come and gone. */
+/* Return the number of further threads of the host's team: all or none, because the caller waits for every one. */
 static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
 {
     const int is_cautious = now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
