@@ -1,9 +1,10 @@
-"""Native: from a SuperSchedule to machine code. Imported as `autosparse._native` only.
+"""Compilation of a SuperSchedule to machine code, and packing of operands. Import this package as `autosparse._native`
+only.
 
-``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``. SDDMM:
-``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP: ``reason_unfit_tensor``,
-``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are looked up on first use: importing autosparse imports none
-of this.
+Products are built by ``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``.
+SDDMM uses ``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP uses ``reason_unfit_tensor``,
+``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are imported on first use, so ``import autosparse`` imports
+none of these modules.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ _MODULES: Final = {
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # whatever the module of that name holds
+def __getattr__(name: str) -> Any:  # any public object of the modules
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOME[name]}")

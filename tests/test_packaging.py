@@ -157,7 +157,7 @@ def test_who_lacks_torch_is_told_of_its_cpu_build() -> None:
     assert index in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
-def test_wheels_for_another_processor_are_refused_with_the_cure(tmp_path):
+def test_wheels_for_another_processor_are_refused_with_the_hint(tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho aarch64\n")
     python.chmod(0o755)

@@ -1,7 +1,7 @@
 """C emitter: loop IR to one self-contained C file (`emit`), readable and compilable on its own.
 
-The body of the parallel loop becomes a task function, handed out by the runtime's thread pool or run in place; see
-`parallel`. Bodies of column-tile loops are written once per width; see `loops`.
+The body of the parallel loop becomes a task function, which the runtime's thread pool runs on ranges, or which runs in
+place; see `parallel`. Bodies of column-tile loops are emitted once per width; see `loops`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from autosparse.core.formats import STORED_VALUES
 
 
 def emit(spec: KernelSpec) -> str:
-    """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
+    """Return the C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
     program = lower(spec)
     emitter = Emitter(spec, program, RULES)
     expression = program.expression
@@ -70,7 +70,7 @@ def _header(spec: KernelSpec, program: ir.Program) -> str:
 
 
 def _preamble(emitter: Emitter, code: str) -> str:
-    """Types and the helpers that `code` calls."""
+    """Return the types and the helpers that `code` calls."""
     spec = emitter.spec
     for jam in emitter.used.rows:
         emitter.used.lanes.add(spec.max_lanes)

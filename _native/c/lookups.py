@@ -1,6 +1,6 @@
-"""``B[at[0]], B[at[1]], ...`` as lanes from one load each: where gather instructions are slower than that.
+"""In-register gather: ``B[at[0]], B[at[1]], ...`` as lanes from one load each, where gather instructions are slower.
 
-`asp_gathers` (``runtime/spmv/gathers.c``) measures where; ``runtime/spmv/lookups.h`` does so for the default
+`asp_gathers` (``runtime/spmv/gathers.c``) measures that; ``runtime/spmv/lookups.h`` is the counterpart of the default
 kernels.
 """
 
@@ -11,7 +11,7 @@ from typing import Final
 from autosparse._native.ir.spec import KernelSpec
 
 LOOKUPS: Final = frozenset({("float32", 16), ("float32", 8), ("float64", 8), ("float64", 4)})
-"""Value types and lanes that there are lookups for: one register of AVX-512 or AVX2."""
+"""Value types and lanes with an in-register gather: one register of AVX-512 or AVX2."""
 
 _PLACES: Final = {
     16: """\
@@ -25,7 +25,7 @@ _PLACES: Final = {
     const uint64_t a = low & 0xffffffff, b = low >> 32, c = high & 0xffffffff, d = high >> 32;""",
     64: "    const int64_t a = at[0], b = at[1], c = at[2], d = at[3];",
 }
-"""Four places from indices of 16, 32 and 64 bits, which are never negative; narrow ones are loaded together."""
+"""Code that reads four indices of 16, 32 or 64 bits, which are never negative; narrow ones are loaded together."""
 _FOUR: Final = {
     "float32": """\
     const __m128 low_two = _mm_insert_ps(_mm_load_ss(B + a), _mm_load_ss(B + b), 0x10);
@@ -44,19 +44,19 @@ _JOINED: Final = {
 
 
 def has_lookup(spec: KernelSpec, lanes: int) -> bool:
-    """Whether elements are loaded one by one where others gather."""
+    """Return whether elements are loaded one by one instead of gathered."""
     return not spec.gathers and (spec.dtype, lanes) in LOOKUPS and lanes <= spec.max_lanes
 
 
 def four_helper(spec: KernelSpec, bits: int) -> str:
-    """``four_16`` and so on: four elements, at indices of so many bits."""
+    """Return the helper ``four_16`` (or 32, 64), which loads four elements at indices of that many bits."""
     value, vector = _TYPES[spec.dtype]
     head = f"static inline {vector} four_{bits}(const {value} *B, const {_AT[bits]} *at)"
     return f"{head}\n{{\n{_PLACES[bits]}\n{_FOUR[spec.dtype]}\n}}\n"
 
 
 def lookup(spec: KernelSpec, lanes: int, bits: int, at: str = "at", first: int = 0) -> str:
-    """C text of `lanes` elements, an intrinsic's type; `four_helper` makes what it calls."""
+    """Return the C text of `lanes` elements with an intrinsic's type; it calls functions of `four_helper`."""
     if lanes == 4:
         return f"four_{bits}(B, {at}{f' + {first}' if first else ''})"
     low = lookup(spec, lanes // 2, bits, at, first)

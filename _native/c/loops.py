@@ -1,4 +1,4 @@
-"""Loops in C: one rule per IR node (`RULES`)."""
+"""Emission of loops in C: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from autosparse.core.expression import Access
 def _parallel(
     emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
 ) -> None:  # fmt: skip
-    """The parallel loop, whose body `write` writes."""
+    """Emit the parallel loop, whose body `write` emits."""
     emit = emit_private if emitter.program.private else emit_parallel
     emit(emitter, scope, count=count, weights=weights, write=write)
 
 
 def extent_text(extent: ir.Extent) -> str:
-    """C text of a dense loop's number of iterations."""
+    """Return the C text of a dense loop's number of iterations."""
     c = extent.coordinate
     if not extent.partner_bound:
         return f"n_{c.name}" if c.is_outer else str(c.split)
@@ -75,7 +75,7 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
 
 
 def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
-    """The body at every width: the widest that fits is taken, else the narrowest masked one that holds the rest."""
+    """Emit the body at every width: the widest that fits, else the narrowest masked one that holds the rest."""
     index = node.coordinate.index
     inner = replace(scope.binding(index, f"end_{index}"), tile_index=index)
     blocks = [each for each in ir.walk(node.body) if isinstance(each, ir.Block)] if scope.lanes else []
@@ -88,7 +88,7 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
     for width, below in reversed(tuple(zip(node.partial, (0, *node.partial), strict=False))):
         with scope.out.block(f"else if (end_{index} - {index} > {below})" if below else "else"):
             masked = replace(inner, width=width, least=below + 1)
-            for block in blocks:  # of a workspace around the tiles: it declares no masks
+            for block in blocks:  # of a workspace around the tiles, which declares no masks
                 emit_heads(scope.out, emitter.shape(block, masked))
             emitter.run(node.body, masked)
             scope.out.line(f"{index} = end_{index};")
@@ -122,7 +122,7 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
 
 
 def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
-    """Steps of `unroll` entries that are computed together, then what is left by halves."""
+    """Emit steps of `unroll` entries that are computed together, then the rest by halves."""
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
     out.line(f"int64_t p_{name} = {low};")
@@ -146,7 +146,7 @@ def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
 
 
 def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
-    """First position of a compressed level below its parent, and the end."""
+    """Return the first position of a compressed level below its parent, and the end."""
     parent = level.parent_position
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{level.name}_pos[{parent}]", f"{level.name}_pos[{after}]"
@@ -168,14 +168,14 @@ def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None
 
 
 def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
-    """One stored entry: prefetch, then the body."""
+    """Emit one stored entry: prefetch, then the body."""
     if node.prefetch:
         emit_prefetch(emitter, node, scope)
     emitter.run(node.body, replace(scope, copy=copy))
 
 
 def gather_shape(emitter: Emitter, node: ir.ForStored, scope: Scope) -> GatherShape:
-    """Entries as lanes."""
+    """Return the shape of a loop whose entries are lanes."""
     return GatherShape(emitter.shape(node.body[0], scope), node.unroll)  # type: ignore[arg-type]  # a lone block
 
 
@@ -247,7 +247,7 @@ def _sum_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
 
 
 def zero_text(output: Access) -> str:
-    """C text that sets the output to zero."""
+    """Return C text that clears the output."""
     name, row = f"{output.tensor}_", output.indices[0]
     if len(output.indices) == 1:
         return f"for (int64_t at = 0; at < n_{row}; at++) {name}[at] = 0;"
@@ -274,4 +274,4 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,
 }
-"""How each node is written; a new node is a row."""
+"""Functions that emit each kind of node; to support a new node, add a row."""

@@ -1,4 +1,4 @@
-"""Fetching ahead in C: dense rows of the entries that a loop over stored entries will meet."""
+"""Emission of prefetching in C: dense rows of the entries that a loop over stored entries reaches later."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ CACHE_LINE_BYTES: Final = 64
 
 
 def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
-    """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
+    """Prefetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
     locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
     shape = replace(emitter.shape(block, scope), entry=entry)
@@ -41,7 +41,7 @@ def _prefetch_rows(
     *,
     all_tiles: bool,
 ) -> None:
-    """The rows of `access` for a coordinate that will come: of the current tile, or all of them."""
+    """Prefetch the rows of `access` for a later coordinate, for the current column tile or for all tiles."""
     (c, name), out = ahead, scope.out
     whole = name if c.split == 1 else f"{name} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {name}"
     is_wide, step = len(access.indices) > 1, CACHE_LINE_BYTES // shape.spec.value_bytes

@@ -1,8 +1,8 @@
 """Python emitter: loop IR to functions that numba compiles, where there is no C compiler (`emit`).
 
 The text has one function per task (the body of the parallel loop) and one for the kernel, with the C kernel's
-arguments; what it calls is in `intrinsics`. Unroll, prefetch and vector lanes of the schedule are left to LLVM:
-sums may be reordered by the compiler, so that it makes vectors of them itself.
+arguments. The functions it calls are in `intrinsics`. Unrolling, prefetching and vector lanes of the schedule are left
+to LLVM, which may reorder sums to vectorise them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from autosparse._native.numba.loops import RULES, zero_output
 
 
 def emit(spec: KernelSpec) -> str:
-    """The Python source of `spec`: header comment (schedule, IR), tasks, kernel."""
+    """Return the Python source of `spec`: header comment (schedule, IR), tasks, kernel."""
     program = lower(spec)
     emitter = Emitter(spec, program, RULES)
     out = PythonWriter()

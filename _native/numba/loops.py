@@ -1,4 +1,4 @@
-"""Loops in Python: one rule per IR node (`RULES`)."""
+"""Emission of loops in Python: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
 
 
 def _moved(emitter: Emitter, array: str, by: str) -> str:
-    """Address of an element of a pos array."""
+    """Return the address of an element of a pos array."""
     return f"{array} + {emitter.spec.positions_bits // 8} * ({by})" if by else array
 
 
@@ -58,7 +58,7 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
 
 
 def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, *, end: str) -> None:
-    """Whole tiles, whose width is a constant inside, then the rest."""
+    """Emit whole tiles, whose width is a constant inside, then the rest."""
     index, tile, out = node.coordinate.index, node.coordinate.split, scope.out
     inner = replace(scope.binding(index), tile=index)
     out.line(f"end_{index} = {end}")
@@ -72,7 +72,7 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, *, end: str) -> N
 
 
 def _fiber(emitter: Emitter, level: ir.StoredLevel) -> tuple[str, str]:
-    """First position of a compressed level below its parent, and the end."""
+    """Return the first position of a compressed level below its parent, and the end."""
     parent, load = level.parent_position, f"load_{emitter.positions}"
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{load}({level.name}_pos, {parent})", f"{load}({level.name}_pos, {after})"
@@ -137,7 +137,7 @@ def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
 
 
 def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
-    """Set all of the output to zero."""
+    """Emit loops that clear the output."""
     value = emitter.value
     with out.block(f"for row in range(n_{output.indices[0]})"):
         if len(output.indices) == 1:
@@ -148,7 +148,7 @@ def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
 
 
 def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, write: Callable[[Scope], None]) -> None:
-    """The loop's body as a task over parts of `count` iterations (see `c.parallel`), and here the call."""
+    """Emit the loop's body as a task over parts of `count` iterations (see `c.parallel`), and its call."""
     number, out, slots = len(emitter.tasks), scope.out, emitter.slots
     emitter.tasks.append("")
     emitter.tasks[number] = _task(emitter, scope, number, write)
@@ -178,7 +178,7 @@ def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, 
 
 
 def _task(emitter: Emitter, scope: Scope, number: int, write: Callable[[Scope], None]) -> str:
-    """The task function."""
+    """Return the text of the task function."""
     inside = replace(scope, out=PythonWriter(), extents=())
     write(inside)
     body, boundary = inside.out.text(), f"boundary_{emitter.positions}"
@@ -213,4 +213,4 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Mirror: emit_mirror,
     ir.Zero: _zero,
 }
-"""How each node is written; a new node is a row."""
+"""Functions that emit each kind of node; to support a new node, add a row."""

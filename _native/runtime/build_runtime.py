@@ -1,16 +1,19 @@
-"""Builder of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at install.
+"""Build script of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at
+install.
 
-To add functions: put them into a `.c` file of one of the folders here and their declarations (plain C, no preprocessor)
-into a header named `*_api.h`; both are found by name, and a header is included by its name alone. Without a working
-`-fopenmp` the runtime is built without OpenMP.
+To add functions, put them into a `.c` file in one of the folders here, and their declarations (plain C, no
+preprocessor) into a header named `*_api.h`. Both are found by name, and a header is included by its name alone.
+Without a working `-fopenmp` the runtime is built without OpenMP.
 
 `make dev` compiles what has changed, into the source tree. By hand, also into another folder:
-                          python _native/runtime/build_runtime.py [FOLDER]
-With sanitizers:          AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py
-(or thread; then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the
-test tests/native/test_runtime_sanitized.py does all of it).
+  python _native/runtime/build_runtime.py [FOLDER]
 
-What only tests call (hooks.h, docs/adr/0072) is compiled in here, and where setup.py sees that sources are worked on.
+With sanitizers:  AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py (or thread; then run
+Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the test
+tests/native/test_runtime_sanitized.py does all of it).
+
+Functions for tests (hooks.h) are compiled in when this script is run by hand, or if AUTOSPARSE_HOOKS (which setup.py
+sets for development installs) or AUTOSPARSE_SANITIZE is set.
 """
 
 from __future__ import annotations
@@ -42,7 +45,7 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
 
-# Flags used where a program that needs them compiles and links.
+# Flags that are used if a program that needs them compiles and links.
 OPTIONAL = {
     "-fopenmp": "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
     "-pthread": "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n",
@@ -50,7 +53,7 @@ OPTIONAL = {
 
 
 def _links(flag: str, program: str) -> bool:
-    """Whether `program` compiles and links with `flag`."""
+    """Return whether `program` compiles and links with `flag`."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
         source.write_text(program)
@@ -63,9 +66,9 @@ def _links(flag: str, program: str) -> bool:
 
 @functools.cache
 def _flags() -> tuple[list[str], list[str]]:
-    """Flags for compiling and for linking."""
+    """Return the flags for compiling and for linking."""
     sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "")
-    optimize = "-O1" if sanitizers else "-O3"  # -O3 with checks compiles for minutes
+    optimize = "-O1" if sanitizers else "-O3"  # -O3 with checks takes minutes to compile
     compile_flags = [optimize, "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
     link_flags: list[str] = []
     for flag, program in OPTIONAL.items():
@@ -74,7 +77,7 @@ def _flags() -> tuple[list[str], list[str]]:
             link_flags.append(flag)
     if sanitizers:
         checked = f"-fsanitize={sanitizers}"
-        # -g1: lines in reports; tracking variables takes a fifth of the time.
+        # -g1 gives line numbers in reports; tracking variables would take 20 % of the time.
         compile_flags += [checked, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-DASP_CHECKED"]
         link_flags += [checked]
     if HOOKED:
@@ -83,12 +86,14 @@ def _flags() -> tuple[list[str], list[str]]:
 
 
 def _found(pattern: str) -> list[Path]:
-    """Files of the runtime, by name: the order of declarations must not follow the folders."""
+    """Return the runtime's files that match `pattern`, sorted by name: declarations must not depend on the folders."""
     return sorted(FOLDER.rglob(pattern), key=lambda path: path.name)
 
 
 def _digest(flags: list[str]) -> str:
-    """16 hex digits over every source of the runtime and the flags: plans name it (`_native.kernels.identity`)."""
+    """Return 16 hex digits over all sources of the runtime and the flags, which are part of plans
+    (`_native.kernels.identity`).
+    """
     digest = hashlib.blake2b(" ".join(flags).encode(), digest_size=8)
     for source in [*_found("*.c"), *_found("*.h")]:
         if source.name != "_runtime_glue.c":
@@ -96,7 +101,7 @@ def _digest(flags: list[str]) -> str:
     return digest.hexdigest()
 
 
-# Part of the glue, or a file of its own where objects are kept: it changes with every source.
+# Defined in the glue code, which is rewritten when a source changes, or in a file of its own where objects are kept.
 IDENTITY = """
 #ifndef __VERSION__
 #define __VERSION__ "a compiler without a version"
@@ -114,13 +119,13 @@ def _make_builder(identity: str) -> FFI:
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
     sources = _found("*.c")
-    included = [*headers, *_found("*_python.h")]  # only the module itself knows of Python
+    included = [*headers, *_found("*_python.h")]  # only the extension's own module uses Python's API
     builder.set_source(
         MODULE,
         "#include <stdint.h>\n#include <stddef.h>\n"
         + "".join(f'#include "{header.name}"\n' for header in included)
         + identity,
-        # setuptools wants paths relative to setup.py
+        # setuptools requires paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
         include_dirs=[str(folder) for folder in INCLUDED],
         extra_compile_args=compile_flags,
@@ -200,7 +205,7 @@ def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     subprocess.run([*_compiler(), *shared, *map(str, objects), *link_flags, "-o", str(staged)], check=True)
-    staged.replace(target)  # a process that has the old file mapped keeps it
+    staged.replace(target)  # a process that has mapped the old file keeps it
     return target
 
 

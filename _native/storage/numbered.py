@@ -1,7 +1,8 @@
-"""Values of few kinds: each stored as its number in a table, in one byte (CSR-VI; Kourtis, Goumas, Koziris 2008).
+"""Dictionary encoding of values (CSR-VI; Kourtis, Goumas, Koziris 2008): each value is stored as a one-byte index into
+a table.
 
-The table has TABLE places, so that two registers of AVX-512 hold it and a value is one permutation away. Kinds are
-told apart by their bits: what is computed with is what the user stored. Place 0 is zero, the padding's value.
+The table has TABLE entries, so that two AVX-512 registers hold it and decoding takes one permutation. Values are
+distinguished by their bits, so products use exactly the user's values. Entry 0 is zero, the value of padding.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ from autosparse.errors import PackError
 Array = NDArray[Any]  # float32 or float64; numbers: uint8
 
 TABLE: Final = 16
-"""Places of the table; zero has one of them."""
+"""Number of entries of the table, of which zero takes one."""
 DTYPES: Final = ("float32", "float64")
 N_LOOKED_AT: Final = 1024
-"""Values by which most matrices are told not to have few kinds."""
+"""Sample size of the test that rejects most matrices with too many distinct values."""
 
 
 def numbered(values: Array, fmt: Format) -> tuple[Array, Array]:
-    """Number of each of `values`, uint8, and the table (TABLE,). PackError where there are more kinds; O(n)."""
+    """Return the index of each of `values` (uint8) and the table (TABLE,).
+
+    Raises PackError if there are too many values; O(n).
+    """
     values = np.ascontiguousarray(values)
     if values.dtype.name not in DTYPES:
         raise PackError.unfit(fmt, f"values of {values.dtype.name} are not numbered, only {' and '.join(DTYPES)} are")
@@ -36,7 +40,7 @@ def numbered(values: Array, fmt: Format) -> tuple[Array, Array]:
 
 
 def has_few_kinds(values: Array) -> bool:
-    """Whether a table holds all `values`. Most matrices are told by a sample, the others O(n)."""
+    """Return whether a table holds all `values`. A sample rejects most matrices; otherwise this takes O(n)."""
     if values.dtype.name not in DTYPES:
         return False
     table = np.empty(TABLE, values.dtype)

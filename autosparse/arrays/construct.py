@@ -189,7 +189,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
         raise
     except (ValueError, TypeError) as err:
         kind = InputTypeError if isinstance(err, TypeError) else InputError
-        raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), hint=_cure(str(err))) from err
+        raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), hint=_hint(str(err))) from err
     if copy is not False:
         ownership.take_over(A._cell, given, everything=copy is True)
         if tensor is not None:
@@ -217,7 +217,7 @@ def _first_line(err: Exception) -> str:
     return (str(err).split("\n", 1)[0] or type(err).__name__)[:400]
 
 
-def _cure(message: str) -> str:
+def _hint(message: str) -> str:
     return next((hint for start, hint in _HINTS.items() if message.startswith(start)), _ANY_INPUT)
 
 

@@ -289,7 +289,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str) -> None:
+def test_refused_input_has_scipys_type_and_line_the_facts_and_the_hint(case: str) -> None:
     obj, arguments, message = REFUSED[case]
     with pytest.raises(Exception, match=r".") as theirs:
         sps.csr_array(obj, **arguments)

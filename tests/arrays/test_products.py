@@ -206,7 +206,7 @@ def test_errors_are_scipys(name: str, case: str, side: str) -> None:
     assert outcome(ours) == outcome(theirs)
 
 
-def test_a_wrong_shape_is_answered_with_both_shapes_and_the_cure() -> None:
+def test_a_wrong_shape_is_answered_with_both_shapes_and_the_hint() -> None:
     A = autosparse.csr_array(np.ones((3, 4)))
     for product in (lambda: A @ np.ones(5), lambda: A @ np.ones((5, 2)), lambda: A.dot(np.ones((5, 1)))):
         with pytest.raises(

@@ -180,7 +180,7 @@ def test_cache_show_says_where_it_is(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "cache")
 
 
-def test_doctor_names_versions_and_cures(monkeypatch, capsys):
+def test_doctor_names_versions_and_hints(monkeypatch, capsys):
     from autosparse.config import reload_options
 
     main(["doctor"])

@@ -238,7 +238,7 @@ def test_products_of_two_with_other_index_types_or_no_entries(index_types):
         ("i1->i", [(3, 4)], "letters from a to z"),
     ],
 )
-def test_mistakes_tell_what_disagrees_and_the_cure(expression, shapes, facts):
+def test_mistakes_tell_what_disagrees_and_the_hint(expression, shapes, facts):
     with pytest.raises(ValueError, match=r"\w") as numpys:
         np.einsum(expression, *map(np.zeros, shapes))
     with pytest.raises(ValueError, match=r"\w") as ours:

@@ -104,7 +104,7 @@ def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:
     assert "moon" in caught.value.log
 
 
-def test_a_missing_compiler_names_the_cure(tmp_path: Path) -> None:
+def test_a_missing_compiler_names_the_hint(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="AUTOSPARSE_CC"):
         _native.build(specs(1)[0], store=FolderStore(tmp_path), compiler="no-such-compiler-here")
     assert _native.compiler_id("no-such-compiler-here") == "none"

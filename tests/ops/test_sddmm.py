@@ -210,7 +210,7 @@ def test_other_mistakes_are_explained() -> None:
             autosparse.sddmm(A, X, right)
 
 
-def test_text_is_refused_with_the_cure():
+def test_text_is_refused_with_the_hint():
     A = sps.csr_array(np.eye(3))
     for X, Y, name in ((np.full((3, 2), "a"), np.ones((2, 3)), "X"), (np.ones((3, 2)), np.full((2, 3), "a"), "Y")):
         with pytest.raises(TypeError, match=rf"{name} holds no numbers(.|\n)*<U1(.|\n)*convert"):

@@ -174,7 +174,7 @@ def test_complex_gradients_of_a_compressed_tensor():
         assert_close(*grads)
 
 
-def test_mistakes_are_told_with_facts_and_a_cure():
+def test_mistakes_are_told_with_facts_and_a_hint():
     A = asp.csr(dense(4, 3))
     X = numbers(3, 2)
     mistakes = (

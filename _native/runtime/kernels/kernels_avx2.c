@@ -9,7 +9,7 @@
 
 #include "target_avx2.h"
 
-/* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
+/* asp_lane_masks + 8 - n: a mask of n lanes of 4 bytes, followed by unset lanes. */
 static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
 #include "lookups.h"
@@ -25,7 +25,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define TWIN_REGISTERS 16
 #define TILE_MOST_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
-#define BLOCK_CASES_1 CASES_4 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 2, 4, 8 rows */
 #define BLOCK_CASES_2 CASES_4
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1

@@ -1,4 +1,5 @@
-/* The bodies for one real type and one index type, first real, then complex (WORDS reals for each value). */
+/* Instantiate the kernel bodies for one real type and one index type, first for real, then for complex values (WORDS
+ * reals per value). */
 #define WORDS 1
 #define TILE_MOST TILE_MOST_REAL
 #define TILE_CASES TILE_CASES_REAL

@@ -1,9 +1,10 @@
-/* C = A B, A in CSR: ranges of rows for threads, giant rows in segments.
+/* C = A B with A in CSR: distribution of rows over threads, with very long rows divided into segments.
  *
- * Work is counted in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are handed out in
- * groups of ROW_GROUP counted from row 0, because a kernel may choose the order of a row's sum by its group: the result
- * then does not depend on who computes which range. A row longer than giant_length is summed in segments of fixed length
- * from its start, added in order. So the result is bitwise the same for every number of threads, asked for or not.
+ * Work is measured in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are distributed in
+ * groups of ROW_GROUP counted from row 0, because a kernel may choose the summation order of a row by its group. So
+ * the result does not depend on which thread computes which range. A row longer than giant_length is summed in
+ * segments of fixed length, which are added in order. The result is therefore bitwise the same for every number of
+ * threads, whether or not determinism is requested.
  */
 #include "matmul.h"
 
@@ -13,26 +14,31 @@
 #include "pool_api.h"
 #include "ready.h"
 
-enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
-enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
-enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
-enum { TILE_VECTORS = 16 };             /* of the widest tile */
-enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
-enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
-enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
+/* Minimum duration of a range; shorter ones cost more to distribute than they gain. */
+enum { RANGE_NS = 4000 };
+/* Bound for several passes over A's rows, which should stay in the L1 and L2 caches. */
+enum { RANGE_NONZEROS_MOST = 8192 };
+enum { STREAM_BYTES = 30 << 20 };      /* a larger result is no longer in a cache when it is read again, bytes */
+enum { TILE_VECTORS = 16 };             /* vectors of the widest tile */
+/* Prefetch distance with a contended last-level cache: bytes of B, maximum in nonzeros. */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 };
+enum { ZEN_5 = 0x1a };                  /* CPU family of Zen 5; later ones are larger */
+enum { FEW_ENTRIES = 8 };               /* mean entries per row below which Zen 5 cannot run ahead to later rows of B */
 
+/* A product; written by the calling thread, read by the pool's tasks. */
 typedef struct {
     asp_args args;
     asp_kernel kernel;
     int dtype, itype;
-    int64_t total; /* rows + nonzeros */
-    /* segments of giant rows */
+    int64_t total; /* rows plus nonzeros */
+    /* Segments of very long rows. */
     int64_t n_giants, segment_length, n_segments;
-    int64_t *first_segment; /* of each giant, and n_segments at the end */
+    int64_t *first_segment; /* first segment of each long row, and n_segments at the end */
     char *partial;          /* n_segments rows of n_vecs sums */
 } product;
 
-/* The row at which a range that begins with `weight` starts: never inside a group that a kernel sums together. */
+/* Return the row at which a range that begins at `weight` (rows plus nonzeros) starts, never inside a group that a
+ * kernel sums together. */
 static int64_t first_row(const product *job, int64_t weight)
 {
     const asp_args *args = &job->args;
@@ -46,6 +52,7 @@ static int64_t first_row(const product *job, int64_t weight)
     return length > GROUP_NONZEROS ? row : next;
 }
 
+/* Pool task: compute the rows that begin in [begin, end). */
 static void rows_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -55,7 +62,7 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     job->kernel(args, first, last);
 }
 
-/* Sum segment by segment: each is a matrix of one row for the kernel. */
+/* Pool task: sum the segments [begin, end); each is a one-row matrix for the kernel. */
 static void segments_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -91,6 +98,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
             for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
     } while (0)
 
+/* Add the sums of the segments to C in order. */
 static void add_partials(const product *job)
 {
     const asp_args *args = &job->args;
@@ -108,6 +116,7 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+/* Compute the rows that the kernels left out, segment by segment. */
 static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
 {
     asp_args *args = &job->args;
@@ -153,16 +162,18 @@ int asp_looks_far(void)
 
 int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
 {
-    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
+    /* Written so that it does not overflow. */
+    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows;
 }
 
-/* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
- * gain a third when not. Only then is there room to fetch rows of B ahead of the CPU, which runs ahead by itself
- * (measured on results that stay in the caches: 5 to 35 % slower with prefetch).
+/* Choose non-temporal stores and prefetching. Non-temporal stores of a large result are neutral when the result is
+ * read at once, and a third faster when it is not. Only then does prefetching rows of B pay; the CPU runs ahead by
+ * itself otherwise (for results that stay in the caches, prefetching costs 5 to 35 %).
  *
- * AMD's last cache takes what the cores' own ones throw out, result and all: from where B and C fill half of it, stores
- * past it and rows of B fetched far ahead make it 1.1 to 2 times as fast, also where the result is the next product's B;
- * with less, that next product may take twice as long where a row of C is made of few (docs/adr/0021-past-the-last-cache.md).
+ * The last-level cache of AMD's processors is filled by evictions from the cores' caches, including the result. When B
+ * and C fill half of it, non-temporal stores and a long prefetch distance are 1.1 to 2 times as fast, even if the
+ * result is the next product's B. With smaller operands that next product may take twice as long if rows of C have few
+ * entries.
  */
 static void choose_ways(asp_args *args, int64_t element_bytes)
 {
@@ -187,6 +198,7 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
     }
 }
 
+/* Compute the product on up to n_threads threads. */
 static int multiply(product *job, int n_threads)
 {
     asp_args *args = &job->args;
@@ -212,7 +224,7 @@ int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *ind
                             : asp_has_twins_int64_t(indptr, indices, n_rows);
 }
 
-/* The product, panel by panel of B's columns. */
+/* Compute the product, panel by panel of B's columns. */
 static int multiply_panels(product *job, int n_threads)
 {
     asp_args *args = &job->args;
@@ -240,7 +252,7 @@ static int multiply_panels(product *job, int n_threads)
     return status;
 }
 
-/* The product that `args` describes: all but ways and giants. */
+/* Compute the product that `args` describes; prefetching, stores and long rows are set here. */
 static int product_of(int dtype, int itype, asp_args args, int n_threads)
 {
     product job = {.args = args, .dtype = dtype, .itype = itype};
@@ -278,7 +290,8 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     return product_of(dtype, itype, args, n_threads);
 }
 
-/* As a generated kernel: places of rows are where those find them (`_native/storage/slices.py`: SIDES), or NULL. */
+/* Implementation of the precompiled kernels; row positions are stored where generated kernels expect them
+ * (`_native/storage/slices.py`: SIDES), or NULL. */
 static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,
                  int64_t n_vecs, int64_t n_threads)
 {

@@ -1,7 +1,9 @@
-/* Numbers of values in a table of few; see numbered_api.h. A hash of a value's bits says where to look first. */
+/* Dictionary encoding of values; see numbered_api.h. A hash of a value's bits gives the dictionary entry that is
+ * compared first. */
 #include "common.h"
 #include "numbered_api.h"
 
+/* Maximum size of the dictionary, and of the hash table. */
 enum { MOST = 16, SLOTS = 256 };
 
 #define NUMBER(WORD, MULTIPLIER, SHIFT)                                                                              \

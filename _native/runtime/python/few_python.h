@@ -1,14 +1,17 @@
-/* The makers of few_api.h, compiled with the extension's own module like entry_python.h, whose `entry_array` it reads. */
+/* Implementation of few_api.h (small products), compiled with the extension's own module like entry_python.h, whose
+ * `entry_array` it uses. */
 
 enum { FEW_READ = 0x101, FEW_WRITTEN = 0x501, FEW_ALIGNED = 0x100 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */
 
+/* A sparse operand as `look` found it. */
 typedef struct few_matrix {
     const entry_array *indptr, *indices, *data;
     int64_t n_rows, n_cols, nnz;
     int code, dtype, itype;
 } few_matrix;
 
-/* The array behind an object; NULL of one that is not exactly an ndarray with these flags and n_dims or fewer. */
+/* Return the array behind an object, or NULL unless it is exactly an ndarray with these flags and 1 to n_dims
+ * dimensions. */
 static const entry_array *few_array(const asp_array_types *types, PyObject *object, int n_dims, int wanted)
 {
     if (!object || (const void *)Py_TYPE(object) != types->array_type) return NULL;
@@ -16,8 +19,9 @@ static const entry_array *few_array(const asp_array_types *types, PyObject *obje
     return array->n_dims >= 1 && array->n_dims <= n_dims && (array->flags & wanted) == wanted ? array : NULL;
 }
 
-/* Unpickled arrays have dtype objects of their own: those are of the same class as NumPy's, one for each kind of number,
- * and name the same byte order, the third character behind `typeobj`. */
+/* Return the code of a dtype object among n known ones, or -1. Unpickled arrays have dtype objects of their own: these
+ * have the same class as NumPy's, which has one class per type, and the same byte order, the third character behind
+ * `typeobj`. */
 static int few_code(const asp_array_types *types, const void *const *descrs, int n, const PyObject *descr)
 {
     for (int at = 0; at < n; ++at)
@@ -30,12 +34,14 @@ static int few_code(const asp_array_types *types, const void *const *descrs, int
     return -1;
 }
 
+/* Return indptr[at]. */
 static int64_t few_index(const few_matrix *A, int64_t at)
 {
     return A->itype ? ((const int64_t *)A->indptr->data)[at] : ((const int32_t *)A->indptr->data)[at];
 }
 
-/* What `look` answers; ASP_NOT_FEW, before any index is read, where rows or entries are more than `most`. */
+/* Validate the sparse operand as `look` does. Returns ASP_NOT_FEW before reading any index if there are more than
+ * `most` rows or entries. */
 static int few_look(const asp_array_types *types, PyObject *const *args, int64_t most, few_matrix *A)
 {
     const entry_array *parts[3];
@@ -58,8 +64,8 @@ static int few_look(const asp_array_types *types, PyObject *const *args, int64_t
     return A->dtype + 4 * A->itype;
 }
 
-/* A dense operand of whole steps as the kernels read it: rows of adjacent elements `*ld` apart, a copy unless they lie so,
- * which the caller frees; NULL without memory. */
+/* Return a dense operand as the kernels read it: rows of contiguous elements, *ld apart. It is copied if necessary
+ * (*copy, which the caller frees); NULL without memory. */
 static const char *few_rows(const entry_array *B, int64_t item, int64_t n_vecs, int64_t *ld, void **copy)
 {
     const int64_t n = B->dimensions[0], row_step = B->strides[0] / item;
@@ -73,6 +79,7 @@ static const char *few_rows(const entry_array *B, int64_t item, int64_t n_vecs, 
     return *copy;
 }
 
+/* Implementation of the builtin `few`. */
 static int64_t few_product(const asp_array_types *types, PyObject *const *args)
 {
     few_matrix A;

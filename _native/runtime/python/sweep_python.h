@@ -1,9 +1,9 @@
-/* The makers of sweep_api.h, compiled with the extension's own module like entry_python.h and few_python.h, whose arrays it
- * reads. */
+/* Implementation of sweep_api.h, compiled with the extension's own module like entry_python.h and few_python.h, whose
+ * arrays it uses. */
 
-enum { SWEEP_SHORT = 4096 }; /* elements, up to which other Python threads wait: giving the lock back takes longer */
+enum { SWEEP_SHORT = 4096 }; /* elements up to which the GIL is kept: releasing it takes longer */
 
-/* Write the pair of a coefficient; 0 where it is no number of the dtype, with an exception set. */
+/* Store a coefficient as a pair (re, im); return 0, with an exception set, if it is no number of the dtype. */
 static int sweep_coefficient(const asp_sweep *sweep, PyObject *number, double *pair)
 {
     pair[1] = 0;
@@ -16,6 +16,7 @@ static int sweep_coefficient(const asp_sweep *sweep, PyObject *number, double *p
     return pair[0] != -1 || !PyErr_Occurred();
 }
 
+/* Return the dot products as a tuple of Python numbers. */
 static PyObject *sweep_dots(const asp_sweep *sweep)
 {
     const double *dots = (const double *)sweep->dots;
@@ -30,12 +31,13 @@ static PyObject *sweep_dots(const asp_sweep *sweep)
     return found;
 }
 
-/* The sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
+/* Return the sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
 static asp_sweep *sweep_of(PyObject *self)
 {
     return PyCapsule_GetPointer(PyTuple_GetItem(self, 0), NULL);
 }
 
+/* The builtin `run`; releases the GIL for long vectors. */
 static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     const asp_sweep *sweep = sweep_of(self);
@@ -55,17 +57,17 @@ static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
     return status ? PyErr_NoMemory() : sweep_dots(sweep);
 }
 
-/* Vectors of a sweep while it is compiled. */
+/* State while a sweep is compiled. */
 typedef struct {
     const asp_array_types *types;
-    PyObject *vectors; /* the list of them */
+    PyObject *vectors; /* list of the vectors */
     asp_sweep sweep;
     int n_codes, n_vectors;
     int dtypes[ASP_SWEEP_VECTORS];
 } sweep_compiled;
 
-/* Number of a vector, from the first that is the same object; -1 where there are too many, or it does not fit: all are
- * contiguous and have one length. */
+/* Return the number of a vector, adding it unless it is known; -1 if there are too many or it does not fit. All
+ * vectors are contiguous and have one length. */
 static int sweep_place(sweep_compiled *it, PyObject *object)
 {
     const entry_array *array = few_array(it->types, object, 1, FEW_READ);
@@ -81,7 +83,8 @@ static int sweep_place(sweep_compiled *it, PyObject *object)
     return it->n_vectors++;
 }
 
-/* Append the number of a vector of the sweep's dtype, which is that of its first vector. */
+/* Append the number of a vector, which must have the sweep's dtype, that of its first vector; return whether it
+ * fits. */
 static int sweep_adds(sweep_compiled *it, PyObject *object)
 {
     const int place = sweep_place(it, object);
@@ -90,7 +93,7 @@ static int sweep_adds(sweep_compiled *it, PyObject *object)
     return 1;
 }
 
-/* (out, terms), (out, d, v) or (u, v), as named tuples. */
+/* Append a step: (out, terms), (out, d, v) or (u, v), as named tuples; return whether it fits. */
 static int sweep_adds_step(sweep_compiled *it, PyObject *step)
 {
     if (!PyTuple_Check(step) || it->n_codes + 2 >= ASP_SWEEP_CODES) return 0;
@@ -127,7 +130,7 @@ static void sweep_free(PyObject *capsule)
     free(PyCapsule_GetPointer(capsule, NULL));
 }
 
-/* A capsule of the sweep with its room behind it. */
+/* Return a capsule of the sweep with its work space behind it. */
 static PyObject *sweep_placed(const sweep_compiled *it)
 {
     const int64_t n_chunks = asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
@@ -143,6 +146,7 @@ static PyObject *sweep_placed(const sweep_compiled *it)
     return capsule;
 }
 
+/* The builtin `bind`. */
 static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     asp_sweep *sweep = sweep_of(self);
@@ -167,7 +171,7 @@ static PyMethodDef sweep_methods[] = {
     {"bind", (PyCFunction)(void (*)(void))sweep_bind, 0x0080, NULL},
 };
 
-/* (run, bind) of a compiled sweep. */
+/* Return the builtins (run, bind) of a compiled sweep. */
 static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
 {
     it->sweep.dtype = it->dtypes[0];
@@ -184,6 +188,7 @@ static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
     return both;
 }
 
+/* The builtin `compile`. */
 static PyObject *sweep_compile(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     sweep_compiled it = {.types = few_state(self)};

@@ -1,6 +1,5 @@
-/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for K of whole vectors: the row of X
- * stays in registers, and no addresses are written down as in dots.c, which can cost as much as the products.
- */
+/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for K of whole vectors. The row of X
+ * stays in registers, and no addresses are stored as in dots.c, which can cost as much as the products. */
 #include "graph_common.h"
 #include "matmul.h"
 #include "twins.h"
@@ -10,26 +9,28 @@
 #endif
 
 enum {
-    MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
-    SHORT_BYTES = 128, /* of a row, up to which its results are computed one after another */
-    FEW_ENTRIES = 2,   /* in a row on average, below which most rows have one: no question then */
+    MOST_VECTORS = 16, /* maximum vectors of a row of X: those that fit the register file beside the sums */
+    SHORT_BYTES = 128, /* rows up to this size compute their results one after another */
+    /* Mean entries per row below which most rows have one entry, so identical rows are not searched for. */
+    FEW_ENTRIES = 2,
     LINE = 64,
-    LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */
-    FIRST_BYTES = 128,   /* of them, where the last cache holds Y: what follows the processor then sees coming */
-    NEAR_BYTES = 1 << 21, /* a Y that is near anyway: the second-level cache holds it */
-    FAR_BYTES = 1 << 25,  /* ... and one so far away that asking for more, or for short rows, pays */
-    /* Where X and Y crowd the last cache, whole rows of both are asked for long before, into the second cache. */
-    CROWDED_BYTES = 16 << 10, /* of Y ahead */
-    ROWS_AHEAD = 4,           /* of X: those of a row that is new make all its sums wait */
-    CROWDED_ENTRIES = 24      /* in a row on average, from which rows of Y come back soon */
+    LONG_BYTES = 512,    /* size of rows of Y from which their beginnings are prefetched, few entries ahead */
+    FIRST_BYTES = 128,   /* bytes of them, where the last-level cache holds Y: the hardware prefetcher follows */
+    NEAR_BYTES = 1 << 21, /* size of Y that the L2 cache holds */
+    FAR_BYTES = 1 << 25,  /* size of Y from which prefetching more, or short rows, pays */
+    /* If X and Y contend for the last-level cache, whole rows of both are prefetched far ahead into the L2 cache. */
+    CROWDED_BYTES = 16 << 10, /* prefetch distance in bytes of Y */
+    ROWS_AHEAD = 4,           /* prefetch distance of rows of X, for which all sums of a new row wait */
+    CROWDED_ENTRIES = 24      /* mean entries per row from which rows of Y are reused soon */
 };
 
-/* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead, into the second cache if
- * `is_far`; unless 0, the row of X that is `rows` ahead, into the second cache. */
+/* Prefetching: `bytes` of the rows of Y that are `entries` ahead, into the L2 cache if `is_far`; unless 0, the row of
+ * X that is `rows` ahead, into the L2 cache. */
 typedef struct {
     int64_t bytes, entries, rows, is_far;
 } g_ahead;
 
+/* Choose the prefetching for these operands. */
 static g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
@@ -44,8 +45,8 @@ static g_ahead g_rows_ahead(const g_sddmm *s)
     return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
 }
 
-/* Values of every row of Y before its first cache line begins; 0 where they differ, where that is no whole value, or
- * where no sum may depend on it. */
+/* Return the number of values of every row of Y before its first cache line begins; 0 where rows differ, where the
+ * offset is no whole value, or where sums must not depend on it. */
 static inline int64_t g_lead(const g_sddmm *s)
 {
     const int64_t width = s->dtype == ASP_F32 ? 4 : 8;

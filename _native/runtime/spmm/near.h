@@ -1,12 +1,13 @@
-/* Entries of a panel of A beside a copied tile of B, which lies in the first cache: the kernels of each instruction set. */
+/* Products of CSR entries with a copied tile of B that fits the L1 cache: the kernels of each instruction set. */
 #ifndef ASP_NEAR_H
 #define ASP_NEAR_H
 
 #include "blocks.h"
 
-enum { NEAR_ROWS = 256, NEAR_BYTES = 256 }; /* of a tile: rows of B at most, and bytes of each */
+enum { NEAR_ROWS = 256, NEAR_BYTES = 256 }; /* maximum number of rows of B in a tile, and bytes of each */
 
-/* C of the rows [begin, end), one row a group. Returns how many of the columns were computed: as many as fill vectors. */
+/* Compute the rows [begin, end) of C, with one row per block row. Returns how many columns were computed: those that
+ * fill whole vectors. */
 typedef int64_t (*asp_near_kernel)(const asp_blocks_args *args, int64_t begin, int64_t end);
 
 extern const asp_near_kernel asp_near_base[2]; /* float32, float64 */

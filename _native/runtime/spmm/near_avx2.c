@@ -1,4 +1,4 @@
-/* Rows over a tile of B for x86-64 with AVX2 and FMA. */
+/* Kernels over a cached tile of B for x86-64 with AVX2 and FMA. */
 #include "common.h"
 #include "near.h"
 

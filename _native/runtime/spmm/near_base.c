@@ -1,4 +1,4 @@
-/* Rows over a tile of B for any processor. */
+/* Kernels over a cached tile of B for any processor. */
 #include "common.h"
 #include "near.h"
 

@@ -1,6 +1,8 @@
-/* Rows of A, one at a time, over a tile of B: entry by entry in ascending order, then C is added, as blocks_body.h does. */
+/* Rows of A, one at a time, times a cached tile of B: entries are summed in ascending order, then C is added, as in
+ * blocks_body.h. */
 #define NNAME(x) ASP_GLUE(ISA, TAG, near, x)
 
+/* Compute nv vectors of columns from real j on. */
 ASP_TILE void NNAME(tile)(const int nv, const asp_blocks_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const int32_t *const pos = args->pos, *const crd = args->crd, *const places = args->places;

@@ -1,4 +1,4 @@
-/* The bodies for both real types. */
+/* Instantiate near_body.h for both real types. */
 #define R float
 #define RBYTES 4
 #define TAG f32

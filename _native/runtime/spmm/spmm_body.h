@@ -1,10 +1,11 @@
-/* C[i, :] = A[i] B for rows [begin, end): a tile of C's row stays in registers while A's row is read once.
+/* C[i, :] = A[i] B for the rows [begin, end): a tile of C's row stays in registers while A's row is read once.
  *
- * Complex numbers are pairs of reals: one tile of sums for the real parts of A, one for the imaginary parts, joined
- * when the row is done.
+ * Complex numbers are pairs of reals: one set of sums for the products with the real parts of A and one for the
+ * imaginary parts, joined when the row is complete.
  */
 
-/* Sets of sums: narrow tiles have too few sums to hide the latency of a fused multiply-add. */
+/* Number of independent sets of sums of a tile of nv vectors: narrow tiles have too few sums to hide the latency of a
+ * fused multiply-add. */
 #if WORDS == 2
 #define SETS(nv) 1
 #else
@@ -17,26 +18,27 @@
 #define TWIN_TILES 0
 #endif
 
-/* How a tile's vectors lie: all whole; the last one in part; the only one whole and stored to C past the caches across
- * its boundaries (of several, whole ones ask for each tile whether they are); or the first one and the last one in part,
- * because vectors are cut where B's cache lines end. NumPy's arrays begin 16 bytes into a line: each load of a whole
- * vector would lie in two lines, and L1 be asked twice. */
+/* Alignment of a tile's vectors. WHOLE: all vectors are whole. MASKED: the last one is partial. JOINED: one vector,
+ * stored non-temporally across vector boundaries (tiles of several vectors test for this at run time). SHIFTED: the
+ * first and the last are partial, because vectors are aligned to B's cache lines. NumPy's arrays begin 16 bytes into a
+ * line, so unaligned whole vectors would need two L1 accesses each. */
 #ifndef ASP_TILE_KINDS
 #define ASP_TILE_KINDS
 enum { WHOLE, MASKED, JOINED, SHIFTED };
 #endif
 
 typedef struct {
-    VM front, back; /* lanes of the first vector that are columns, of the last one */
+    VM front, back; /* lanes of the first and of the last vector that are columns */
 } NAME(masks);
 
-/* Vector v of `nv` in a row of B or C at `b`. */
+/* Load vector v of `nv` of a row of B or C at `b`. */
 #define LOAD_PART(b, v)                                                              \
     (kind == SHIFTED && (v) == 0 ? v_loadm(b, masks.front)                           \
      : (kind == SHIFTED || kind == MASKED) && (v) == nv - 1 ? v_loadm((b) + (v) * VL, masks.back) \
                                                             : v_load((b) + (v) * VL))
 
-/* Where row `index` of B begins. The address is made once: as part of each load's it would cost an operation each. */
+/* Return the address of row `index` of B. It is computed once, because as part of each load's address it would cost an
+ * operation each. */
 ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
 {
     const R *row = B + index * ldb;
@@ -44,7 +46,7 @@ ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
     return row;
 }
 
-/* sum += a row of B times a number. */
+/* Add a row of B times a value of A to the sums. */
 #if WORDS == 2
 #define SUMS sum, imaginary
 ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, const R *a, NAME(masks) masks, V *sum,
@@ -66,7 +68,7 @@ ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, V real
     }
 }
 
-/* Fetch a row of B: into the first cache, or, what will be read long after, only into the second. */
+/* Prefetch a row of B into the L1 cache or, with FETCH_FAR, only into the L2 cache. */
 ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
@@ -74,15 +76,15 @@ ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, c
         if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
         else __builtin_prefetch((const char *)b + v * VL * RBYTES);
     }
-    if (kind != SHIFTED && nv > 1) { /* the line that it ends in, where it begins within one */
+    if (kind != SHIFTED && nv > 1) { /* the line that the row ends in, where it begins within a line */
         const char *last = (const char *)b + nv * VL * RBYTES - 1;
         if (fetch == FETCH_FAR) __builtin_prefetch(last, 0, 2);
         else __builtin_prefetch(last);
     }
 }
 
-/* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
- * (0: none). Of several sets of sums the first is what the others were added to. */
+/* Add A[i] B for the nonzeros [k, stop) of one row to the sums; rows of B that are read `ahead` nonzeros later are
+ * prefetched (`fetch` 0: none). With several sets of sums, the first receives their total. */
 #if WORDS == 2
 ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                               int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
@@ -97,7 +99,7 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
     const int sets = kind == SHIFTED ? SETS(nv - 1) : SETS(nv); /* the same sums wherever B begins */
     for (; sets > 1 && k + sets <= stop; k += sets) {
         V a[4];
-        /* All values first: each right before its use is slower by a third. */
+        /* All values are loaded first: loading each right before its use is a third slower. */
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
             a[s] = v_set1(data[k + s]);
@@ -128,12 +130,12 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
 #include "spmm_twins_body.h"
 #endif
 
-/* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
- * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
+/* Compute the tile of `nv` vectors from real column j on. Its last vector holds `lanes` columns (VL unless partial);
+ * the first `lead` lanes of its first vector are no columns (0 unless shifted; j is the column of the first lane). */
 ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
                            int64_t end, int64_t j, int lanes, int lead)
 {
-    /* Copies: a store to C could change what args points at, as far as the compiler knows. */
+    /* Local copies, because the compiler must assume that a store to C changes what args points at. */
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
@@ -155,16 +157,16 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
     const int asks = kind == WHOLE && (nv > 1 || has_twins);
-    if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
-    /* A line that is stored in part past the caches and in part not takes three times as long: where vectors are half
-     * lines, only rows that follow each other. */
+    if (asks) ASP_PIN_MEMORY(out); /* used only with non-temporal stores */
+    /* A cache line written partly by non-temporal and partly by ordinary stores takes three times as long. So where
+     * vectors are half lines, only rows that follow each other are joined. */
     const int can_part = VL * RBYTES == 64 && nv >= APART_LINES;
     const int joins = kind == JOINED || (asks && args->stream && out.late && (out.follows || can_part) && v_can_join(out.late));
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
-    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
-    int n_waiting = 0;             /* of which so many are not stored yet */
+    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed already, */
+    int n_waiting = 0;             /* of which this many are not stored yet */
 #else
     (void)has_twins;
 #endif
@@ -210,7 +212,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
         if (is_summed) {
-            /* with the twins before it */
+            /* Summed with the identical rows before it. */
         } else if (fetch == FETCH_FAR)
             NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
@@ -256,7 +258,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes, int lead
 #define KIND(nv, name, kind) \
     static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, 0, args, begin, end, j, lanes, lead); }
-/* As these, for matrices with twins: looking for them costs others up to a tenth. */
+/* Variants for matrices with identical rows: searching for these costs other matrices up to 10 %. */
 #if TWIN_TILES
 #define KIND_OF_TWINS(nv, name, kind)                                \
     static ASP_NOINLINE void NAME(name##_twins_##nv)(TILE_ARGUMENTS) \
@@ -271,7 +273,7 @@ TILE_CASES(CASE)
 TILE_CASES(CASE)
 #undef CASE
 #if WORDS == 1
-KIND(1, joined, JOINED) /* rows of one vector are short: to ask costs a tenth */
+KIND(1, joined, JOINED) /* rows of one vector are short: the run-time test costs 10 % */
 #endif
 #if WORDS == 1 && defined(V_SHIFTS)
 #define CASE(nv) KIND(nv, shifted, SHIFTED)
@@ -283,7 +285,7 @@ SHIFT_CASES(CASE)
 #undef CASE
 #endif
 
-/* The product with vectors cut at B's cache lines, whose rows all begin `lead` reals into one. */
+/* Compute the product with vectors aligned to B's cache lines; all rows of B begin `lead` reals into a line. */
 static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end, int lead)
 {
     static void (*const tiles[][2])(TILE_ARGUMENTS) = {
@@ -322,7 +324,7 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
-    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
+    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* cache lines of C and B end at the same columns */
     if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();

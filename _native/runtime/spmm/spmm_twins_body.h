@@ -1,11 +1,11 @@
-/* Tiles of TWINS rows of C at once (twins.h): part of spmm_body.h. Each vector of B is loaded once for all of them; each
- * row has the sums that it would have alone, so that it does not matter which rows a thread was given together.
- */
+/* Tiles of TWINS identical rows at once (twins.h): part of spmm_body.h. Each vector of B is loaded once for all of
+ * them. Each row has the sums that it would have alone, so results do not depend on how rows are divided among
+ * threads. */
 
-/* Vectors of the rows of TWINS twins that are summed at once: their registers are full then. */
+/* Number of vectors per row that are summed at once so that the sums of TWINS rows fill the registers. */
 #define TWIN_MOST(sets) ((TWIN_REGISTERS - TWINS - 1) / (TWINS * (sets)))
 
-/* sum[r][set] += vectors [first, first + count) of row `index` of B times value k of each twin's. */
+/* Add vectors [first, first + count) of a row of B times value k of each identical row to sum[r][set]. */
 ASP_INLINE void NAME(add_twin_entry)(const int nv, const int kind, const int first, const int count, const int set,
                                      const R *b, const R *data, int64_t k, int64_t n, NAME(masks) masks,
                                      V (*sum)[TWIN_MOST(1)])
@@ -15,13 +15,13 @@ ASP_INLINE void NAME(add_twin_entry)(const int nv, const int kind, const int fir
     ASP_UNROLL for (int v = 0; v < count; v++)
     {
         V x = LOAD_PART(b, first + v);
-        ASP_PIN_VECTOR(x); /* compilers would rather read it again for each row */
+        ASP_PIN_VECTOR(x); /* keeps compilers from loading it again for each row */
         for (int r = 0; r < TWINS; r++) sum[r][set * count + v] = v_fma(a[r], x, sum[r][set * count + v]);
     }
 }
 
-/* Vectors [first, first + count) of the rows of C of twins whose n nonzeros each begin at k: the sums that each row
- * would have alone, by as many sets. */
+/* Compute vectors [first, first + count) of the rows of C of identical rows, which begin at nonzero k and have n
+ * nonzeros each. The sums are those that each row would have alone, with the same number of sets. */
 ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, const int first, const int count,
                                 const I *indices, const R *data, int64_t ahead, int64_t k, int64_t n, const R *B,
                                 int64_t ldb, NAME(masks) masks, V (*sums)[TILE_MOST + 1])
@@ -50,7 +50,7 @@ ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, con
         }
 }
 
-/* All vectors of the rows of C of twins, whose n nonzeros each begin at k. */
+/* Compute all vectors of the rows of C of identical rows, which begin at nonzero k and have n nonzeros each. */
 ASP_TILE void NAME(twin_rows)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                                 int64_t ahead, int64_t k, int64_t n, const R *B, int64_t ldb, NAME(masks) masks,
                                 V (*sums)[TILE_MOST + 1])

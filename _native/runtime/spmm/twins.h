@@ -1,17 +1,16 @@
-/* Twins: rows in turn whose entries are in the same columns, as three unknowns per node of a mesh make them. What they
- * all multiply, a row of the dense operand, is then loaded once for all of them.
- */
+/* Identical rows (supernodes): consecutive rows with the same columns, as a mesh with three unknowns per node has
+ * them. Rows of the dense operand are then loaded once for all of them. */
 #ifndef ASP_TWINS_H
 #define ASP_TWINS_H
 #include "common.h"
 
 enum {
     TWINS = 3,        /* rows that are computed together */
-    TWIN_ENTRIES = 4, /* in each of them, at least */
-    TWIN_PLACES = 4,  /* of a matrix that are looked at */
+    TWIN_ENTRIES = 4, /* minimum number of entries per row */
+    TWIN_PLACES = 4,  /* number of positions of a matrix that are sampled */
 };
 
-/* Entries of each of the TWINS rows from `row` on, all of which exist; 0 unless they are twins. */
+/* Return the number of entries of each of the TWINS existing rows from `row` on if the rows are identical, else 0. */
 #define ASP_TWIN_LENGTH(I)                                                                                         \
     ASP_INLINE int64_t asp_twins_##I(const I *indptr, const I *indices, int64_t row)                               \
     {                                                                                                              \
@@ -23,7 +22,7 @@ enum {
             if (memcmp(indices + p, indices + p + r * n, (size_t)n * sizeof(I)) != 0) return 0;                    \
         return n;                                                                                                  \
     }                                                                                                              \
-    /* Whether there are any, from a look at some places: asking at every row costs other matrices up to a tenth. */ \
+    /* Return whether any sampled position has identical rows. Testing every row would slow others by up to 10 %. */ \
     ASP_INLINE int asp_has_twins_##I(const I *indptr, const I *indices, int64_t n_rows)                            \
     {                                                                                                              \
         for (int64_t place = 1; place < 2 * TWIN_PLACES; place += 2) {                                             \

@@ -1,12 +1,13 @@
-/* Elements of x at places that indices name, one load each: what a gather does, from common instructions.
+/* In-register gather: load elements of x at given indices, one load per element, into a vector.
  *
- * Gathers are made of many small operations on AMD's processors, and on Intel's where microcode guards them (gather data
- * sampling); see gathers.c. Two 32-bit indices, never negative, are loaded at once. Included once per instruction set.
+ * Gather instructions consist of many micro-operations on AMD's processors, and on Intel's where microcode mitigates
+ * gather data sampling; see gathers.c. Two 32-bit indices, which are never negative, are loaded at once. Included once
+ * per instruction set.
  */
 #ifndef ASP_LOOKUPS_H
 #define ASP_LOOKUPS_H
 
-/* As many as 32 bytes hold, for the types R and I in force. */
+/* Load as many elements as 32 bytes hold, for the current types R and I. */
 #define LOOKUP(at, x) ASP_GLUE(asp, lookup, RTAG, ITAG)(at, x)
 
 ASP_INLINE uint64_t asp_two_indices(const int32_t *at)

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x: groups of short rows by sixteen_rows, other rows by one_row. */
+/* y[i] = A[i] x for the rows [begin, end): groups of short rows by sixteen_rows, other rows by one_row. */
 ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t end, int fetch)
 {
     const I *indptr = args->indptr, *indices = args->indices;
@@ -23,7 +23,7 @@ ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t e
     }
 }
 
-/* Functions of their own, so that the loop without fetches keeps the registers that it has alone. */
+/* Separate functions, so that the loop without prefetching does not lose registers to the other one. */
 static ASP_NOINLINE void NAME(spmv_fetching)(const asp_args *args, int64_t begin, int64_t end)
 {
     NAME(spmv_groups)(args, begin, end, 1);

@@ -1,4 +1,4 @@
-/* The pool where the system has no threads that this runtime can use: the caller computes everything. */
+/* The thread pool's interface for systems without POSIX threads: the caller computes everything. */
 #include "common.h"
 
 #include "hooks.h"

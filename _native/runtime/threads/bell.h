@@ -1,4 +1,4 @@
-/* A bell that threads sleep on, and a clock. Included by pool.c alone. */
+/* A wake-up event that threads block on (a futex on Linux), and a monotonic clock. Included by pool.c alone. */
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -11,11 +11,14 @@
 #endif
 
 typedef struct {
+    /* Wake-up event: `rings` counts the wake-ups (the futex word), n_sleeping the threads that are about to block or
+     * blocked. */
     _Alignas(128) _Atomic uint32_t rings;
     _Atomic int n_sleeping;
 } bell;
 
 static int64_t clock_ns(void)
+/* Return the monotonic time in nanoseconds. */
 {
     struct timespec now;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -23,6 +26,7 @@ static int64_t clock_ns(void)
 }
 
 static inline void relax(void)
+/* Tell the processor that this is a spin loop. */
 {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -36,7 +40,7 @@ static pthread_mutex_t bell_mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t bell_rings = PTHREAD_COND_INITIALIZER;
 #endif
 
-/* Sleep until the bell rings, unless it has rung since `seen` was read. */
+/* Block until the event is signalled, unless `rings` differs from `seen`, its value read before. */
 static void sleep_until_bell(bell *it, uint32_t seen)
 {
 #ifdef __linux__
@@ -48,7 +52,7 @@ static void sleep_until_bell(bell *it, uint32_t seen)
 #endif
 }
 
-/* Wake n sleepers. */
+/* Signal the event and wake up to n blocked threads (all of them outside Linux). */
 static void ring_bell(bell *it, int n)
 {
 #ifdef __linux__

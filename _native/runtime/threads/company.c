@@ -1,14 +1,16 @@
-/* Threads that call at the same time, each for itself: the cores are theirs already, and a helper would take one from them.
+/* Detection of concurrent callers: several application threads that call the runtime in the same period. Such threads
+ * already occupy the cores, so a helper of one caller would take a core from another.
  *
- * They are told by taking turns. A thread that waits for its core, for Python's lock or for a lock of OpenBLAS stays away
- * for some time slices and comes back; a helper of its neighbour would take its core when it does. So company is believed
- * to be there still for as long as it was there, within limits.
+ * Concurrent callers are recognised by alternating thread identities. A thread that is descheduled, or blocks for the
+ * GIL or for a lock of OpenBLAS, is absent for some time slices and then calls again. So the concurrent callers are
+ * assumed to remain for as long as they have been observed, at least BESIDE_LEAST_NS and at most BESIDE_MOST_NS.
  */
 #include "common.h"
 
 #include "company.h"
 #include "hooks.h"
 
+/* Bounds of the time for which concurrent callers are assumed to remain after the last alternation, ns. */
 enum { BESIDE_LEAST_NS = 20000000, BESIDE_MOST_NS = 500000000 };
 
 int asp_has_company(asp_company *it, const void *self, int64_t now_ns)

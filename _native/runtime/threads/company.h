@@ -1,10 +1,12 @@
-/* Whether several threads call, each for itself; used by pool.c. */
+/* Detection of concurrent callers (company.c); used by pool.c. */
 #include <stdatomic.h>
 
+/* State of the detection. Zero-initialised; all fields may be read and written concurrently. */
 typedef struct {
-    _Atomic(const void *) caller;        /* the thread that called last */
-    _Atomic int64_t since_ns, other_ns;  /* when callers began to take turns, and did so last */
+    _Atomic(const void *) caller;        /* thread that called last */
+    _Atomic int64_t since_ns, other_ns;  /* begin and latest time of the period of alternating callers, ns; 0: never */
 } asp_company;
 
-/* The thread `self` (any address of its own) calls: whether others are at work beside it. */
+/* Record a call by the thread `self` (any address unique to the thread) and return whether other threads are calling
+ * too. */
 int asp_has_company(asp_company *it, const void *self, int64_t now_ns);

@@ -1,19 +1,19 @@
-/* Whether a job that comes again and again is better shared, by what happens as the program runs.
+/* Call-interval tuner: decides, while the program runs, whether a recurring short job is faster on several threads or
+ * on the calling thread alone.
  *
- * What sharing costs does not end with the job. The operand that the caller has just written is fetched from its core,
- * the part of the result that a helper wrote is fetched back by what the program does next, and the helper was woken:
- * where that is much of a short job, one thread is faster although the job itself lasts longer (measured: a step of
- * Runge and Kutta with 22,500 rows 0.18 ms on two threads, 0.15 on one; the product alone 0.04 and 0.07 ms). So cycles
- * are compared, from one beginning of the job to the next, whatever the program does between.
+ * Sharing has costs after the job's end. The operand just written by the caller is fetched from its core, the helper's
+ * part of the result is fetched back by the code that follows, and the helper was woken. Where these costs exceed the
+ * gain, one thread is faster for the program although the job itself lasts longer. Measured: one Runge-Kutta step with
+ * 22,500 rows takes 0.18 ms on two threads and 0.15 ms on one; its product alone takes 0.04 and 0.07 ms. So the tuner
+ * compares intervals from one call of the job to the next, including whatever the program does between.
  *
- * A trial has four blocks of cycles: as now, the other way, the other way, as now. Medians are compared, because programs
- * do something else every now and then. Trials become rare where they find nothing new.
+ * A trial has four blocks of calls: current mode, other mode, other mode, current mode. Medians are compared, because
+ * programs occasionally do something else between calls. The interval between trials doubles after each trial that
+ * changes nothing.
  *
- * Helpers fall asleep while a trial keeps the job from them, and a short job alone does not wake them (pool.c): so the first
- * call after that wakes them, calls until they have had time to arrive do not count, and a trial in which a later call that
- * was to be shared found none is dropped. Before, such trials compared one thread with one thread, and a noise of 3 %
- * kept products on it that are twice as fast on two; and where calls are shorter than helpers take to arrive, every
- * trial was dropped, so that what stayed alone once stayed so for good.
+ * Helpers fall asleep while a trial keeps the job on one thread, and short jobs do not wake them (pool.c). So the
+ * first shared call afterwards wakes them, and calls before their expected arrival do not count. A trial is dropped
+ * when a later call that should be shared finds no helper: it would compare one thread with one thread.
  */
 #include "common.h"
 
@@ -21,18 +21,23 @@
 #include "hooks.h"
 #include "pool_api.h"
 
+/* Number of jobs that are watched; a hash table without collision chains. */
 enum { CYCLE_SLOTS = 64 };
+/* Calls before the first trial, before the next trial of a job with almost nothing between its calls, after a trial
+ * that changed the mode, and the upper bound of that number. */
 enum { TRIAL_FIRST = 48, TRIAL_LOOPS = 512, TRIAL_REST = 512, TRIAL_REST_MOST = 4096 }; /* calls */
-enum { ALONE_CALLS = 40, ALONE_NS = 100000000 }; /* a decision for one thread is tried again after both have passed */
-enum { CYCLE_MOST = 32 };   /* in a cycle so many times as long as its job the way matters little */
-enum { CYCLE_MARGIN = 32 }; /* the other way must save this part of the cycle */
+enum { ALONE_CALLS = 40, ALONE_NS = 100000000 }; /* re-try "one thread" after both have passed */
+enum { CYCLE_MOST = 32 };   /* intervals longer than this many job durations are not tried: the mode hardly matters */
+enum { CYCLE_MARGIN = 32 }; /* the other mode must be faster by 1/32 of the interval to be adopted */
 
+/* Return whether call number `step` of a trial belongs to one of the two middle blocks. */
 static int is_other_way(int step)
 {
     const int block = step / BLOCK_CALLS;
     return block == 1 || block == 2;
 }
 
+/* Return the median of n values. */
 static int64_t median_ns(const int64_t *given, int n)
 {
     int64_t sorted[TRIAL_BLOCKS / 2 * BLOCK_CYCLES];
@@ -44,6 +49,8 @@ static int64_t median_ns(const int64_t *given, int n)
     return sorted[n / 2];
 }
 
+/* End the trial: adopt the other mode if `is_changed`, and schedule the next trial. lasted_ns is the median interval
+ * of the mode that remains. */
 static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
 {
     it->usual_ns = it->judged_ns = lasted_ns;
@@ -55,9 +62,11 @@ static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
     it->step = it->n[0] = it->n[1] = 0;
 }
 
+/* Return whether helpers were woken so recently that they may not have arrived. */
 static int is_settling(const asp_cycle *it) { return it->begin_ns - it->woken_ns < WAKE_NS; }
 
-/* One more call of the trial; whether it goes the other way. */
+/* Record the interval of the previous call of the trial and return whether this call uses the other mode. Ends the
+ * trial after its last block, or after two blocks if the other mode is clearly slower. */
 static int try_other_way(asp_cycle *it, int64_t lasted_ns)
 {
     if (it->step > 0 && is_settling(it)) return is_other_way(it->step - 1);
@@ -77,7 +86,8 @@ static int try_other_way(asp_cycle *it, int64_t lasted_ns)
     return is_other_way(it->step++);
 }
 
-/* Another part of the program, whose cycles are of another length, is soon tried for itself. */
+/* Update the usual interval. If it departs from the interval of the latest trial by a factor of 1.5, another part of
+ * the program is calling, and the next trial is moved forward. */
 static void note_cycle(asp_cycle *it, int64_t lasted_ns)
 {
     if (it->step > 0) return;
@@ -90,6 +100,7 @@ static void note_cycle(asp_cycle *it, int64_t lasted_ns)
     }
 }
 
+/* Return whether the job that begins now stays on the calling thread. Starts, continues or ends a trial. */
 static int is_to_stay(asp_cycle *it, int64_t now_ns)
 {
     if (!it->begin_ns) it->begin_ns = now_ns;
@@ -102,7 +113,7 @@ static int is_to_stay(asp_cycle *it, int64_t now_ns)
             it->rest = TRIAL_REST;
             return it->is_alone;
         }
-        if (it->rest_next == TRIAL_REST / 2 && it->own_ns > lasted_ns - lasted_ns / 4) { /* nearly nothing between */
+        if (it->rest_next == TRIAL_REST / 2 && it->own_ns > lasted_ns - lasted_ns / 4) { /* nearly no time between calls */
             it->rest_next = TRIAL_REST;
             it->rest = TRIAL_LOOPS;
             return it->is_alone;
@@ -138,8 +149,10 @@ int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, in
     return 1;
 }
 
+/* Return the initial state of a job: shared, first trial after TRIAL_FIRST calls. */
 static asp_cycle as_new(uint64_t key) { return (asp_cycle){.key = key, .rest = TRIAL_FIRST, .rest_next = TRIAL_REST / 2}; }
 
+/* Set while this thread's jobs are not watched (asp_pool_watch_cycles). */
 static _Thread_local int is_unwatched;
 void asp_pool_watch_cycles(int on) { is_unwatched = !on; }
 
@@ -148,7 +161,7 @@ asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads)
     static asp_cycle known[CYCLE_SLOTS];
     uint64_t key = (uint64_t)(uintptr_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
     key ^= (uint64_t)n_threads << 32;
-    key = (key ^ key >> 29) | 1; /* 0: a place that is free */
+    key = (key ^ key >> 29) | 1; /* 0 marks a free slot */
     asp_cycle *it = &known[key / 2 % CYCLE_SLOTS];
     if (is_unwatched) return NULL;
     if (it->key != key) *it = as_new(key);

@@ -1,35 +1,40 @@
-/* Cycles of jobs that come again and again; used by pool.c, which holds its lock meanwhile. */
-enum { LINGER_NS = 60000 };      /* a helper looks for the next job this long before it sleeps */
-enum { WAKE_NS = 60000 };        /* ... and has arrived so long after it was woken */
-enum { LINGER_REST_MOST = 128 }; /* jobs after which what was in vain, lingering or waking, is tried again, at most */
+/* Call-interval tuner (cycles.c); used by pool.c, which holds the pool's lock during all calls. */
+enum { LINGER_NS = 60000 };      /* a helper spins for this long before it blocks, ns */
+enum { WAKE_NS = 60000 };        /* a woken helper is assumed to have arrived after this time, ns */
+/* Upper bound of the number of jobs before spinning or waking is retried after it was useless. */
+enum { LINGER_REST_MOST = 128 };
+/* A block of a trial: BLOCK_SETTLES calls that do not count and BLOCK_CYCLES calls that are timed. */
 enum { BLOCK_SETTLES = 2, BLOCK_CYCLES = 6, BLOCK_CALLS = BLOCK_SETTLES + BLOCK_CYCLES, TRIAL_BLOCKS = 4 };
 
+/* State of one recurring job, identified by task, number of items and number of threads. */
 typedef struct asp_cycle {
     uint64_t key;
-    int64_t begin_ns, own_ns; /* when the job began last, and how long it lasted when it was shared last */
-    int64_t usual_ns, judged_ns; /* cycles of late, and when a trial was last ended or asked for */
-    int is_alone;             /* the way that serves */
-    int was_alone, is_waking; /* the call before stayed alone for this rule; this one is the first that does not */
-    int64_t woken_ns;         /* when such a call began last */
-    int rest, rest_next;      /* calls until the next trial; and after it */
-    int step;                 /* calls of this trial */
-    int n[2];
-    int64_t lasted_ns[2][TRIAL_BLOCKS / 2 * BLOCK_CYCLES]; /* cycles as now, and the other way */
+    int64_t begin_ns, own_ns; /* begin of the latest call, and duration of the latest shared one */
+    int64_t usual_ns, judged_ns; /* running mean of the interval, and its value at the latest trial */
+    int is_alone;             /* current mode: 1 keeps the job on the calling thread */
+    int was_alone, is_waking; /* the previous call stayed on one thread; this call is the first shared one after it */
+    int64_t woken_ns;         /* begin of the latest call with is_waking */
+    int rest, rest_next;      /* calls until the next trial, and the number used after it */
+    int step;                 /* calls made in the current trial; 0: no trial */
+    int n[2]; /* timed calls in the current and the other mode */
+    int64_t lasted_ns[2][TRIAL_BLOCKS / 2 * BLOCK_CYCLES]; /* intervals in the current and the other mode */
 } asp_cycle;
 
-/* The place of a job among those that are watched; NULL while this thread's are not. */
+/* Return the state of a job, or NULL while the calling thread's jobs are not watched. A colliding job is evicted. */
 asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads);
-/* The job begins: whether it stays on the calling thread. */
+/* Record that the job begins at now_ns and return whether it stays on the calling thread. */
 int asp_stays_alone(asp_cycle *it, int64_t now_ns);
-/* The call that began last was to be shared and found no helper: it tells nothing about sharing. A trial ends with it,
- * unless helpers were woken just now. */
+/* Record that the call that began last should have been shared but found no helper. The current trial is dropped,
+ * unless helpers were woken just before. */
 void asp_found_no_helper(asp_cycle *it);
 
-/* Jobs that follow each other: whether helpers that sleep are woken for a job too short to wait for them, because more follow
- * at once and they stay awake then. One that arrived late after a pause would else count for hundreds of jobs. Where they
- * fall asleep again, as beside threads that spin, it is tried ever more rarely. */
+/* State of the rule for a succession of jobs that are each too short to wake helpers for. When jobs follow each other
+ * within the helpers' spinning time, one wake-up serves many jobs. Where helpers fall asleep again all the same, as
+ * beside threads that spin, waking is retried at doubling distances. */
 typedef struct {
-    int64_t began_ns;    /* the job before */
-    int rest, rest_next; /* jobs until they are woken; and after it */
+    int64_t began_ns;    /* begin of the previous job */
+    int rest, rest_next; /* jobs until helpers are woken, and the number used after that */
 } asp_succession;
+/* Record a job that begins at now_ns and return whether sleeping helpers are to be woken for it and its successors.
+ * `is_awake` says that a helper is awake already. */
 int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, int64_t linger_ns, int is_awake);

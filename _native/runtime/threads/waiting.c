@@ -1,4 +1,4 @@
-/* How long helpers wait awake (waiting.h). */
+/* Spinning time of helper threads before they block (waiting.h). */
 #include "common.h"
 
 #include "cycles.h"
@@ -13,12 +13,17 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
-enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
-enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
-enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
+enum { LOOK_NS = 10000000 };                             /* minimum time between two reads of schedstat */
+/* Bounds of the time for which a check that found delayed threads forbids long spinning. */
+enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 };
+/* Threads count as delayed when their run delays sum to more than 1/32 of the elapsed time. */
+enum { DELAY_PART = 32 };
+enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: an ordinary wake-up takes less */
+/* Share of recent gaps that were short: fixed-point 1.0, the threshold of long spinning, and the smoothing of the
+ * running mean. */
 enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
-enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
+/* Number of threads that are inspected: a process with more counts as having delayed threads. */
+enum { TASKS_MOST = 128 };
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)
 {
@@ -29,6 +34,7 @@ void asp_note_gap(asp_waiting *it, int64_t now_ns)
 }
 
 static int has_quota(void)
+/* Return whether a control group limits the CPU time of this process. Reads the file system once. */
 {
     static _Atomic int known = -1;
     int found = atomic_load_explicit(&known, memory_order_relaxed);
@@ -40,6 +46,7 @@ static int has_quota(void)
 }
 
 static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
+/* Return the time a helper spins, ns; `is_limited`: a control group limits CPU time. */
 {
     const int how = atomic_load_explicit(&it->how, memory_order_relaxed);
     if (how == ASP_WAIT_PASSIVE) return 0;
@@ -51,8 +58,8 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
 
 int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
 
-/* Time that the threads of this process have waited for a core since they began, ns, and how often they began to run;
- * -1: not known. */
+/* Return the total time in ns that all threads of this process have been runnable without a core, or -1 if unknown;
+ * store the number of their time slices in *n_slices. */
 static int64_t run_delay_ns(int64_t *n_slices)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -79,7 +86,8 @@ static int64_t run_delay_ns(int64_t *n_slices)
     return n ? total_ns : -1;
 }
 
-/* Judge the run delays and time slices that were found `now_ns`: pure, for tests with given times. */
+/* Decide whether threads are delayed, from run delays and time slices read at now_ns; 1 forbids long spinning. Calls
+ * no clock, so that tests can pass times. */
 static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t now_ns)
 {
     const int64_t passed_ns = now_ns - it->looked_ns, waited_ns = delay_ns - it->delay_ns;
@@ -100,7 +108,7 @@ static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t no
 int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 {
     if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
-    if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
+    if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper checks */
     int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
     if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) {
         int64_t n_slices;
