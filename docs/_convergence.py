@@ -15,15 +15,15 @@ import scipy.sparse as sps
 import autosparse as asp
 
 N: Final = 60
-"""Points along each side of the grid."""
+"""Number of grid points along each side."""
 MOST: Final = 300
-"""Products shown."""
+"""Maximum number of products in the plot."""
 PRODUCTS: Final = {"cg": 1, "minres": 1, "gmres": 1, "bicgstab": 2}
-"""Solver -> products of one iteration."""
+"""Number of products in one iteration, by solver."""
 
 
 def systems() -> dict[str, tuple[Any, tuple[str, ...]]]:
-    """Title -> matrix, and the solvers for it."""
+    """Return the matrix and its solvers, by the title of the plot."""
     eye = sps.eye_array(N)
     line = sps.diags_array([-np.ones(N - 1), 2 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1])
     wind = sps.diags_array([-0.4 * np.ones(N - 1), 0.4 * np.ones(N - 1)], offsets=[-1, 1])
@@ -36,7 +36,7 @@ def systems() -> dict[str, tuple[Any, tuple[str, ...]]]:
 
 
 def residuals(solver: str, A: Any, b: Any) -> list[float]:
-    """|b - A x| over |b| after each iteration, by x as the solver shows it."""
+    """Return |b - A x| / |b| after each iteration, computed from the solver's x."""
     found = [1.0]
 
     def note(x: Any) -> None:
