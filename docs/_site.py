@@ -5,6 +5,7 @@ from __future__ import annotations
 import html.parser
 import json
 import math
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -24,6 +25,9 @@ ASV = REPOSITORY / "build" / "asv" / "html"
 DARK, LIGHT, INK = "#30588c", "#8fb1d9", "#555"
 SHOWN: Final = {"autosparse, not tuned": "not tuned", "autosparse, lazily": "tuned as products are run"}
 """Map from rows of totals.md to their labels in the plot of the start page."""
+
+TITLES: Final = {"spmv": "A @ x", "spmm256": "A @ B, 256 columns"}
+"""Map from operations of totals.md to titles of plots."""
 
 log = logging.getLogger(__name__)
 
@@ -67,7 +71,7 @@ def speedups(path: Path) -> None:
                 [10**n for n in range(len(values))], [1 / value for value in values], "o-", color=colour, label=name
             )
         ax.axhline(1, color=INK, linewidth=1, linestyle=":")
-        ax.set(title=title, xlabel="products", yscale="log")
+        ax.set(title=TITLES.get(title, title), xlabel="products", yscale="log")
         ax.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["1/4", "1/2", "1", "2", "4", "8"])
         ax.set_ylim(0.2, 10)
     axes[0].set_ylabel("times as fast as SciPy")
@@ -188,8 +192,16 @@ def check_links(app: Any, exception: Exception | None) -> None:
                 log.warning("%s links to %s: no such place on that page", path.relative_to(root), link)
 
 
+def escape_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Escape the bars of norms such as |r| in docstrings, which reStructuredText reads as substitutions."""
+    for at, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[at] = re.sub(r"``.*?``|\\\||\|", lambda found: "\\|" if found[0] == "|" else found[0], line)
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Register the hooks with Sphinx."""
     app.connect("builder-inited", make)
+    app.connect("autodoc-process-docstring", escape_bars)
     app.connect("build-finished", check_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
