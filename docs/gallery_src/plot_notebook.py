@@ -1,6 +1,6 @@
 """
-What a notebook shows
-=====================
+A matrix in a notebook
+======================
 
 A notebook displays a matrix with its statistics and a plot of its entries, and ``A.explain(B)`` as a page.
 """
