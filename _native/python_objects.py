@@ -73,17 +73,17 @@ def _arrays_are_known() -> bool:
 arrays_are_known: Final = _arrays_are_known()
 """True if the runtime's builtins can read array objects."""
 
-Maker = Callable[[Any, object], Any]
+Factory = Callable[[Any, object], Any]
 
 
-def maker(name: str) -> Maker | None:
+def maker(name: str) -> Factory | None:
     """Return the C function of two objects whose address the runtime's function `name` returns, or None if
     unavailable.
     """
     if not arrays_are_known or not hasattr(runtime_api.lib, name):
         return None
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
-    made: Maker = signature(int(getattr(runtime_api.lib, name)()))
+    made: Factory = signature(int(getattr(runtime_api.lib, name)()))
     return made
 
 
@@ -93,7 +93,7 @@ def address_of(state: Any) -> int:
 
 
 def _builtin(name: str) -> Any:
-    """Return the builtin of few_api.h that `name` creates for NumPy's array types, or None if unavailable."""
+    """Return the builtin of small_product_api.h that `name` creates for NumPy's array types, or None if unavailable."""
     make = maker(name)
     if make is None:
         return None
@@ -112,7 +112,7 @@ look: Final = _builtin("asp_look_maker")
 Called as ``look([indptr, indices, data], n_rows, n_cols, checked)``. Returns dtype code + 4 * index code, or a
 negative number if Python code must inspect the arrays.
 """
-few: Final = _builtin("asp_few_maker")
+small_product: Final = _builtin("asp_small_product_maker")
 """Builtin that computes a small product; None: unavailable.
 
 Called as ``few([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most)``. Returns the time

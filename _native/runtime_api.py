@@ -194,12 +194,12 @@ def matmul(
     return out
 
 
-def has_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+def has_identical_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Return whether sampled consecutive rows have identical columns; products with several columns run faster on such
     rows.
     """
     code, n_rows = INDEX_CODES[indices.dtype.name], indptr.size - 1
-    return bool(lib.asp_has_twins(code, n_rows, pointer(indptr), pointer(indices)))
+    return bool(lib.asp_has_identical_rows(code, n_rows, pointer(indptr), pointer(indices)))
 
 
 def hash64(array: NDArray[Any]) -> int:

@@ -114,11 +114,11 @@ class Setting(NamedTuple):
     help: str
 
 
-MOST_THREADS: Final = 4096
+MAX_THREADS: Final = 4096
 """Upper bound of `threads`. Larger than any machine; kernels divide their work into a few parts per thread."""
-MOST_BYTES: Final = 2**63 - 1
-MOST_RUNS: Final = 2**63 - 1
-MOST_RATIO: Final = 1e6
+MAX_BYTES: Final = 2**63 - 1
+MAX_RUNS: Final = 2**63 - 1
+MAX_RATIO: Final = 1e6
 """Upper bound of `extra_memory`, a ratio of bytes: finite, and beyond the memory of any machine."""
 
 
@@ -170,16 +170,16 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
         Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Upper bound on tuning work."),
-        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MOST_RUNS), "an integer from 1 to 2**63 - 1",
+        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MAX_RUNS), "an integer from 1 to 2**63 - 1",
                 "Expected number of runs of each product (default: estimated from the products so far)."),
-        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MOST_THREADS), f"an integer from 1 to {MOST_THREADS}",
+        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MAX_THREADS), f"an integer from 1 to {MAX_THREADS}",
                 "Maximum number of threads per product (default: all cores that the process may use)."),
         Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0",
                 "Maximum time of one tuning, in seconds."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
         Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false",
                 "Use the default kernels with one order of summation: the same bits in every run."),
-        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MOST_RATIO), "a ratio in [0, 1e6]",
+        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MAX_RATIO), "a ratio in [0, 1e6]",
                 "Maximum bytes of packed copies, as a multiple of the bytes of the CSR matrix."),
         Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*STORAGE_NAMES), "bfloat16 or float16",
                 "Let tuned products A @ B in float32 read values of A rounded to 16 bits, with a relative error of at "
@@ -196,9 +196,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "Keep plans, kernels and the time spent on problems on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder",
                 "Folder of plans and kernels (default: the user's cache folder)."),
-        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
+        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MAX_BYTES), "bytes from 0 to 2**63 - 1",
                 "Maximum size of the cache; entries that were unused for longest are removed first."),
-        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MOST_BYTES),
+        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MAX_BYTES),
                 "bytes from 0 to 2**63 - 1",
                 "Maximum bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0: none)."),
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",

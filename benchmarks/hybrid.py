@@ -56,7 +56,7 @@ from peerlib.timing import Protocol
 N_SINGLES: Final = 3
 N_COMPOSITES: Final = 2
 """Number of fastest composites of a search that are timed besides the chosen plan."""
-LEAST_NNZ: Final = 100_000
+MIN_NNZ: Final = 100_000
 SEED: Final = 0
 
 
@@ -212,7 +212,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--matrices", type=Path, help="folder of real matrices, used instead of planted ones")
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--transposed", action="store_true", help="use the transposes of the real matrices, in CSR")
-    add("--least-nnz", type=int, default=LEAST_NNZ, help="minimum number of entries of real matrices")
+    add("--least-nnz", type=int, default=MIN_NNZ, help="minimum number of entries of real matrices")
     add("--limit", type=int, help="number of real matrices, drawn at random from alternating groups")
     add("--products", default="matmul:32,matmul:256", help="products of the real matrices")
     add("--chosen-only", action="store_true", help="time the two chosen plans only")

@@ -14,7 +14,7 @@ COLUMN_NS: Final = 0.04
 entry."""
 MIXED_ROW_NS: Final = 2.5
 """Additional time in ns per row of C that threads write interleaved with each other's rows."""
-SHARED_LEAST_NS: Final = 12_000
+SHARED_MIN_NS: Final = 12_000
 """Minimum estimated gain in ns, after subtracting the cost of interleaved rows, for another thread to pay off.
 
 The pool's own threshold is lower (`pool.c`).
@@ -43,4 +43,4 @@ def mixes_rows(fmt: Format, *, n_rows: int, n_cells: int) -> bool:
     if fmt.sigma <= 1 or not is_gathered(fmt):
         return False
     mixed_ns = MIXED_ROW_NS * min(fmt.sigma, n_rows)
-    return (GATHERED_CELL_NS + COLUMN_NS) * n_cells - mixed_ns < SHARED_LEAST_NS
+    return (GATHERED_CELL_NS + COLUMN_NS) * n_cells - mixed_ns < SHARED_MIN_NS

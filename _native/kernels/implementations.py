@@ -21,7 +21,7 @@ from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend
 from autosparse._native.kernels.identity import backend_name
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 from autosparse._native.kernels.shipped import shipped_kernel
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autosparse.gpu.schedule import DeviceSchedule
 
     Spec = KernelSpec | CompositeSpec
-    AnyKernel = Kernel | CompositeKernel
+    AnyKernel = CompiledKernel | CompositeKernel
 
 COMPOSITE: Final = "parts"
 TRITON: Final = "triton"
@@ -80,7 +80,7 @@ class Precompiled:
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
+    ) -> CompiledKernel:
         """Return the kernel; see `Implementation`."""
         kernel = ready_kernel(spec)
         if kernel is None:
@@ -89,7 +89,7 @@ class Precompiled:
             raise BuildError(reason or f"the runtime has no such loops for {types}", key=spec.key())
         return kernel
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
         """Return the kernel, or None; see `Implementation`."""
         return ready_kernel(spec)
 
@@ -98,7 +98,7 @@ class Precompiled:
         return ready_kernel(spec) is not None
 
 
-_loaded: Final[dict[str, Kernel]] = {}
+_loaded: Final[dict[str, CompiledKernel]] = {}
 _missing: Final[set[str]] = set()
 """Keys that `is_built` did not find. A lookup costs milliseconds, and a stale answer only affects an estimate."""
 _present: Final[set[str]] = set()
@@ -118,7 +118,7 @@ class Generated:
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
+    ) -> CompiledKernel:
         """Return the kernel: shipped, loaded in this process, from `store`, or compiled; see `Implementation`."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
@@ -137,7 +137,7 @@ class Generated:
                 kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule
         return kernel if kernel.spec == spec else _with_spec(kernel, spec)
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
         """Return the kernel if it is loaded or shipped, else None; see `Implementation`."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
@@ -217,7 +217,7 @@ class Devices:
         return getattr(Triton(), name)
 
 
-def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
+def _with_spec(kernel: CompiledKernel, spec: KernelSpec) -> CompiledKernel:
     """Return the same code under a schedule that differs only in run-time arguments."""
     return dataclasses.replace(kernel, spec=spec)
 

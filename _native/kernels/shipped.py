@@ -14,10 +14,10 @@ from typing import Final
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse import config
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES
 from autosparse.ops import names
@@ -33,7 +33,7 @@ AVX-512, float64).
 """
 
 HIGH_SLICES: Final = SuperSchedule(
-    operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={NUMBERED} | bits=16"),
+    operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={DICTIONARY} | bits=16"),
     loop_order=("i1", "k1", "i0"), partition="dynamic",
 )  # fmt: skip
 """Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
@@ -44,7 +44,7 @@ def specs(isa: str) -> Iterator[KernelSpec]:
     # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
     for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
         lanes = VECTOR_BYTES[isa] // value_bytes
-        numbers = ("", f" | values={NUMBERED}")[: 1 + (isa == "avx512")]
+        numbers = ("", f" | values={DICTIONARY}")[: 1 + (isa == "avx512")]
         for rows, values in itertools.product(("", " | sigma=512"), numbers):  # one kernel for every sigma
             slices = SuperSchedule(
                 operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),
@@ -61,7 +61,7 @@ def specs(isa: str) -> Iterator[KernelSpec]:
         yield from (KernelSpec(names.MATMUL, blocks, dtype, index_dtype, isa, gathers=one) for one in (True, False))
 
 
-def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
+def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
     """Return the shipped kernel of `spec`, or None if there is none, the user names a compiler or edits sources."""
     if compiler is not None or config.get_options().dump_dir is not None:
         return None
@@ -69,7 +69,7 @@ def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
     if not address:
         return None
     # These kernels search no level, and no two of their threads write one result.
-    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
+    return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
 
 
 @functools.lru_cache(maxsize=1024)

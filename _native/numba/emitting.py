@@ -17,7 +17,7 @@ INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
 
 
 @dataclass(frozen=True)
-class Scope:
+class NumbaScope:
     """Position of the emitter: the function being written, enclosing loop variables, column tile, accumulators."""
 
     out: PythonWriter
@@ -27,22 +27,22 @@ class Scope:
     extents: tuple[str, ...] = ()  # of the enclosing sequential loops
     depth: int = 0  # of the innermost workspace
 
-    def binding(self, *names: str) -> Scope:
+    def binding(self, *names: str) -> NumbaScope:
         """Return the scope inside a loop that binds `names`."""
         return replace(self, variables=(*self.variables, *names))
 
-    def inside(self, depth: int) -> Scope:
+    def inside(self, depth: int) -> NumbaScope:
         """Return the scope inside a workspace."""
         return replace(self, depth=depth)
 
 
 @dataclass
-class Emitter:
+class NumbaEmitter:
     """State of one kernel being emitted."""
 
     spec: KernelSpec
     program: ir.Program
-    rules: Mapping[type, Callable[[Any, Any, Scope], None]]  # function that emits each kind of node
+    rules: Mapping[type, Callable[[Any, Any, NumbaScope], None]]  # function that emits each kind of node
     tasks: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +79,7 @@ class Emitter:
         """Return the split size of an index."""
         return (dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)).get(index, 1)
 
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+    def run(self, nodes: Iterable[ir.Node], scope: NumbaScope) -> None:
         """Emit `nodes` in order."""
         for node in nodes:
             self.rules[type(node)](self, node, scope)

@@ -14,7 +14,7 @@ void asp_force_copies(int copies);
 void asp_force_gathers(int gathers);
 /* Force the answer to "do operands contend for the last-level cache of an AMD processor": 0 no, 1 yes, 2 yes by the
  * thresholds of Zen 5. */
-void asp_force_crowded(int crowded);
+void asp_force_llc_contention(int contention);
 /* Let small jobs use helper threads even while the cores are busy (1), or restore the default (0). */
 void asp_force_helpers(int on);
 
@@ -22,14 +22,14 @@ void asp_force_helpers(int on);
  * parts. `cuts` receives one boundary more than parts, at most 257 values. No two parts write to one cache line of C.
  * Returns 0 where every thread must accumulate in private memory. */
 int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts);
-/* Simulate the call-interval tuner (cycles.c) with given times and return how many of n calls stay on one thread. Call
+/* Simulate the call-interval tuner (call_intervals.c) with given times and return how many of n calls stay on one thread. Call
  * i and the program up to the next call last shared_ns[i] or alone_ns[i]; a shared job itself lasts own_ns. After a
  * call on one thread the next n_asleep calls find no helper, unless a call wakes the helpers, which takes wake_ns. */
-int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
+int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns);
 /* Return in how many of n calls a thread is found to have concurrent callers. Call i is made by the thread callers[i]
  * (not 0) at now_ns[i]. */
-int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n);
+int64_t asp_concurrent_calls(const int64_t *callers, const int64_t *now_ns, int64_t n);
 /* Return how long, in ns, a helper stays awake after n jobs that began and ended at the given times (waiting.h). `how`
  * is the argument of asp_pool_wait; `is_limited` says that a control group limits CPU time. */
 int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64_t n, int how, int is_limited);

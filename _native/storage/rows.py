@@ -15,7 +15,7 @@ Array = NDArray[Any]  # indices of any supported dtype
 
 
 @dataclass(frozen=True)
-class Rows:
+class KernelRows:
     """op(A) by rows as C code reads it; the object keeps the arrays alive."""
 
     n_rows: int

@@ -179,7 +179,7 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations into a folder beside the models, where an interrupted run continues."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.calibration.collection import context_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
@@ -201,7 +201,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     )
 
     def make_bench(pattern: Any, op: Any) -> Any:
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
     progress = log.progress_line()

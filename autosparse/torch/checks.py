@@ -16,7 +16,7 @@ REAL: Final = (torch.float32, torch.float64, *HALF)
 """Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
 """Dtypes of products."""
-MOST_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
+MAX_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
 
 
 def tensor(what: str, given: Any) -> torch.Tensor:
@@ -67,9 +67,9 @@ def matrix_shape(shape: Any) -> tuple[int, int]:
         raise InputTypeError.refused(
             "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", hint="shape=(n, m)"
         ) from None
-    if not (0 <= n < MOST_ROWS and 0 <= m < MOST_ROWS):
+    if not (0 <= n < MAX_ROWS and 0 <= m < MAX_ROWS):
         raise InputError.refused(
-            f"rows and columns of a shape are from 0 to {MOST_ROWS - 1}", given=f"shape={shape!r:.100}",
+            f"rows and columns of a shape are from 0 to {MAX_ROWS - 1}", given=f"shape={shape!r:.100}",
             hint="shape=(n, m)",
         )  # fmt: skip
     return n, m

@@ -49,24 +49,24 @@ PLANTED = {
     "long": ("a.py", f'"""{LONG}."""', f"sentence of {language.MAX_WORDS + 1} words"),
     "long and short": ("a.py", f'"""Short one. {LONG.capitalize()}. Short one."""', "sentence of 41 words"),
     "long in two lines": ("a.py", f'"""Short one.\n\n{LONG.capitalize()}\n{LONG}.\n"""', "sentence of 82 words"),
-    "name": ("a.py", "champion = 1", "retired name"),
-    "part of a name": ("a.py", "def time_of_champion(): pass", "retired name"),
-    "constant name": ("a.py", "CHAMPION_TIME = 1", "retired name"),
-    "attribute": ("a.py", "x.champion()", "retired name"),
-    "argument": ("a.py", "def f(*, champion): pass", "retired name"),
-    "keyword": ("a.py", "f(champion=1)", "retired name"),
-    "import": ("a.py", "from a.champion import b", "retired name"),
+    "name": ("a.py", "incumbent = 1", "retired name"),
+    "part of a name": ("a.py", "def time_of_incumbent(): pass", "retired name"),
+    "constant name": ("a.py", "INCUMBENT_TIME = 1", "retired name"),
+    "attribute": ("a.py", "x.incumbent()", "retired name"),
+    "argument": ("a.py", "def f(*, incumbent): pass", "retired name"),
+    "keyword": ("a.py", "f(incumbent=1)", "retired name"),
+    "import": ("a.py", "from a.incumbent import b", "retired name"),
     "dotted module": ("a.py", "import autosparse.old", "retired name"),
-    "C bound": ("a.c", "#define TILE_MOST 4", "MAX_ or MIN_"),
-    "class name": ("a.py", "class KernelLab: pass", "retired name"),
-    "C name": ("a.c", "/* text */ static int asp_champion(void);", "retired name"),
-    "C macro": ("a.h", "#define ASP_CHAMPION 1", "retired name"),
-    "file": ("tuner/champion.py", "", "retired file name"),
-    "folder": ("tuner/champion/a.json", "", "retired file name"),
-    "page": ("docs/the-champion.md", "", "retired file name"),
-    "glossary": ("docs/glossary.md", "| **champion** | The fastest kernel. |", "retired name"),
-    "MOST": ("a.py", "MOST_ROWS = 1", "MAX_ or MIN_"),
-    "LEAST": ("a.c", "enum { ASP_LEAST_ROWS = 1 };", "MAX_ or MIN_"),
+    "C bound": ("a.c", "#define TILE_MAX 4", "MAX_ or MIN_"),
+    "class name": ("a.py", "class TuningContext: pass", "retired name"),
+    "C name": ("a.c", "/* text */ static int asp_incumbent(void);", "retired name"),
+    "C macro": ("a.h", "#define ASP_INCUMBENT 1", "retired name"),
+    "file": ("tuner/incumbent.py", "", "retired file name"),
+    "folder": ("tuner/incumbent/a.json", "", "retired file name"),
+    "page": ("docs/the-incumbent.md", "", "retired file name"),
+    "glossary": ("docs/glossary.md", "| **incumbent** | The fastest kernel. |", "retired name"),
+    "MOST": ("a.py", "MAX_ROWS = 1", "MAX_ or MIN_"),
+    "LEAST": ("a.c", "enum { ASP_MIN_ROWS = 1 };", "MAX_ or MIN_"),
     "README": ("README.md", "line\n" * 121, "length"),
     "CHANGELOG": ("CHANGELOG.md", "# Changelog\n\n## 0.2.0\n" + "- line\n" * 60 + "## 0.1.0\n", "length"),
 }
@@ -75,16 +75,16 @@ PLANTED = {
 NOT_FOUND = {
     "good": ("a.py", GOOD),
     "a method": ("a.py", "LEAST_SQUARES = 1"),
-    "prose": ("a.py", '"""Return the champion of the race, as papers call it."""  # champion'),
-    "text": ("a.py", 'f("champion")'),
-    "other words": ("a.py", "championship = almost_ready = MOSTLY = atleast_1d"),
-    "C prose": ("a.c", '/* the champion */ const char *text = "champion"; // MOST_ROWS'),
-    "pages": ("docs/index.md", "the champion"),
+    "prose": ("a.py", '"""Return the incumbent of the race, as papers call it."""  # incumbent'),
+    "text": ("a.py", 'f("incumbent")'),
+    "other words": ("a.py", "incumbentship = almost_ready = MOSTLY = atleast_1d"),
+    "C prose": ("a.c", '/* the incumbent */ const char *text = "incumbent"; // MAX_ROWS'),
+    "pages": ("docs/index.md", "the incumbent"),
     "short enough": ("CHANGELOG.md", "# Changelog\n" + ("## 0.2.0\n" + "- line\n" * 59) * 2),
     "table": ("a.py", f'"""Return one row for each format.\n\n| {LONG} |\n>>> {LONG}\n- item\n- item\n"""'),
 }
 
-retired = language.retired_pattern([r"(\w+_)?(champions?|CHAMPIONS?)(_\w+)?", "KernelLab", r"autosparse\.old"])
+retired = language.retired_pattern([r"(\w+_)?(incumbents?|INCUMBENTS?)(_\w+)?", "TuningContext", r"autosparse\.old"])
 
 
 @pytest.mark.parametrize("offender", PLANTED)
@@ -100,7 +100,7 @@ def test_good_language_has_no_findings(text):
 
 def test_a_finding_says_file_and_line():
     (finding,) = language.check_text("a.py", "x = 1\n\nMOST_ROWS = 2\n", retired)
-    assert str(finding) == "a.py:3: MAX_ or MIN_: MOST_ROWS"
+    assert str(finding) == "a.py:3: MAX_ or MIN_: MAX_ROWS"
 
 
 @pytest.fixture(scope="module")

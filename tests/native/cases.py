@@ -153,7 +153,7 @@ def spec(
 
 
 @functools.cache
-def kernel(of: _native.KernelSpec) -> _native.Kernel:
+def kernel(of: _native.KernelSpec) -> _native.CompiledKernel:
     """Return the built kernel of a spec; it is built once per process."""
     return _native.build(of, store=cache.open_store(), compiler=config.get_options().compiler)
 

@@ -25,7 +25,7 @@ MADE = tuple(
     for levels in ("i1:U,k1:C", *(f"i1:U,k1:C | rows={order}" for order in ROW_ORDERS))
     for ahead in PREFETCH
 )
-WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # arguments of `asp_force_crowded`
+WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # arguments of `asp_force_llc_contention`
 COLUMNS = (0, 1, 2, 16, 31, 32, 64, 128, 130, 256, 400)
 
 
@@ -64,7 +64,7 @@ def test_it_computes_what_the_schedule_says(isa, name, way, pytestconfig):
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
-    with forced_choice("crowded", WAYS[way]):
+    with forced_choice("llc_contention", WAYS[way]):
         for at, K in enumerate(COLUMNS):
             if (at // 2 + place) % 2 and not pytestconfig.getoption("--full"):
                 continue

@@ -24,7 +24,7 @@ from autosparse.core.values import dataclass
 NAMES: Final = f"{INDICES}qrstuvwxyz"
 """Index names, one for each mode that the default kernel supports."""
 SAMPLED_ENTRIES: Final = 20_000
-LEAST_CHILDREN: Final = 3.0
+MIN_CHILDREN: Final = 3.0
 """Minimum entries per lowest node for which the default kernel walks levels (as `operands.csf` has it), not entries."""
 CACHES: Final = ("l1", "l2", "l3", "memory")
 """Cache levels, smallest first; a footprint belongs to the first level that holds it."""
@@ -191,7 +191,7 @@ class _Default(_Walk):
 
     def __init__(self, facts: TensorFacts, problem: Problem) -> None:
         order = facts.default_order
-        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz
+        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * MIN_CHILDREN > facts.nnz
         super().__init__(facts, problem, order, is_flat=is_flat)
 
     def terms(self) -> Iterator[tuple[str, float]]:

@@ -52,7 +52,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class CalibrationChoice:
     """The chosen adjustment, fitted to all examples, and the judgement of every adjustment."""
 
     way: str
@@ -71,7 +71,7 @@ class Choice:
         return self.judged[self.way]
 
 
-def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> Choice:
+def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> CalibrationChoice:
     """Return the adjustment with the lowest cross-validated loss; "nothing" where none is significantly better.
 
     An adjustment must gain SURE standard errors of the paired loss differences and order no fewer pairs correctly.
@@ -89,7 +89,7 @@ def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS
     for way in able:
         if _is_better(judged[way], judged[NOTHING]) and judged[way].loss < judged[taken].loss - 1e-12:
             taken = way
-    return Choice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
+    return CalibrationChoice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
 
 
 def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str, fit: Fit) -> Judgement:

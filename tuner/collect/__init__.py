@@ -1,6 +1,6 @@
 """Collection of training data for learned cost models: patterns × sampled SuperSchedules -> measured times, as files.
 
-`recipes` names patterns, `sampling` draws schedules, `heats` times them in batches, and `files` stores and merges
+`recipes` names patterns, `sampling` draws schedules, `batches` times them in batches, and `files` stores and merges
 measurements. `collector` runs all of them within a time limit. docs/collecting.md describes the files.
 """
 

@@ -22,7 +22,7 @@ from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # int32 operator numbers, or float64 costs
 
-MOST_SWEEPS: Final = 4
+MAX_SWEEPS: Final = 4
 FAMILIES: Final = {"block": 0, "csr": 1, "ell": 2}
 """Number of each family in the runtime's interface."""
 
@@ -40,7 +40,7 @@ class GreedyOptions:
     r: float = 1.0  # maximum average cost over the least one for tiles of a batch; 1: one tile at a time
     levels: int = 100  # maximum number of times that tiles of a window are cut from the remaining entries
     local: bool = True  # batches consider only tiles of the chosen operator
-    sweeps: int = MOST_SWEEPS  # maximum number of withdrawal sweeps after everything is covered
+    sweeps: int = MAX_SWEEPS  # maximum number of withdrawal sweeps after everything is covered
 
 
 @dataclass(frozen=True, slots=True)

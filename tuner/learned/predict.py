@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.features.setting import MachineRates, Setting
+from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
@@ -49,7 +49,7 @@ DEAR_ORDER: Final = "rcm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class RatioScale:
     """Conversion of costs to ratios to the default kernel; without an anchor, costs are log ratios."""
 
     slope: float = 1.0
@@ -62,7 +62,7 @@ class Scale:
         return {"slope": self.slope, "anchor": anchor, "anchor_log_ratio": self.anchor_log_ratio}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Scale:
+    def from_data(cls, data: Mapping[str, Any]) -> RatioScale:
         """Read the result of `to_data`; raise RecordError for anything else."""
         try:
             slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
@@ -80,7 +80,7 @@ class LearnedModel:
 
     weights: LearnedWeights
     codes: Codes = field(repr=False)  # (n, columns): the portfolio
-    scale: Scale
+    scale: RatioScale
     scorer: Scorer = field(repr=False)
     rates: MachineRates | None = None  # measured rates of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
@@ -92,7 +92,7 @@ class LearnedModel:
         if PORTFOLIO not in weights.tensors:
             raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
-        scale = Scale.from_data(weights.about.get("scale", {}))
+        scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
     def features(self, pattern: Structure) -> Floats:
@@ -105,7 +105,7 @@ class LearnedModel:
         return self.scorer.programs(self.codes)
 
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
-        return self.scorer.on(features, Setting.of(problem, self.rates))
+        return self.scorer.on(features, RunSetting.of(problem, self.rates))
 
     def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
         """Return the analytic model's ratios of `schedules`; 1 where the scorer does not read them."""

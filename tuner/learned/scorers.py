@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
-from autosparse.tuner.features.setting import N_SETTING, Setting
+from autosparse.tuner.features.setting import N_SETTING, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.embeddings import Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned.names import is_wide
@@ -34,7 +34,7 @@ BOOSTED: Final = "boosted"
 """Name of boosted trees among the extractors."""
 GUESS_STEPS: Final = 256.0
 """Integer steps per factor e in which trees read the analytic model's ratio."""
-MOST_GUESS: Final = 2000
+MAX_GUESS: Final = 2000
 """Bound of the steps in both directions."""
 
 
@@ -55,7 +55,7 @@ class Scorer(Protocol):
     def programs(self, rows: Codes) -> Programs:
         """Return the input of `on` for programs, which is computed once."""
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
 
 
@@ -76,7 +76,7 @@ class NetworkScorer:
         first = self.weights.tensors["final.0.weight"][:, EMBEDDED:]
         return np.asarray(embed_programs(rows, self.weights) @ first.T, np.float32)
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return the final layers applied to this pattern; the setting has no effect."""
         tensors = self.weights.tensors
         share = tensors["final.0.weight"][:, :EMBEDDED] @ features + tensors["final.0.bias"]
@@ -113,7 +113,7 @@ class TreesScorer:
         """Return the codes of the programs."""
         return np.ascontiguousarray(rows, np.int16)
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
         """Return the trees specialised to this pattern and setting."""
         trees = self.trees.on(inputs(features, setting))
 
@@ -128,7 +128,7 @@ def n_inputs(dimension: int) -> int:
     return SKETCH_WIDTHS[dimension] + N_SETTING
 
 
-def inputs(features: Floats, setting: Setting) -> Floats:
+def inputs(features: Floats, setting: RunSetting) -> Floats:
     """Return the trees' inputs of pattern and setting, (n_inputs(dimension),)."""
     return np.concatenate([np.asarray(features, np.float32), setting.numbers()])
 
@@ -136,7 +136,7 @@ def inputs(features: Floats, setting: Setting) -> Floats:
 def guess_column(ratios: NDArray[np.floating]) -> Codes:
     """Return the analytic model's ratios to the default kernel, (n,), as a column of codes, (n, 1)."""
     steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
-    return np.clip(steps, -MOST_GUESS, MOST_GUESS).astype(np.int16)[:, None]
+    return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(np.int16)[:, None]
 
 
 def scorer_of(weights: LearnedWeights) -> Scorer:

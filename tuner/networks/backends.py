@@ -13,7 +13,7 @@ from autosparse.tuner.networks.lattice import Lattice
 from autosparse.errors import OptionError
 
 
-class Backend(Protocol):
+class TensorBackend(Protocol):
     """Interface of a backend: its layers, and the tensors between them (`Any`: each backend has its own type)."""
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
@@ -63,10 +63,10 @@ BACKENDS: Final[Mapping[str, str]] = {
 """Name -> class; the module is imported when its backend is opened."""
 
 
-def open_backend(name: str) -> Backend:
+def open_backend(name: str) -> TensorBackend:
     """Return the backend of that name; raise MissingExtraError when its package is not installed."""
     if name not in BACKENDS:
         raise OptionError.bad_value("backend", name, domain=f"one of {', '.join(BACKENDS)}", source="argument")
     module, _, kind = BACKENDS[name].partition(":")
-    backend: Backend = getattr(importlib.import_module(module), kind)()
+    backend: TensorBackend = getattr(importlib.import_module(module), kind)()
     return backend

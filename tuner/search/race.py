@@ -132,7 +132,7 @@ class Race:
 
 
 LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race
-LEAST_ROUNDS: Final = 3  # minimum rounds when the usual minimum would exceed twice the time limit
+MIN_ROUNDS: Final = 3  # minimum rounds when the usual minimum would exceed twice the time limit
 LAST_WORST: Final = 1.0
 """Maximum ratio to the default kernel in every variant of result allocation; above it the incumbent is rejected."""
 LAST_MEAN: Final = 0.96  # maximum geometric mean of the ratios
@@ -172,7 +172,7 @@ def last_race(
     """Race the default kernel and incumbents, interleaved, in each way of running a product.
 
     Each function gets the round number, on which its operands may depend. Returns one result per incumbent, in order.
-    After `limit_s` seconds the race ends at the minimum rounds, after twice that at LEAST_ROUNDS.
+    After `limit_s` seconds the race ends at the minimum rounds, after twice that at MIN_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
@@ -186,7 +186,7 @@ def last_race(
             for own, mine_s in zip(found, each_s[1:], strict=True):
                 own.append(mine_s / max(each_s[0], 1e-9))
         taken_s, n_rounds = clock() - start_s, turn + 1
-        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
+        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= MIN_ROUNDS and taken_s > 2 * limit_s):
             break
     medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
     rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]

@@ -8,7 +8,7 @@ After measured ratios r of the schedules S, the expected log errors of others T 
 predicted).
 
 The variances are about half of a least-squares fit of squared error differences on the differing features. The errors
-are those of the boosted model of SpMV on patterns outside its training (docs/adr/0027-asked-again.md).
+are those of the boosted model of SpMV on patterns outside its training (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations

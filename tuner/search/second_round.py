@@ -36,9 +36,9 @@ def corrected_favourites(
 
 
 def runners_up(
-    trials: Iterable[Trial], times_s: Mapping[int, float], champion: Trial, title_s: float, *, n: int
+    trials: Iterable[Trial], times_s: Mapping[int, float], incumbent: Trial, title_s: float, *, n: int
 ) -> list[Trial]:
     """Return candidates that lost to the incumbent narrowly; each races it again, since one race may be unlucky."""
-    others = [one for one in trials if one is not champion and one.failed is None]
+    others = [one for one in trials if one is not incumbent and one.failed is None]
     near = [one for one in others if times_s.get(id(one), math.inf) <= CLOSE * title_s]
     return sorted(near, key=lambda one: times_s[id(one)])[:n]

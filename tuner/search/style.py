@@ -20,11 +20,11 @@ class SearchStyle:
 
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
-    heat: int = 4  # candidates raced at once
+    batch: int = 4  # candidates raced at once
     n_built: int = 1  # number of available kernels that come first without compilation
     n_neighbours: int = 8  # neighbours of the incumbent tried at the end; n_corrected replaces as many
     n_corrected: int = 4  # schedules of a learned model corrected by the measurements
-    n_rematches: int = 5  # close losers that race the incumbent again
+    n_reraces: int = 5  # close losers that race the incumbent again
     takes_all_proposals: bool = True  # measure all proposals of a learned model, besides the analytic model's best
     asks_late: bool = False  # run a learned model after the analytic candidates, when their savings pay for it
     n_late: int = 4  # proposals of a late learned model that are measured if predicted to beat the incumbent
@@ -39,15 +39,16 @@ LIVE: Final = SearchStyle(
     hopeless=1.1,
     n_neighbours=2,
     n_corrected=0,
-    n_rematches=0,
+    n_reraces=0,
     takes_all_proposals=False,
-    heat=1,
+    batch=1,
     n_built=2,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products (ADR 44)."""
+"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products
+(docs/design/cost-models.md)."""
 
 
 def live_style(problem: Problem) -> SearchStyle:

@@ -23,7 +23,7 @@ class Work:
     do: Callable[[], None]
     what: str = ""
     is_optional: bool = False  # the search continues without the step when it exceeds the budget
-    on_credit: bool = False  # no compilation is needed from here to the first result
+    in_advance: bool = False  # no compilation is needed from here to the first result
     may_hang: bool = False  # waits for an external program
 
 
@@ -35,9 +35,9 @@ class Sample:
     price_s: float  # expected excess over the best known kernel
     turn: int = 0  # round of the race; equal rounds use equal memory addresses
     path_price_s: float = 0.0
-    on_credit: bool = False  # set for the first candidate
+    in_advance: bool = False  # set for the first candidate
     is_check: bool = False  # re-times a plan in use, at the products' own width
-    settle_s: float = 0.0  # seconds of products with the trial before the counted one; only live tuning waits for them
+    warmup_s: float = 0.0  # seconds of products with the trial before the counted one; only live tuning waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Trial(Protocol):
         """Return why the trial cannot run, or None."""
 
     @property
-    def crowded(self) -> bool:
+    def lacks_memory(self) -> bool:
         """Return whether packing failed only because other packed copies of the operand take the memory."""
 
     @property
@@ -92,7 +92,9 @@ class Trial(Protocol):
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`, or `crowded` to be tried again."""
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` to be tried
+        again.
+        """
 
     def drop(self) -> None:
         """Release the packed operand."""

@@ -33,7 +33,7 @@ The paper does not say; "all" is its likely meaning.
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TransferCase:
     """One pattern with its programs; `seen` is the featurizer's input, or its output s where it is frozen."""
 
     seen: Any = field(repr=False)  # Any: each featurizer has its own type
@@ -43,7 +43,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class FewShotSettings:
     """Training settings, Table 3 of the paper. `batch`: programs per step, with a featurizer pass in each step."""
 
     epochs: int = EPOCHS
@@ -55,8 +55,8 @@ class Settings:
 
 def train(
     model: DashModel,
-    cases: Sequence[Case],
-    settings: Settings,
+    cases: Sequence[TransferCase],
+    settings: FewShotSettings,
     progress: Callable[[int, float], object] = lambda epoch, loss: None,
 ) -> DashModel:
     """Train `model` in place and return it; `progress(epoch, mean loss)` is called after every epoch."""  # fmt: skip
@@ -77,7 +77,7 @@ def train(
     return model
 
 
-def _patterns(model: DashModel, case: Case) -> torch.Tensor:
+def _patterns(model: DashModel, case: TransferCase) -> torch.Tensor:
     if isinstance(case.seen, torch.Tensor):
         return case.seen
     with torch.no_grad():
@@ -86,7 +86,7 @@ def _patterns(model: DashModel, case: Case) -> torch.Tensor:
 
 
 def _step(
-    model: DashModel, case: Case, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
+    model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
 ) -> float:
     slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
     costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
@@ -97,7 +97,7 @@ def _step(
     return float(loss.detach())
 
 
-def fine_tuned(source: DashModel, cases: Sequence[Case], settings: Settings) -> DashModel:
+def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings) -> DashModel:
     """Return a copy of `source` with a new latent layer, trained on the target's cases; unchanged without cases."""
     model = copy.deepcopy(source)
     if not cases:

@@ -5,7 +5,7 @@
 #include "common.h"
 
 /* Channels of a layer; maximum input fibres and cells per output cell; output cells per unit of work. */
-enum { CHANNELS = 32, MOST_FIBRES = 25, MOST_PAIRS = 125, BLOCK_CELLS = 1024 };
+enum { CHANNELS = 32, MAX_FIBRES = 25, MAX_PAIRS = 125, BLOCK_CELLS = 1024 };
 
 /* Cells grouped by all coordinates but the last: fibre f holds the coordinates k[ptr[f]] .. k[ptr[f + 1] - 1],
  * ascending. Fibres ascend by (i, j). A matrix has i = 0 everywhere. */
@@ -33,9 +33,9 @@ extern asp_convolve asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512;
  * advance. */
 typedef struct {
     int n;                      /* number of input fibres: 2 * reach + 1 per coordinate but the last */
-    int64_t at[MOST_FIBRES];    /* first input fibre that does not come before the wanted one */
-    int64_t cursor[MOST_FIBRES], end[MOST_FIBRES]; /* range within the fibre; empty: there is no such fibre */
-    int first_offset[MOST_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
+    int64_t at[MAX_FIBRES];    /* first input fibre that does not come before the wanted one */
+    int64_t cursor[MAX_FIBRES], end[MAX_FIBRES]; /* range within the fibre; empty: there is no such fibre */
+    int first_offset[MAX_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
 } asp_cursors;
 
 /* Begin at the first fibre; advance to an output fibre, of which first_k is the first cell to be computed. */

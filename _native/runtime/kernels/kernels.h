@@ -9,11 +9,11 @@
 #include <stdatomic.h>
 
 #include "common.h"
-#include "twins.h"
+#include "identical_rows.h"
 
-/* A row longer than nnz / GIANTS_MOST is divided among threads, so there are fewer than GIANTS_MOST such long rows.
- * Rows of up to GIANT_LEAST nonzeros are never divided. */
-enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
+/* A row longer than nnz / LONG_ROWS_MAX is divided among threads, so there are fewer than LONG_ROWS_MAX such long rows.
+ * Rows of up to LONG_ROW_MIN nonzeros are never divided. */
+enum { LONG_ROWS_MAX = 256, LONG_ROW_MIN = 8192 };
 
 /* SpMV kernels may sum the ROW_GROUP rows from a multiple of ROW_GROUP together when these hold at most
  * GROUP_NONZEROS. Callers never divide such a group. The sums of rows of any other group must not depend on their
@@ -21,13 +21,13 @@ enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
 enum { ROW_GROUP = 16, GROUP_NONZEROS = 384 };
 
 /* Target of prefetching rows of B: none, the L1 cache, or, for rows used much later, only the L2 cache. */
-enum { FETCH_NONE, FETCH_NEAR, FETCH_FAR };
+enum { FETCH_NONE, FETCH_L1, FETCH_L2 };
 
 /* Long rows that kernels leave out, collected concurrently. */
 typedef struct {
     _Atomic int64_t count;
-    int64_t rows[GIANTS_MOST];
-} asp_giants;
+    int64_t rows[LONG_ROWS_MAX];
+} asp_long_rows;
 
 /* Operands of a product C (+)= A B. */
 typedef struct {
@@ -41,16 +41,16 @@ typedef struct {
     int asked;            /* the caller chose the prefetch distance */
     int fetch;            /* spmm only: target of prefetching, FETCH_... */
     int stream;           /* store C with non-temporal stores */
-    int has_twins;        /* spmm only: enough rows are identical to search for them (twins.h) */
-    int64_t giant_length; /* longer rows are left out and recorded in giants */
-    asp_giants *giants;
+    int has_identical_rows;        /* spmm only: enough rows are identical to search for them (identical_rows.h) */
+    int64_t long_row_length; /* longer rows are left out and recorded in giants */
+    asp_long_rows *long_rows;
 } asp_args;
 
 /* Record a row that a kernel leaves out. Called concurrently. */
-ASP_INLINE void asp_note_giant(const asp_args *args, int64_t row)
+ASP_INLINE void asp_note_long_row(const asp_args *args, int64_t row)
 {
-    int64_t place = atomic_fetch_add_explicit(&args->giants->count, 1, memory_order_relaxed);
-    if (place < GIANTS_MOST) args->giants->rows[place] = row;
+    int64_t place = atomic_fetch_add_explicit(&args->long_rows->count, 1, memory_order_relaxed);
+    if (place < LONG_ROWS_MAX) args->long_rows->rows[place] = row;
 }
 
 typedef void (*asp_kernel)(const asp_args *args, int64_t begin, int64_t end);

@@ -7,7 +7,7 @@
 /* Flags of asp_csr_mm and asp_csr_t_mm. */
 enum { ASP_FLAG_ACCUMULATE = 1, ASP_FLAG_DETERMINISTIC = 2 };
 /* Prefetch distance in nonzeros from which the L2 cache is the target: lines would not stay in L1 that long. */
-enum { FAR_AHEAD = 16 };
+enum { L2_AHEAD = 16 };
 
 /* Return the bytes of a core's own (L2) cache, and of the last-level cache, which cores share. */
 int64_t asp_private_cache_bytes(void);
@@ -18,13 +18,13 @@ int asp_amd_family(void);
 /* Return the contention of two dense operands of n_rows and n_cols rows for a last-level cache that holds evictions of
  * the cores' caches (AMD). 0: none; 1: non-temporal stores pay if the result is a small part of the traffic; 2: they
  * always pay, and a long prefetch distance may. */
-int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
+int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
 /* Return whether the processor runs so far ahead (Zen 5) that prefetching indexed rows gains only with few entries per
  * row, and costs otherwise. */
-int asp_looks_far(void);
+int asp_prefetches_early(void);
 /* Return whether indexed rows are prefetched far ahead where dense operands contend for the last-level cache. The mean
  * number of entries per row must be below `most_entries`, and small if the processor runs far ahead itself. */
-int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries);
+int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries);
 
 /* One dense column with any stride as contiguous elements: the original, or a copy (`owned`) that the caller frees. */
 typedef struct {

@@ -30,4 +30,4 @@ int asp_force_isa(int isa);
 int asp_gathers(void);
 /* Return whether a few sampled positions of a CSR matrix have three consecutive rows with identical columns. Products
  * with dense matrices compute such rows together. */
-int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices);
+int asp_has_identical_rows(int itype, int64_t n_rows, const void *indptr, const void *indices);

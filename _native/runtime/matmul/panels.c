@@ -17,7 +17,7 @@ enum { NARROWEST = 128 };     /* minimum bytes of a panel's row: narrower ones r
 enum { READS_PER_COPY = 70 };  /* reads per row of B from which copying it always pays */
 enum { READS_PER_PANEL = 32 }; /* the same for panels of a B that is larger than a core's own cache */
 enum { READS_IF_DEAR = 1000 }; /* reads per row of a B that fits, where copies are expensive; panels never pay there */
-enum { COPY_ROWS_LEAST = 64 }; /* minimum number of rows per range of a thread */
+enum { COPY_ROWS_MIN = 64 }; /* minimum number of rows per range of a thread */
 enum { PAGE = 4096 };
 
 /* The process's only panel buffer; `taken` is its lock, held from asp_take_panel to asp_give_panel. */
@@ -118,5 +118,5 @@ void asp_copy_panel(char *panel, int64_t panel_ld, const char *B, int64_t ld, in
                     int n_threads)
 {
     copy job = {panel, B, panel_ld, ld, width};
-    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_LEAST, n_rows, n_threads, 0.06 * (double)(n_rows * width));
+    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_MIN, n_rows, n_threads, 0.06 * (double)(n_rows * width));
 }

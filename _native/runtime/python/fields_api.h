@@ -3,9 +3,9 @@
 typedef struct asp_field {
     int64_t cell_at;                      /* bytes from the sparse array to its operand */
     const void *cell_type;                /* type of the operand */
-    int64_t arrays_at, rows_at, fresh_at; /* bytes from the operand to its slots */
-    int64_t touch_at;                     /* slot that is None while an access is recorded */
-    int64_t handed_out_at;                /* slot that must be True too; 0: there is none */
+    int64_t arrays_at, rows_at, unvalidated_at; /* bytes from the operand to its slots */
+    int64_t invalidated_at;                     /* slot that is None while an access is recorded */
+    int64_t exported_at;                /* slot that must be True too; 0: there is none */
     int64_t position;                     /* index of the array in the operand's list */
 } asp_field;
 /* Return the address of a C function `PyObject *(PyObject *type, PyObject *spec)` that creates a descriptor for

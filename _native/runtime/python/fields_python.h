@@ -27,8 +27,8 @@ static PyObject *field_get(PyObject *object, void *closure)
     const asp_field *about = kept->about;
     PyObject *cell = field_cell(about, object);
     /* An access is recorded already, and no check has happened since: recording another one changes nothing. */
-    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->touch_at) == Py_None &&
-        (!about->handed_out_at || field_slot(cell, about->handed_out_at) == Py_True)) {
+    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->invalidated_at) == Py_None &&
+        (!about->exported_at || field_slot(cell, about->exported_at) == Py_True)) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         PyObject *array = arrays ? PyList_GetItem(arrays, about->position) : NULL;
         if (array) {
@@ -50,7 +50,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
     }
     PyObject *cell = field_cell(about, object);
     /* The arrays were never exported, so nothing depends on them. */
-    if (cell && field_slot(cell, about->fresh_at) == Py_True) {
+    if (cell && field_slot(cell, about->unvalidated_at) == Py_True) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         Py_INCREF(value);
         return arrays ? PyList_SetItem(arrays, about->position, value) : -1;

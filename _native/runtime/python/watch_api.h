@@ -10,7 +10,7 @@ typedef struct asp_watched {
     /* Number of references to all `held` without outside references; negative: unknown. */
     int64_t references;
     /* Slots of the operand; they hold the same object unless the array was exported. */
-    int64_t touch_at, clean_at;
+    int64_t invalidated_at, clean_at;
     int64_t n_bytes, n_least;         /* bytes in use, and minimum number of elements of the array */
     uint64_t *hashes;                 /* per chunk; NULL: never checked */
     int64_t *versions;                /* per chunk of the values: the version in which it last changed; else NULL */
@@ -20,7 +20,7 @@ typedef struct asp_watch {
     const void *array_type, *rows;    /* rows: the operand's, once known; NULL: Python must check */
     int64_t header;                   /* bytes of an object before the fields of an array */
     const char *operand;              /* address of the operand; its slots: */
-    int64_t arrays_at, rows_at, checked_at, handed_out_at, aliases_before_at, values_version_at;
+    int64_t arrays_at, rows_at, checked_at, exported_at, aliases_before_at, values_version_at;
     int64_t beneath_references;       /* number of references to an object beneath a base, without outside references */
     /* References to arrays, among those that `references` counts, that are not held by views. */
     int64_t n_own;

@@ -6,7 +6,7 @@
 #include "graph_common.h"
 
 /* Entries per block; sizes of Y that count as cache-resident and as streaming, bytes. */
-enum { BLOCK = 32, NEAR_BYTES = 1 << 20, FAR_BYTES = 1 << 25 };
+enum { BLOCK = 32, RESIDENT_BYTES = 1 << 20, STREAMING_BYTES = 1 << 25 };
 
 /* Addresses of the rows of X and Y of n entries, from entry `first` on. */
 typedef struct {
@@ -64,7 +64,7 @@ LOOK_UP(int64_t)
 static int64_t bytes_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
-    return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
+    return all <= RESIDENT_BYTES ? 0 : asp_min(row, all <= STREAMING_BYTES ? 128 : 1024);
 }
 
 /* Prefetch the rows of Y of a block. */

@@ -1,6 +1,6 @@
 /* Choice between gather instructions and scalar loads for SpMV, measured once in about ten microseconds.
  *
- * SpMV kernels exist with gathers and with one load per element (lookups.h). Both compute identical results, so a
+ * SpMV kernels exist with gathers and with one load per element (register_gather.h). Both compute identical results, so a
  * wrong measurement only costs time. On an AMD Zen 5 a gathered element of float32 takes 0.40 ns, a loaded one 0.17
  * ns. On Intel's servers gathers are as fast or faster, unless microcode mitigations slow them down.
  */
@@ -15,7 +15,7 @@ ASP_FORCIBLE(forced_gathers, asp_force_gathers)
 #include <time.h>
 
 #include "target_avx2.h"
-#include "lookups.h"
+#include "register_gather.h"
 
 enum { PROBE_ENTRIES = 1024, PROBE_ROUNDS = 16 };
 

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x with AVX-512 gathers or one load per element (lookups.h).
+/* y[i] = A[i] x with AVX-512 gathers or one load per element (register_gather.h).
  *
  * Short rows are dominated by the branch misprediction at each row's end. So sixteen rows are computed together: the
  * products of all their nonzeros go to a buffer, then each row's part is loaded under a mask and sixteen sums are

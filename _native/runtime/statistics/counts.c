@@ -13,7 +13,7 @@
  * slice heights and N_WINDOWS sorting windows are examined. */
 enum { PANEL = 16, SAMPLE_ROWS = 48, N_SIZES = 6, N_LANES = 4, N_WINDOWS = 3 };
 /* Rows examined for slices; minimum number of panels; minimum number of entries taken from a panel. */
-enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
+enum { MAX_SAMPLED_ROWS = 16384, MIN_PANELS = 8, MIN_OF_PANEL = 256 };
 enum { SMALL_LENGTH = 1024 };           /* row lengths below this are sorted by counting */
 enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* bits of a row within its panel; bits per pass of the radix sort */
 /* Maximum ratio of cells to entries for which entries count as lying on few diagonals. */

@@ -155,7 +155,7 @@ static void run_chunk(sweeping *it, int64_t chunk)
     }
 }
 
-/* The call-interval tuner (cycles.c) decides per task whether helpers make the program faster, from one call of the
+/* The call-interval tuner (call_intervals.c) decides per task whether helpers make the program faster, from one call of the
  * task to the next. Different sweeps of an iteration are different tasks, so that an interval is one iteration. */
 #define TASK(number)                                                                            \
     static void run_chunks_##number(void *context, int64_t begin, int64_t end)                  \

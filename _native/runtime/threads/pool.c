@@ -10,7 +10,7 @@
  * and no thread of the process is delayed by another, a helper spins longer, across Python code (waiting.h).
  * A blocked helper is woken within 16 us beside a spinning thread and within 35 us on an idle core (measured), but
  * often on the caller's own core, so helpers are kept off it (placing.h). Jobs shorter than the mean arrival time of
- * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (cycles.c).
+ * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (call_intervals.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -27,23 +27,23 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "bell.h"
-#include "company.h"
-#include "cycles.h"
+#include "wakeup.h"
+#include "concurrent_callers.h"
+#include "call_intervals.h"
 #include "placing.h"
 #include "team.h"
 #include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
-enum { BELL_NS = 7000 };          /* cost of signalling the event for the caller */
+enum { WAKEUP_NS = 7000 };          /* cost of signalling the event for the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays off */
 enum { SHARE_WORTH_NS = 6000 };   /* minimum serial time per further helper */
 enum { TEAMMATE_WORTH_NS = 1000 };/* minimum serial time per thread of a host's team; measured on two threads only */
 enum { ARRIVAL_FIRST_NS = 25000 };/* initial estimate of the time a woken helper takes to arrive */
-enum { ARRIVAL_MOST_NS = 4000000 }; /* upper bound of one observed arrival time */
+enum { ARRIVAL_MAX_NS = 4000000 }; /* upper bound of one observed arrival time */
 enum { STALL_NS = 250000 };       /* delay of one job that only a descheduled thread explains */
-/* After a stall, jobs below SMALL_JOB_NS stay on the caller for PENALTY_FIRST_NS, doubling up to PENALTY_MOST_NS. */
-enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
+/* After a stall, jobs below SMALL_JOB_NS stay on the caller for PENALTY_FIRST_NS, doubling up to PENALTY_MAX_NS. */
+enum { PENALTY_FIRST_NS = 4000000, PENALTY_MAX_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
 /* The gate packs generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16) into one atomic word. */
 #define GATE_OPEN ((uint64_t)1 << 31)
@@ -61,7 +61,7 @@ static struct {
     void *context;
     int64_t n_items, min_items, max_items;
     int n_sharing;
-    bell bell; /* helpers block on it */
+    wakeup wakeup; /* helpers block on it */
     _Atomic int is_for_next; /* helpers were woken for later jobs: one too late for this job spins for the next */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* begin of the job, arrival of its first helper (0: none) */
     _Alignas(128) atomic_flag taken; /* lock: one job at a time; a concurrent caller works alone */
@@ -72,7 +72,7 @@ static struct {
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers spin */
     int64_t penalty_ns, cautious_until_ns; /* length and end of the restriction to one thread after a stall */
-    asp_company callers;
+    asp_concurrent_callers callers;
     int64_t n_shared, n_held_back, n_stalls; /* see asp_pool_counters */
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
@@ -155,18 +155,18 @@ static int linger(uint32_t *served, lingering *it)
         }
     } while (now_ns - begin_ns < limit_ns);
     it->rest = it->rest_next;
-    it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
+    it->rest_next = it->rest_next < LINGER_REST_MAX ? 2 * it->rest_next : LINGER_REST_MAX;
     return 0;
 }
 
 /* Block until the next signal, unless a job is open that this helper has not served. */
 static void sleep_unless_open(uint32_t served)
 {
-    uint32_t seen = atomic_load(&pool.bell.rings);
-    atomic_fetch_add(&pool.bell.n_sleeping, 1);
+    uint32_t seen = atomic_load(&pool.wakeup.count);
+    atomic_fetch_add(&pool.wakeup.n_sleeping, 1);
     uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: this thread sees the job or its caller this thread */
-    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
-    atomic_fetch_sub(&pool.bell.n_sleeping, 1);
+    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_wakeup(&pool.wakeup, seen);
+    atomic_fetch_sub(&pool.wakeup.n_sleeping, 1);
 }
 
 static void serve(int self)
@@ -194,7 +194,7 @@ static void *helper(void *unused)
 }
 
 /* Start helpers until there are n, or fewer if the system refuses. They block signals: the application gets those. */
-static void hire(int n)
+static void start_workers(int n)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -218,7 +218,7 @@ static void hire(int n)
 void asp_after_fork(void)
 {
     atomic_store(&pool.gate, 0);
-    atomic_store(&pool.bell.n_sleeping, 0);
+    atomic_store(&pool.wakeup.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
     pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
@@ -233,15 +233,15 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
-/* Return the number of helpers for a job, 0 for none. `is_waking`: earlier calls let helpers fall asleep (cycles.c). */
+/* Return the number of helpers for a job, 0 for none. `is_waking`: earlier calls let helpers fall asleep (call_intervals.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!IS_RECKLESS) {
-        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.wakeup.n_sleeping, memory_order_relaxed);
         const int64_t linger_ns = asp_linger_ns(&pool.waiting, now_ns);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, linger_ns, n_awake > 0);
-        if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
+        if (n_awake < 1 && serial_ns < 2 * WAKEUP_NS + pool.arrival_ns) {
             pool.arrival_ns -= pool.arrival_ns / 256; /* decays, so that waking is tried again */
             if (!is_waking && !is_for_next) return 0;
         }
@@ -253,7 +253,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         const double worth = serial_ns / SHARE_WORTH_NS - 1;
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
-    if (pool.n_helpers < wanted) hire(wanted);
+    if (pool.n_helpers < wanted) start_workers(wanted);
     if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
@@ -288,7 +288,7 @@ static void note_stall(int stalled, int64_t now_ns)
     }
     pool.n_stalls++;
     pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
-    if (pool.penalty_ns > PENALTY_MOST_NS) pool.penalty_ns = PENALTY_MOST_NS;
+    if (pool.penalty_ns > PENALTY_MAX_NS) pool.penalty_ns = PENALTY_MAX_NS;
     pool.cautious_until_ns = now_ns + pool.penalty_ns;
 }
 
@@ -297,7 +297,7 @@ static void note_arrival(int64_t end_ns)
 {
     const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
     const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
-    pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
+    pool.arrival_ns += ((took_ns < ARRIVAL_MAX_NS ? took_ns : ARRIVAL_MAX_NS) - pool.arrival_ns) / 8;
 }
 
 /* Run the job on the caller and n_helpers helpers; return when it ended. */
@@ -309,8 +309,8 @@ static int64_t share(int n_helpers, double serial_ns)
     atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
     pool.opened_ns = clock_ns();
     atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
-    const int n_woken = atomic_load(&pool.bell.n_sleeping);
-    if (n_woken > 0) ring_bell(&pool.bell, n_woken < n_helpers ? n_woken : n_helpers);
+    const int n_woken = atomic_load(&pool.wakeup.n_sleeping);
+    if (n_woken > 0) wake_sleepers(&pool.wakeup, n_woken < n_helpers ? n_woken : n_helpers);
     take_ranges(0);
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
     const int64_t done_ns = clock_ns();
@@ -342,14 +342,14 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
     static _Thread_local char self;
-    const int is_beside = is_worth && asp_has_company(&pool.callers, &self, now_ns) && !IS_RECKLESS;
+    const int is_beside = is_worth && asp_has_concurrent_callers(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)
@@ -376,9 +376,9 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 
 void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memory_order_relaxed); }
 
-int asp_pool_is_crowded(void)
+int asp_pool_is_contended(void)
 {
-    return clock_ns() < atomic_load_explicit(&pool.waiting.crowded_until_ns, memory_order_relaxed);
+    return clock_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)

@@ -20,14 +20,14 @@ int asp_limit_threads(int n);
 void asp_after_fork(void);
 /* Return for how many nanoseconds small jobs remain restricted to one thread after a stall; 0: they are not. */
 int64_t asp_pool_caution_left_ns(void);
-/* Enable (1, default) or disable (0) the call-interval tuner (cycles.c) for jobs of the calling thread. It is disabled
+/* Enable (1, default) or disable (0) the call-interval tuner (call_intervals.c) for jobs of the calling thread. It is disabled
  * while kernels are timed. */
-void asp_pool_watch_cycles(int on);
+void asp_pool_tune_call_intervals(int on);
 /* Set how helpers wait for the next job, for all callers: 0 lets the pool decide (waiting.h), 1 spins for up to a
  * millisecond after each job, 2 blocks at once. */
 void asp_pool_wait(int how);
 /* Return whether threads of this process were delayed waiting for a core within the last second (waiting.h). */
-int asp_pool_is_crowded(void);
+int asp_pool_is_contended(void);
 /* Run shared jobs on the threads of the host's OpenMP library, given the addresses of its GOMP_parallel and
  * omp_get_thread_num (team.h). Zeros return to the pool's own helpers. */
 void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num);

@@ -8,7 +8,7 @@
  *   wake-up are normal and do not count), and
  * - no control group limits the process's CPU time.
  *
- * Otherwise it spins for LINGER_NS (cycles.h).
+ * Otherwise it spins for LINGER_NS (call_intervals.h).
  */
 #include <stdatomic.h>
 
@@ -21,8 +21,8 @@ enum { LINGER_LONG_NS = 1150000 }; /* gaps of a millisecond and the Python code 
 typedef struct {
     _Atomic int how;          /* ASP_WAIT_...: mode set by the last call of asp_pool_wait */
     int64_t ended_ns;         /* end of the latest job; written by the caller that holds the pool */
-    _Atomic int n_near;       /* share of the recent gaps that were below LINGER_LONG_NS, in 1/256 */
-    _Atomic int64_t crowded_until_ns; /* no long spinning before this time: threads were delayed */
+    _Atomic int short_gaps;       /* share of the recent gaps that were below LINGER_LONG_NS, in 1/256 */
+    _Atomic int64_t contended_until_ns; /* no long spinning before this time: threads were delayed */
     atomic_flag looking;      /* lock: one thread reads schedstat at a time */
     /* Time of the latest check, and the sums of run delays and time slices that it read. */
     int64_t looked_ns, delay_ns, n_slices;
