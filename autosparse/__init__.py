@@ -32,7 +32,7 @@ _HOMES = {
     "autosparse.arrays.functions": ("matmul",),
     "autosparse.arrays.sampled": ("sddmm",),
     "autosparse.arrays.sparse_tensor": ("mttkrp", "tensor"),
-    "autosparse.asymptotic.surface": ("einsum", "einsum_path"),
+    "autosparse.contraction.surface": ("einsum", "einsum_path"),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
@@ -63,7 +63,7 @@ def _without_garbage(module: str) -> Any:
     What modules allocate lives on. Collections of all generations fell into the first `csr`: 27 ms beside scikit-learn.
     SciPy is imported before: while its modules leave garbage that nobody collects, a process takes 6 MB more.
     """
-    if module.startswith(("autosparse.arrays", "autosparse.asymptotic")):
+    if module.startswith(("autosparse.arrays", "autosparse.contraction")):
         importlib.import_module("scipy.sparse")
     was_enabled = gc.isenabled()
     gc.disable()

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from autosparse.asymptotic.choice import Choice, choose, is_computable
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Operand, Sparse, prepare
-from autosparse.asymptotic.path import is_short
-from autosparse.asymptotic.remembered import Remembered, peek
-from autosparse.asymptotic.routes.existing import Route
-from autosparse.asymptotic.routes.paid import COMPILE_S, Account
-from autosparse.asymptotic.routes.triangles import triangles
-from autosparse.asymptotic.serving import account_of, takes
-from autosparse.asymptotic.subscripts import Subscripts
-from autosparse.asymptotic.surface import Request, loops
+from autosparse.contraction.choice import Choice, choose, is_computable
+from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.operands import Operand, Sparse, prepare
+from autosparse.contraction.path import is_short
+from autosparse.contraction.remembered import Remembered, peek
+from autosparse.contraction.routes.existing import Route
+from autosparse.contraction.routes.paid import COMPILE_S, Account
+from autosparse.contraction.routes.triangles import triangles
+from autosparse.contraction.serving import account_of, takes
+from autosparse.contraction.subscripts import Subscripts
+from autosparse.contraction.surface import Request, loops
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds

@@ -38,7 +38,7 @@ class Entries:
         self.values_version = 0
         self.shared = False  # by another tensor
         self.copied_bytes: int | None = None  # of the caller's values; None: they were handed in, and may be shared
-        self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.asymptotic
+        self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.contraction
         self._values = values
         self._anchors: mutation_guard.Anchors | None = None
         # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.

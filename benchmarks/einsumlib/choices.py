@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.asymptotic.choice import Choice
-from autosparse.asymptotic.lower.bound import bound
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.race import race
+from autosparse.contraction.choice import Choice
+from autosparse.contraction.lower.bound import bound
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.race import race
 from einsumlib.inputs import EXPRESSIONS, GRAPHS, Problem, geometric_mean, is_asked, load, seconds
 from einsumlib.report import table
 

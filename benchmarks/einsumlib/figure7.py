@@ -12,12 +12,12 @@ import numpy as np
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic.candidates import kernel_of, name_of
-from autosparse.asymptotic.cin.nodes import Access, Loop, reads
-from autosparse.asymptotic.lower.kernel import NS_PER_TASK, compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Sparse
-from autosparse.asymptotic.race import race
+from autosparse.contraction.candidates import kernel_of, name_of
+from autosparse.contraction.cin.nodes import Access, Loop, reads
+from autosparse.contraction.lower.kernel import NS_PER_TASK, compiled, execute
+from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.operands import Sparse
+from autosparse.contraction.race import race
 from einsumlib import report
 from einsumlib.inputs import Problem, seconds
 from einsumlib.report import RESULTS, table

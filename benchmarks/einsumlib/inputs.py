@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.asymptotic.candidates import name_of
-from autosparse.asymptotic.choice import Choice, choose
-from autosparse.asymptotic.operands import Operand, Sparse, prepare
-from autosparse.asymptotic.subscripts import Subscripts, read
+from autosparse.contraction.candidates import name_of
+from autosparse.contraction.choice import Choice, choose
+from autosparse.contraction.operands import Operand, Sparse, prepare
+from autosparse.contraction.subscripts import Subscripts, read
 
 GRAPHS = ("cora", "citeseer", "CollegeMsg", "email-Eu-core", "4elt", "wiki-Vote", "as-caida20070917", "Oregon-1")
 LARGE = ("as-caida20070917",)

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.asymptotic.cin.nodes import Access, Assign, Loop, Statement, Where, assignments, reads
-from autosparse.asymptotic.cost.model import CostModel, Rules, Steps
-from autosparse.asymptotic.frontier import least_deep, undominated
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.programs.nests import orders
-from autosparse.asymptotic.programs.protocols import open_reads, taco_protocols
+from autosparse.contraction.cin.nodes import Access, Assign, Loop, Statement, Where, assignments, reads
+from autosparse.contraction.cost.model import CostModel, Rules, Steps
+from autosparse.contraction.frontier import least_deep, undominated
+from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.protocols import open_reads, taco_protocols
 
 NAMED: Final[Mapping[str, Kernel]] = {
     "SpMV": Kernel.of("a[i] += B[i,j] * c[j]", sparse="B"),

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autosparse.asymptotic.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
-from autosparse.asymptotic.cost.model import Steps
-from autosparse.asymptotic.kinds import AnyArray
+from autosparse.contraction.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
+from autosparse.contraction.cost.model import Steps
+from autosparse.contraction.kinds import AnyArray
 
 Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values by coordinates; any numbers
 Bound: TypeAlias = Mapping[str, int]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autosparse.asymptotic.cin.nodes import Access, Call, depth
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.cost.model import CostModel
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.programs.bodies import bodies, rewrites
-from autosparse.asymptotic.programs.nests import orders
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.contraction.cin.nodes import Access, Call, depth
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.cost.model import CostModel
+from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.programs.bodies import bodies, rewrites
+from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.protocols import with_protocols
 from autosparse.errors import EinsumError
 from tests.einsum.figure6 import NAMED, full_frontier
 

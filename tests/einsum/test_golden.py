@@ -10,12 +10,12 @@ from typing import Final
 
 import pytest
 
-from autosparse.asymptotic.candidates import kernel_of
-from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.lower.emit import emit
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.contraction.candidates import kernel_of
+from autosparse.contraction.cin.nodes import Access, reads
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.lower.emit import emit
+from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.programs.protocols import with_protocols
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "programs"
 PROGRAMS: Final = {

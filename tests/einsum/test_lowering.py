@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.lower import numba_kernel
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Dense, Sparse
-from autosparse.asymptotic.programs.protocols import open_reads
-from autosparse.asymptotic.results import dense
+from autosparse.contraction.cin.nodes import Access, reads
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.lower import numba_kernel
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.operands import Dense, Sparse
+from autosparse.contraction.programs.protocols import open_reads
+from autosparse.contraction.results import dense
 from tests.einsum.figure6 import NAMED, full_frontier, programs, taco_frontier
 from tests.einsum.interpreter import Interpreter
 

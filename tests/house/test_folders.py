@@ -16,7 +16,7 @@ EXCEPTIONS = {
     "conformance": "SciPy's own tests, which know none of our folders",
     "docs": "the pages of `docs/`",
     "benchmarks": "the scripts of `benchmarks/`",
-    "einsum": "of `autosparse/asymptotic`, by the name that users call",
+    "einsum": "of `autosparse/contraction`, by the name that users call",
     "fuzz": "whole programs with inputs drawn by seed: files, records, forks, calls",
     "golden": "texts that tests of several folders compare with",
     "house": "laws about the source itself",

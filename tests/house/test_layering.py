@@ -23,7 +23,7 @@ LAYERS = (
     {"calibration", "accelerators"},
     {
         "arrays",
-        "asymptotic",
+        "contraction",
         "cuda",
         "dask",
         "explain",

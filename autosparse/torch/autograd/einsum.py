@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from autosparse.arrays.sparse_tensor import tensor
-from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.kinds import AnyArray, check_coordinates, sound
-from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import Sparse, distinct
-from autosparse.asymptotic.results import dense
-from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.contraction.execution import compute
+from autosparse.contraction.kinds import AnyArray, check_coordinates, sound
+from autosparse.contraction.lower.ordered_entries import keys
+from autosparse.contraction.operands import Sparse, distinct
+from autosparse.contraction.results import dense
+from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
