@@ -40,7 +40,8 @@ _HOMES = {
     "autosparse.notices": ("CacheWarning", "FallbackWarning", "SnapshotWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")
+_SUBMODULES = ("csgraph", "dask", "linalg", "scipy_compat", "torch")
+_DEPRECATED = ("ours",)  # modules that warn when they are imported
 _MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
 
 
@@ -77,7 +78,7 @@ def _without_garbage(module: str) -> Any:
 def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
     if name in _HOME_OF:
         value = getattr(_without_garbage(_HOME_OF[name]), name)
-    elif name in _SUBMODULES:
+    elif name in _SUBMODULES or name in _DEPRECATED:
         value = importlib.import_module(f"{__name__}.{name}")
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})

@@ -30,6 +30,7 @@ LAYERS = (
         "interop",
         "ours",
         "reading",
+        "scipy_compat",
         "torch",
         "linalg",
         "csgraph",
