@@ -11,7 +11,7 @@ For each matrix and operation two steps are taken, each written as one JSON line
   for packed copies as users give them (option `extra_memory`);
 * *race*: the default kernel, what each tier chose and the N_FINALISTS fastest of the long search, interleaved in one
   process, N_RACES times with fresh packed copies. A time is the median over the races. What other processes disturb, a
-  race or what the tiers decide anew before it, is done again, MOST_TRIES times at most.
+  race or what the tiers decide anew before it, is done again, MAX_TRIES times at most.
 
 The *oracle* is the fastest of all that raced. Of several near each other the luckiest wins, so that shares of it are
 rather too low than too high. Compilers take most of a search: `--step compile`, with a lasting --cache, makes every
@@ -41,7 +41,7 @@ from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, r
 from autosparse.tuner.space import spaces
 from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder, start_again
-from peerlib.oracle_report import MOST_LOAD, report
+from peerlib.oracle_report import MAX_LOAD, report
 from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
@@ -60,7 +60,7 @@ N_FINALISTS: Final = 5
 N_RACES: Final = 3
 N_PROPOSED: Final = 64
 """Of the learned model's favourites, how many kernels are made ahead."""
-MOST_TRIES: Final = 3
+MAX_TRIES: Final = 3
 """How often what others disturb is done; what they disturbed least counts."""
 WHOLE: Final = 0.6
 """Of its budget, below which a search ended because nothing was left: a last step that does not fit leaves less."""
@@ -143,12 +143,12 @@ def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None 
 
 
 def undisturbed(do: Callable[[], T]) -> tuple[T, float]:
-    """(what `do` gives, processors that others kept busy meanwhile), again where they were more than MOST_LOAD."""
+    """(what `do` gives, processors that others kept busy meanwhile), again where they were more than MAX_LOAD."""
     tries: list[tuple[T, float]] = []
-    while len(tries) < MOST_TRIES:
+    while len(tries) < MAX_TRIES:
         before = Load.now()
         tries.append((do(), others_load(before)))
-        if not tries[-1][1] > MOST_LOAD:  # nan: nobody knows
+        if not tries[-1][1] > MAX_LOAD:  # nan: nobody knows
             break
     return min(tries, key=lambda one: one[1])
 

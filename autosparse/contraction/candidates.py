@@ -62,9 +62,9 @@ class Candidates:
 
 MANY: Final = 4
 """Operands from which a new expression is not searched thoroughly: that takes seconds (docs/adr/0034)."""
-MOST_PROGRAMS: Final = 8192
+MAX_PROGRAMS: Final = 8192
 """Programs of a new expression that are priced; where there are more, a pair of operands is contracted first."""
-MOST_INDICES: Final = 6
+MAX_INDICES: Final = 6
 """Indices of a new expression: so many have 720 orders of loops."""
 
 
@@ -111,15 +111,15 @@ def listed(text: str, inputs: tuple[str, ...], output: str, sparse: tuple[bool, 
 
 @functools.lru_cache(maxsize=1024)
 def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> bool:
-    """Whether the frontier ships, or is found among at most `MOST_PROGRAMS` programs."""
+    """Whether the frontier ships, or is found among at most `MAX_PROGRAMS` programs."""
     key, names = signature(inputs, output, sparse)
     if key in _frontiers():
         return True
-    if len(names) > MOST_INDICES:
+    if len(names) > MAX_INDICES:
         return False
     choices = 2 ** (sum(sparse) + (len(inputs) < MANY))  # of inputs, and of a workspace where the search is thorough
     n_programs: int = sum(n_orders(nest) * choices for nest in _small_nests(kernel_of(inputs, output, sparse)))
-    return n_programs <= MOST_PROGRAMS
+    return n_programs <= MAX_PROGRAMS
 
 
 def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[str, dict[str, str]]:

@@ -12,7 +12,7 @@ import numpy as np
 from autosparse.contraction.candidates import Candidate, Candidates, Listed, candidates, kernel_of, name_of
 from autosparse.contraction.cin.nodes import Access, reads
 from autosparse.contraction.cost.estimate import Estimator
-from autosparse.contraction.lower.plan import MOST_DENSE_PLACES, Plan
+from autosparse.contraction.lower.plan import MAX_DENSE_PLACES, Plan
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import BuildError
@@ -25,7 +25,7 @@ ADDED_AFTERWARDS: Final = 20.0
 """Price of sorting one entry of an output that no loop order keeps in order."""
 SEARCHED: Final = 4.0
 """Price of a search in a compressed level."""
-MOST_DENSE_LEVEL: Final = 8
+MAX_DENSE_LEVEL: Final = 8
 """A first level is dense when its extent is at most so many times the entries."""
 
 
@@ -91,14 +91,14 @@ def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, in
         order = plan.orders[name]
         if len(order) > 1 and plan.protocol(name, order[0]) == "l":
             extent = operand.shape[operand.indices.index(order[0])]
-            if extent <= MOST_DENSE_LEVEL * operand.nnz + 1024:
+            if extent <= MAX_DENSE_LEVEL * operand.nnz + 1024:
                 dense.add(name)
     return replace(plan, dense_levels=frozenset(dense), are_large=large(extents))
 
 
 def large(extents: Mapping[str, int]) -> frozenset[str]:
     """Indices with more values than an array should have places."""
-    return frozenset(index for index, extent in extents.items() if extent > MOST_DENSE_PLACES)
+    return frozenset(index for index, extent in extents.items() if extent > MAX_DENSE_PLACES)
 
 
 def _price(

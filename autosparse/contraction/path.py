@@ -16,13 +16,13 @@ from autosparse.contraction.operands import Dense, Operand, Sparse
 from autosparse.contraction.results import is_dense_by_default
 from autosparse.contraction.subscripts import Subscripts
 
-MOST_OPERANDS: Final = 4
+MAX_OPERANDS: Final = 4
 """Operands whose programs are enumerated."""
 
 
 def is_short(operands: Sequence[Operand], output: str) -> bool:
     """Whether the scheduler takes these operands at once: few of them, and not too many programs."""
-    if len(operands) > MOST_OPERANDS:
+    if len(operands) > MAX_OPERANDS:
         return False
     sparse = tuple(isinstance(operand, Sparse) for operand in operands)
     return len(operands) < 2 or is_searchable(tuple(operand.indices for operand in operands), output, sparse)

@@ -17,17 +17,17 @@ P = TypeVar("P")
 
 WORTH_TIMING: Final = 4.0
 """Programs with more than so many times the least price are not timed."""
-MOST_PRICES: Final = 4
+MAX_PRICES: Final = 4
 """Prices of which the first program is timed: programs of one price differ in how an outer loop finds its rows."""
-MOST_VARIANTS: Final = 4
+MAX_VARIANTS: Final = 4
 """Programs of the fastest one's price that are timed, itself included."""
-MOST_RUNS: Final = 5
+MAX_RUNS: Final = 5
 SHORT_S: Final = 0.05
-MOST_SHORT_RUNS: Final = 25
+MAX_SHORT_RUNS: Final = 25
 """Runs of each program as long as all together took less than `SHORT_S`."""
 AGAIN: Final = 1.5
 """A program that took at most so many times the best is run again."""
-MOST_S: Final = 1.0
+MAX_S: Final = 1.0
 """Seconds after which nothing is run again."""
 
 
@@ -84,9 +84,9 @@ def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], floa
     for price, plan in priced:
         if price <= WORTH_TIMING * priced[0][0]:
             kinds.setdefault(round(price), []).append((price, plan))
-    found = _timed([kind[0] for kind in list(kinds.values())[:MOST_PRICES]], measure)
+    found = _timed([kind[0] for kind in list(kinds.values())[:MAX_PRICES]], measure)
     winner = min(found, key=lambda row: row[0])
-    variants = kinds[round(winner[1])][:MOST_VARIANTS]
+    variants = kinds[round(winner[1])][:MAX_VARIANTS]
     if len(variants) > 1:
         found.remove(winner)
         found += _timed(variants, measure)
@@ -97,13 +97,13 @@ def _timed(rows: Sequence[tuple[float, P]], measure: Callable[[P, float], float]
     """The least of several runs, in rounds."""
     found = [measure(plan, price) for price, plan in rows]
     start, total_s = time.perf_counter(), sum(found)
-    for turn in range(1, MOST_SHORT_RUNS):
-        if turn >= MOST_RUNS and total_s >= SHORT_S:
+    for turn in range(1, MAX_SHORT_RUNS):
+        if turn >= MAX_RUNS and total_s >= SHORT_S:
             break
         # First runs may have met cold caches.
         limit_s = (AGAIN if turn > 1 else WORTH_TIMING) * min(found)
         for n, (price, plan) in enumerate(rows):
-            if found[n] <= limit_s and max(total_s, time.perf_counter() - start) < MOST_S:
+            if found[n] <= limit_s and max(total_s, time.perf_counter() - start) < MAX_S:
                 elapsed_s = measure(plan, price)
                 total_s += elapsed_s
                 found[n] = min(found[n], elapsed_s)

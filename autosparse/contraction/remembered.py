@@ -28,7 +28,7 @@ from autosparse.ops import EINSUM
 
 MOST: Final = 256
 """Choices kept in a process."""
-MOST_BOUND: Final = 32
+MAX_BOUND: Final = 32
 """Of those, programs for which copies of patterns are kept, too."""
 CALLS_BEFORE_TIMING: Final = 8
 """Calls with one pattern, or `runs` that are promised, from which on the model's best few programs may be timed."""
@@ -137,7 +137,7 @@ def _served(
             return execute(found.program, named, extents, tasks=found.tasks)
         with _mutex:
             _bound[key] = kept
-            while len(_bound) > MOST_BOUND:
+            while len(_bound) > MAX_BOUND:
                 _bound.popitem(last=False)
     return kept.run(named)
 

@@ -85,16 +85,16 @@ def dense(entries: Sparse) -> AnyArray:
     return array
 
 
-MOST_DIMS: Final = 64
+MAX_DIMS: Final = 64
 """Dimensions that an array of NumPy can have."""
 FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
     "csr": (_csr, range(2, 3)),
     "csc": (_csc, range(2, 3)),
     "dcsr": (_levels, range(2, 3)),
-    "coo": (_coo, range(1, MOST_DIMS + 1)),
-    "csf": (_levels, range(1, MOST_DIMS + 1)),
-    "tensor": (_tensor, range(1, MOST_DIMS + 1)),
-    "dense": (dense, range(MOST_DIMS + 1)),
+    "coo": (_coo, range(1, MAX_DIMS + 1)),
+    "csf": (_levels, range(1, MAX_DIMS + 1)),
+    "tensor": (_tensor, range(1, MAX_DIMS + 1)),
+    "dense": (dense, range(MAX_DIMS + 1)),
 }
 """Values of `format`, and the numbers of dimensions that each can have (docs/adr/0034 on "dcsr" and "csf")."""
 

@@ -34,13 +34,13 @@ from autosparse.tuning import amortization
 PREPARE_S: Final = 1.5
 """Of one candidate: compiling and packing, on an H100's host."""
 EXPECTED_GAIN: Final = 0.2
-MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+MAX_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
 ACCEPTED: Final = 0.97
 """Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements.
 
 So it is of a composite and the best single layout.
 """
-MOST_COMPOSITES: Final = 3
+MAX_COMPOSITES: Final = 3
 """Composites that are tried beside the single layouts that an effort allows, but for a full search, which tries all."""
 ROUNDS: Final = 20
 WARM_ROUNDS: Final = 3
@@ -180,8 +180,8 @@ def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]
     """Those of `ranked` that are measured: single layouts as many as `effort` allows, and composites after them all."""
     singles = [one for one in ranked if not one[1].is_composite]
     others = [one for one in ranked if one[1].is_composite]
-    most = len(others) if effort is config.Effort.FULL else MOST_COMPOSITES
-    return [*singles[: MOST_TRIED[effort]], *others[:most]]
+    most = len(others) if effort is config.Effort.FULL else MAX_COMPOSITES
+    return [*singles[: MAX_TRIED[effort]], *others[:most]]
 
 
 def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:

@@ -18,7 +18,7 @@ from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 from autosparse.tuner.gpu import composites, space
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
-from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_NNZ
+from autosparse.tuner.hybrid.divisions import MIN_COLUMNS, MIN_NNZ
 
 Given = Mapping[Selection, DevicePattern]
 
@@ -28,7 +28,7 @@ def is_wanted(structure: Pattern, asked: space.Setting) -> bool:
     options = config.get_options()
     if options.hybrid is not None or asked.kind not in composites.OFFERS:
         return bool(options.hybrid) and asked.kind in composites.OFFERS
-    is_large = structure.nnz > LEAST_NNZ and asked.n_dense_cols >= LEAST_COLUMNS
+    is_large = structure.nnz > MIN_NNZ and asked.n_dense_cols >= MIN_COLUMNS
     return options.effort is config.Effort.FULL and is_large
 
 

@@ -28,7 +28,7 @@ DTYPES: Final = {
 }  # fmt: skip
 """Dtypes that kernels of ours compute in; others are torch's."""
 HALF: Final = (torch.float16, torch.bfloat16)
-MOST_COPIES: Final = 1 << 12
+MAX_COPIES: Final = 1 << 12
 """Of an operand, in a measurement."""
 ALIGNED: Final = 16
 """Bytes that Triton compiles kernels apart for: addresses that are multiples of them, and others."""
@@ -180,13 +180,13 @@ class Rotation:
     """Copies of an operand, together twice as large as the second cache, and handed out in turn.
 
     A copy comes again when all others were read since, so that it has left the cache; of operands so small that
-    `MOST_COPIES` of them fit there, when so many measurements were made. The other arrays of a product are the same in
+    `MAX_COPIES` of them fit there, when so many measurements were made. The other arrays of a product are the same in
     every run, and may stay in the cache: that is how products in a row find them.
     """
 
     def __init__(self, operand: torch.Tensor, l2_bytes: int) -> None:
         self.operand = operand
-        self.n = min(MOST_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
+        self.n = min(MAX_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
         self._copies: list[torch.Tensor] = []
         self._last = 0
 

@@ -17,9 +17,9 @@ from autosparse.core.composite import Selection
 from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
-MOST_KEPT: Final = 64
+MAX_KEPT: Final = 64
 """Patterns that are remembered for tensors that torch hands over again and again; the oldest go first."""
-MOST_CHOICES: Final = 32
+MAX_CHOICES: Final = 32
 """Kinds of product of one pattern whose choice is remembered; the oldest go first."""
 
 
@@ -38,14 +38,14 @@ class Known:
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
         """`made` under `key`, or what stands there already."""
         kept = self.choices.setdefault(key, made)
-        while len(self.choices) > MOST_CHOICES:
+        while len(self.choices) > MAX_CHOICES:
             self.choices.popitem(last=False)
             self.ready.clear()
         return kept
 
     def note(self, signature: tuple[object, ...], made: Any) -> None:
         """Products with operands of this `signature` need no further look: `made` serves them."""
-        if len(self.ready) >= MOST_CHOICES:
+        if len(self.ready) >= MAX_CHOICES:
             self.ready.clear()
         self.ready[signature] = made
 
@@ -205,6 +205,6 @@ def known_of(key: tuple[object, ...], array: torch.Tensor) -> Known:
             del _seen[old]
         known = Known()
         _seen[key] = StorageWeakRef(array.untyped_storage()), known
-        while len(_seen) > MOST_KEPT:
+        while len(_seen) > MAX_KEPT:
             _seen.popitem(last=False)
     return known

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 2.0
 """Workers that joined, or were lost, are noticed within this time."""
-MOST_LOSSES: Final = 2
+MAX_LOSSES: Final = 2
 """A job at which more workers were lost is left out: it may be what they were lost of."""
 
 Job = TypeVar("Job")
@@ -162,7 +162,7 @@ class HandOut(Generic[Job]):
 
     def _retry(self, worker: str, job: Job) -> None:
         self._losses[job] += 1
-        if self._losses[job] > MOST_LOSSES:
+        if self._losses[job] > MAX_LOSSES:
             self._leave_out(worker, job, f"{self._losses[job]} workers were lost at it")
         else:
             self._again[self._kinds[worker]].append(job)

@@ -19,7 +19,7 @@ from autosparse.operands.csr import Operand
 
 Luggage = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a document of wisdom, or None
 
-MOST_PLANS: Final = 16
+MAX_PLANS: Final = 16
 """Of one pattern that a pickle takes along, the newest first: widths and operations differ, rarely more."""
 _unpacked: Final[set[str]] = set()
 """Checksums of the plans that pickles have brought to this process."""
@@ -34,7 +34,7 @@ def luggage_of(operand: Operand) -> Luggage:
     if known is None:
         return None
     store = cache.open_store()
-    names = store.keys_with_prefix("plan", pattern_prefix_of(operand.pattern.sparsity_hash))[:MOST_PLANS]
+    names = store.keys_with_prefix("plan", pattern_prefix_of(operand.pattern.sparsity_hash))[:MAX_PLANS]
     found = [envelope for name in names if (envelope := store.envelope("plan", name)) is not None]
     return known, wisdom.document_of(found) if found else None
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, decisive options, transposed) -> whether out holds the product."""
 
-MOST_ASIDE: Final = 8
+MAX_ASIDE: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
 ASIDE_WAIT: Final = 8
 """Products after one that such a way did not serve."""
@@ -188,7 +188,7 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
         path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
         if path is None:
             return None
-        if len(aside) >= MOST_ASIDE:
+        if len(aside) >= MAX_ASIDE:
             aside.clear()
         aside[id(trial)] = path
     looks_at = None if trial is None or trial.packed_copy is None else operand

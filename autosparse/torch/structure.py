@@ -30,7 +30,7 @@ INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
 CPU: Final = torch.device("cpu")
 """Named wherever a tensor is made: somebody may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
-MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
+MAX_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
 
 
@@ -324,7 +324,7 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
         if len(_structures) > SWEEP_FROM:
             for old in [k for k, s in _structures.items() if s.dead]:
                 del _structures[old]
-        while len(_structures) > MOST_STRUCTURES:
+        while len(_structures) > MAX_STRUCTURES:
             _structures.popitem(last=False)
     return made
 

@@ -27,7 +27,7 @@ from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
 """Of the budget of a search that the user asked for: the last race."""
-MOST_CLOSE: Final = 2
+MAX_CLOSE: Final = 2
 """Single formats that lost to the champion by little and run in the last race."""
 RUNS_A_ROUND: Final = 4
 """Of an entrant of the last race: two ways, each product after one that brings its operands back."""
@@ -79,7 +79,7 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
     start_s = clock()
     champions = _champions(search, limit_s)
     winner = _winner(lab, search, champions, limit_s=limit_s, clock=clock)
-    for other in _close(search, [one for one in _singles(search) if one not in champions])[:MOST_CLOSE]:
+    for other in _close(search, [one for one in _singles(search) if one not in champions])[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # there was no room for it before
@@ -165,7 +165,7 @@ def _champions(search: Search, limit_s: float) -> list[Trial]:
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
     composite = _close_composite(search) if n_affordable > 0 else None
     n_affordable -= composite is not None
-    n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
+    n_rivals, champions = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [champion]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:

@@ -37,7 +37,7 @@ from autosparse.tuning.trials.lab import KernelLab
 from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
 
-MOST_COLUMNS: Final = 2**31 - 1
+MAX_COLUMNS: Final = 2**31 - 1
 
 
 def tune(
@@ -119,7 +119,7 @@ def _names(given: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST_COLUMNS:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MAX_COLUMNS:
         raise OptionError.bad_value(name, value, domain="an integer from 1 to 2**31 - 1", source="argument")
     return int(value)
 

@@ -34,7 +34,7 @@ from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
-from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, LEAST_COLUMNS, LEAST_NNZ, WORTH, Division, divisions
+from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, MIN_COLUMNS, MIN_NNZ, WORTH, Division, divisions
 from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
@@ -50,7 +50,7 @@ SHARE: Final = 0.25
 """Most of a search's budget that goes into composites, their races included."""
 PARTS_SHARE: Final = 0.6
 """Of these seconds: the searches of parts."""
-MOST_DIVISIONS: Final = 3
+MAX_DIVISIONS: Final = 3
 COPIED: Final = 0.7
 """Time over that of the same parts without copied panels of B: 1.15 to 1.41 were gained on seven matrices (Xeon)."""
 READS_BY_PARTS: Final = 16
@@ -60,9 +60,9 @@ SWEPT: Final = 0.85
 """Time over that of the same dense rows by themselves where all parts read a far B in one sweep (qp_HUES-MOD_KKT)."""
 BLOCKS_WORTH: Final = 0.85
 """Predicted ratio of blocks beside the rest: FEM and LP matrices with .91 to .96 have never gained (`hybrid.md`)."""
-LEAST_SHARE: Final = 0.2
+MIN_SHARE: Final = 0.2
 """Of a call's seconds, without which it is not begun."""
-LEAST_PART: Final = 0.4
+MIN_PART: Final = 0.4
 """Weight of a small part's search, where the weight of the whole matrix is 1: its kernels take as long to compile."""
 PART_STYLE: Final = SearchStyle(
     n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
@@ -103,7 +103,7 @@ class HybridDivider:
     @property
     def price_s(self) -> float:
         """Seconds without which a call is of no use; it takes at most `budget_s`."""
-        return LEAST_SHARE * self.budget_s
+        return MIN_SHARE * self.budget_s
 
     def has_time(self) -> bool:
         """Whether the share of composites is not used up: the best single formats need the rest."""
@@ -143,14 +143,14 @@ class HybridDivider:
         found = divisions(view, n_cols, _native.block_fill, self.costs, worth=dense)
         limits = {"dense": dense, "blocks": min(worth, BLOCKS_WORTH)}
         found = [one for one in found if one.predicted_ratio < limits.get(one.kinds[0], worth)]
-        found = [*near, *found[:MOST_DIVISIONS]]
+        found = [*near, *found[:MAX_DIVISIONS]]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
     @property
     def _is_narrow(self) -> bool:
         """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
-        return self.lab.problem.n_dense_cols < LEAST_COLUMNS
+        return self.lab.problem.n_dense_cols < MIN_COLUMNS
 
     def _ready(self, view: Pattern, division: Division) -> list[Composite]:
         """Composites of a division that need no compiler."""
@@ -179,7 +179,7 @@ class HybridDivider:
         """
         problem = self.lab.problem
         parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
-        sizes = [max(LEAST_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
+        sizes = [max(MIN_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
         firsts: list[Part] = []
         winners: list[Part] = []
         for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
@@ -242,7 +242,7 @@ def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Com
 def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
     """The composite of blocks and the rest that the runtime adds up in registers; none where it has no loops for it."""
     blocks, operation = division.selections[0], lab.problem.operation
-    if OPS[operation].is_sampled or lab.problem.n_dense_cols < LEAST_COLUMNS or not isinstance(blocks, Blocks):
+    if OPS[operation].is_sampled or lab.problem.n_dense_cols < MIN_COLUMNS or not isinstance(blocks, Blocks):
         return []
     fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
     loops = SuperSchedule(operation=operation, format=fmt, loop_order=tuple(fmt.order), implementation=RUNTIME)
@@ -304,7 +304,7 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
 def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
     """Panels of one row where most rows stand in them well: nothing is compiled for them either."""
     problem = lab.problem
-    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < LEAST_COLUMNS:
+    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
     view = _view(lab)
     is_near = _is_far(problem, view) and stands_in_panels(view, problem.n_dense_cols)
@@ -350,7 +350,7 @@ def divider_of(
     problem, wish = lab.problem, lab.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
-    is_large = problem.pattern.nnz > LEAST_NNZ and problem.n_dense_cols >= LEAST_COLUMNS
+    is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):
         return None
     seed = known.schedule if known is not None and isinstance(known.schedule, Composite) else None

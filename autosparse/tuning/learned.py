@@ -39,7 +39,7 @@ N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
 NUMBERED_TIME: Final = 0.82
 """Of slices with numbered values over those that store them: mean of 13 matrices (docs/adr/0079-numbered-values.md)."""
-MOST_DIMS: Final = 3
+MAX_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 TREES: Final = "boosted"
 STATISTICS_ONLY: Final = "statistics"
@@ -291,7 +291,7 @@ def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer
         return None
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
         has_model = weights_in_use(lab.options, problem.target, op_of(problem)) is not None
-        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
+        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MAX_DIMS else None
     model = find_model(lab.options, problem.target, op_of(problem))
     if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None

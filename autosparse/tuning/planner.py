@@ -47,9 +47,9 @@ from autosparse.tuning.memory.plan_lookup import (
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
 
-LEAST_ORDERED: Final = 10_000
+MIN_ORDERED: Final = 10_000
 """Entries from which rows are worth an order: those of fewer, and what they read, stay in the first cache."""
-MOST_IN_PLACE: Final = 2
+MAX_IN_PLACE: Final = 2
 """Schedules over the user's own arrays that race whatever models say: they are as many compilations."""
 FULL_LEAVES: Final = 0.97
 """Of the time that measuring the first candidates leaves, what a full search leaves: top-10 quality of the models."""
@@ -239,7 +239,7 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
-MOST_SPACES: Final = 1024
+MAX_SPACES: Final = 1024
 _spaces: set[Hashable] = set()  # that this process has made
 
 
@@ -251,7 +251,7 @@ def has_space(problem: Problem) -> bool:
 def make_space(lab: KernelLab) -> None:
     """Make the schedules that are ranked."""
     spaces.entrants(lab.problem, lab.supports)
-    if len(_spaces) >= MOST_SPACES:
+    if len(_spaces) >= MAX_SPACES:
         _spaces.clear()
     _spaces.add(_space_of(lab.problem))
 
@@ -306,7 +306,7 @@ def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
     is_exposed = expected_look_s(lab.operand()) > 0.0
     ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
     others = [one for one in found if one not in ready] if is_exposed and not live else []
-    return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
+    return [*ready[:MAX_IN_PLACE], *others[: MAX_IN_PLACE - len(ready)]]
 
 
 def _shipped(lab: KernelLab) -> list[SuperSchedule]:
@@ -320,7 +320,7 @@ def _shipped(lab: KernelLab) -> list[SuperSchedule]:
 
 def is_read_in_place(lab: KernelLab) -> bool:
     """Whether kernels of the operation can read the user's own arrays."""
-    return lab.handling.pack_live is not None and lab.problem.pattern.nnz >= LEAST_ORDERED
+    return lab.handling.pack_live is not None and lab.problem.pattern.nnz >= MIN_ORDERED
 
 
 def _always(lab: KernelLab) -> list[SuperSchedule]:
@@ -328,7 +328,7 @@ def _always(lab: KernelLab) -> list[SuperSchedule]:
     from autosparse.tuning.hybrid import in_panels, ordered
 
     problem, operation = lab.problem, lab.problem.operation
-    is_large = problem.pattern.nnz >= LEAST_ORDERED and not problem.storage
+    is_large = problem.pattern.nnz >= MIN_ORDERED and not problem.storage
     found = (*ordered(operation), *in_panels(lab)) if is_large else ()
     return [one for one in found if lab.supports(operation, one) is None and lab.loaded(one) is not None]
 

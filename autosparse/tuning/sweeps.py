@@ -15,7 +15,7 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_SHARE, Division
+from autosparse.tuner.hybrid.divisions import MIN_COLUMNS, MIN_SHARE, Division
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
@@ -43,7 +43,7 @@ def panels(operation: str, n_rows: int) -> SuperSchedule:
 def near_share(pattern: Pattern, n_dense_cols: int) -> float:
     """Share of the entries in rows that stand in panels of one row well; 0 where they do not pay for copies of B."""
     taken = pattern.row_lengths[pattern.row_lengths >= _near_cut(pattern, NEAR[0])]
-    n_entries, is_wide = int(taken.sum()), n_dense_cols >= LEAST_COLUMNS
+    n_entries, is_wide = int(taken.sum()), n_dense_cols >= MIN_COLUMNS
     return n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= NEAR_READS * pattern.n_cols else 0.0
 
 
@@ -58,7 +58,7 @@ def near_division(pattern: Pattern, n_dense_cols: int) -> list[Division]:
     """By such rows: one division, or none where too little stands in them, or everything, or only in dense ones."""
     share, cut, lengths = near_share(pattern, n_dense_cols), _near_cut(pattern, NEAR[0]), pattern.row_lengths
     n_between = int(lengths[(lengths >= cut) & (lengths < _dense_cut(pattern))].sum())
-    if share in {0.0, 1.0} or n_between < LEAST_SHARE * pattern.nnz:
+    if share in {0.0, 1.0} or n_between < MIN_SHARE * pattern.nnz:
         return []
     return [Division((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - NEAR_COST))]
 
@@ -85,7 +85,7 @@ def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
 def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) -> list[Composite]:
     """Of a division by rows of op(A) that have many entries in panels, most promising first; none of any other."""
     dense = division.selections[0]
-    if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < LEAST_COLUMNS:
+    if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
         return []
     rest = pattern.row_lengths[pattern.row_lengths < dense.least]
     one_by_one, by_column = panels(operation, 1), runtime(operation, "first", AHEAD)

@@ -35,12 +35,12 @@ DENSITY = 0.01
 DENSITIES = tuple(2.0**-power for power in (4, 6, 8, 10, 12))
 SIZE = {"SpMTTKRP": 128}
 """Extent of every index in the series of densities; 512 for the others."""
-MOST_DEFAULT_S = 0.5
+MAX_DEFAULT_S = 0.5
 """A series ends where the default program takes so long."""
 PER_ROW = 8
 ROW_SIZES = (256, 1024, 4096, 16384, 65536)
 """Extents of the series in which a row keeps `PER_ROW` entries, as those of most real matrices do."""
-MOST_ENTRIES = 2_000_000
+MAX_ENTRIES = 2_000_000
 
 
 def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -52,7 +52,7 @@ def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]
             for n in sizes:
                 made = one_row(name, n, DENSITY if series == "size" else PER_ROW / n, series)
                 rows += made
-                if not made or made[-1]["default_s"] > MOST_DEFAULT_S:
+                if not made or made[-1]["default_s"] > MAX_DEFAULT_S:
                     break
         for density in DENSITIES:
             rows += one_row(name, SIZE.get(name, 512), density, "density")
@@ -65,7 +65,7 @@ def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, An
     """One row, or none where a tensor would have too many entries."""
     letters = KERNELS[name].split("->", maxsplit=1)[0].split(",")
     densities = [density * n ** (2 - len(one)) if series == "row" and len(one) > 2 else density for one in letters]
-    if max(n ** len(one) * part for one, part in zip(letters, densities, strict=True)) > MOST_ENTRIES:
+    if max(n ** len(one) * part for one, part in zip(letters, densities, strict=True)) > MAX_ENTRIES:
         return []
     rng = np.random.default_rng(n)
     operands = [operand(rng, (n,) * len(one), part) for one, part in zip(letters, densities, strict=True)]

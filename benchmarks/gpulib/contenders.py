@@ -17,7 +17,7 @@ from autosparse.gpu.target import target_of
 Run = Callable[[], torch.Tensor]
 KERNEL = "kernel"
 """The model's favourite kernel of ours, measured even where planning lets torch serve."""
-DENSE_MOST = 2**28
+DENSE_MAX = 2**28
 """Elements of the largest matrix that is also multiplied dense."""
 
 
@@ -35,7 +35,7 @@ def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterato
     yield KERNEL, lambda: _kernel(A, B)
     if block is not None and B.dim() == 2:
         yield "torch BSR", lambda: _times(stored.to_sparse_bsr((block, block)), B)
-    if A.shape[0] * A.shape[1] <= DENSE_MOST:
+    if A.shape[0] * A.shape[1] <= DENSE_MAX:
         yield "dense", lambda: _times(stored.to_dense(), B)
     if has("cupy") and B.is_cuda and B.dtype is torch.float32:
         yield "CuPy", lambda: _cupy(A, B)
@@ -105,7 +105,7 @@ def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[t
         yield "torch anew", lambda: _torch_anew(A, X, Y)
     yield "autosparse", lambda: lambda: products.sampled(A.structure, X, Y)
     yield KERNEL, lambda: _kernel_sample(A, X, Y)
-    if X.shape[0] * Y.shape[0] <= DENSE_MOST:
+    if X.shape[0] * Y.shape[0] <= DENSE_MAX:
         rows = torch.repeat_interleave(torch.arange(A.shape[0], device=X.device), A.structure.crow.long().diff())
         cols = A.structure.col.long()
         yield "dense", lambda: lambda: (X @ Y.T)[rows, cols]

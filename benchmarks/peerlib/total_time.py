@@ -14,7 +14,7 @@ from typing import Final
 from autosparse.tuning import amortization
 from autosparse.tuning.amortization import Account, Outlook
 
-MOST_RUNS: Final = 10**9
+MAX_RUNS: Final = 10**9
 """A tier that does not pay within so many products is never bought."""
 
 
@@ -95,7 +95,7 @@ class Lazy:
         low, high = now.first, max(1, 2 * now.first)
         while not pays(high):
             low, high = high, 2 * high
-            if high > MOST_RUNS:
+            if high > MAX_RUNS:
                 return None
         while high - low > 1:
             middle = (low + high) // 2

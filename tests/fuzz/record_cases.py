@@ -29,7 +29,7 @@ from autosparse.tuning import live
 from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import lab_of
 
-MOST_KERNELS = 24
+MAX_KERNELS = 24
 NASTY: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 8, 64, 1.5, -0.5, 2**31, 2**63, 2**70, -(2**70), 10**400, float("nan"), 1e308,
     float("inf"), float("-inf"), 5e-324, "", "x", "off", "full", "matmul", "sddmm", "mttkrp", "i1", "k1", "j0", "nnz",
@@ -198,11 +198,11 @@ def check(seed: int, known: list[World]) -> bool:
 
 
 def refusing_compiler(folder: Path) -> str:
-    """A compiler that has had enough after MOST_KERNELS."""
+    """A compiler that has had enough after MAX_KERNELS."""
     path = folder / "cc"
     real = shutil.which("cc") or "cc"
     path.write_text(
-        f'#!/bin/sh\nn=$(cat "{folder}/n" 2>/dev/null || echo 0)\n[ "$n" -lt {MOST_KERNELS} ] || exit 1\n'
+        f'#!/bin/sh\nn=$(cat "{folder}/n" 2>/dev/null || echo 0)\n[ "$n" -lt {MAX_KERNELS} ] || exit 1\n'
         f'echo $((n + 1)) > "{folder}/n"\nexec {real} "$@"\n'
     )
     path.chmod(0o755)

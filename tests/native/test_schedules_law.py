@@ -45,11 +45,11 @@ MANY = 26
 """Kernels per space and shard with ``--full``."""
 SHARDS = 20
 """20,800 schedules."""
-MOST_WORK = 4000
+MAX_WORK = 4000
 """Iterations that the interpreter may take."""
 LONG_TEXT = 500
 """Lines of C beyond which three of four kernels are left out: they take seconds to compile."""
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 TYPES = (("float32", "int32"), ("float64", "int64"))
 
 
@@ -105,7 +105,7 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     taken, transposed = make(spec, rng), bool(rng.integers(2))
     if not cases.fits(spec.schedule, taken, transposed=transposed):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MAX_BYTES:
         return False
     packed = _native.pack(taken.pattern, taken.data, spec.schedule.format, transposed=transposed)
     operand, n = taken.matrix.T if transposed else taken.matrix, columns(spec.schedule, rng)
@@ -113,7 +113,7 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     C = np.full((operand.shape[0], n), np.nan, dtype=spec.dtype)
     assert kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(C, operand @ B)
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret(spec, packed, B, 2), C)
     return True
 
@@ -124,7 +124,7 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     taken = matrix(spec, rng)
     if _native.reason_unfit(taken.pattern, spec.schedule.format, transposed=False):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MAX_BYTES:
         return False
     structure, n = _native.pack_structure(taken.pattern, spec.schedule.format), columns(spec.schedule, rng)
     X, Y = (operands.integers(rng, (extent, n), spec.dtype) for extent in taken.pattern.shape)
@@ -132,7 +132,7 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     addresses = (X.ctypes.data, n, Y.ctypes.data, n, taken.data.ctypes.data, out.ctypes.data)
     assert kernel.bind(structure).run(*addresses, n, 2)
     np.testing.assert_array_equal(out, operands.sddmm(taken, X, Y))
-    if work(spec.schedule, structure, n) <= MOST_WORK:
+    if work(spec.schedule, structure, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
     return True
 
@@ -142,7 +142,7 @@ def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
     spec, rng = run.spec, np.random.default_rng(run.seed)
     pattern, mode, n = tensor(spec, rng), int(rng.integers(3)), columns(spec.schedule, rng)
     values = operands.integers(rng, (pattern.nnz,), spec.dtype)
-    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MOST_BYTES:
+    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MAX_BYTES:
         return False
     try:
         packed = _native.pack_tensor(pattern, values, spec.schedule.format, mode)
@@ -153,7 +153,7 @@ def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
     sources = [factor.ctypes.data for factor in factors]
     assert kernel.bind(packed).run(sources, [n] * len(factors), M.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(M, operands.mttkrp(pattern, values, factors, mode))
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_mttkrp(spec, packed, factors, 2), M)
     return True
 

@@ -305,9 +305,9 @@ def test_a_pattern_is_forgotten_with_its_tensor() -> None:
 
 def test_choices_are_bounded() -> None:
     known = structure.Known()
-    for n in range(structure.MOST_CHOICES + 5):
+    for n in range(structure.MAX_CHOICES + 5):
         known.choose((n,), n)
-    assert list(known.choices.values()) == list(range(5, structure.MOST_CHOICES + 5))
+    assert list(known.choices.values()) == list(range(5, structure.MAX_CHOICES + 5))
 
 
 def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
@@ -319,4 +319,4 @@ def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
     assert len(set(addresses)) == copies.n
     assert addresses[: copies.n] == addresses[copies.n :]
     torch.testing.assert_close(copies.next(1), B)
-    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MOST_COPIES
+    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MAX_COPIES

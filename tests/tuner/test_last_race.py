@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 
 import pytest
-from autosparse.tuner.search.race import LAST_ROUNDS, LEAST_ROUNDS, LastRace, last_race
+from autosparse.tuner.search.race import LAST_ROUNDS, MIN_ROUNDS, LastRace, last_race
 
 from tests.tuner.fakes import FakeClock
 
@@ -32,7 +32,7 @@ def test_one_disturbed_product_decides_nothing_and_time_is_kept() -> None:
     clock = FakeClock()
     (race,) = last_race([(spending(clock, 0.01), spending(clock, 0.05, *[0.008] * 20))], clock=clock, limit_s=10)
     assert race.is_won
-    for limit_s, n_rounds in ((15.0, LAST_ROUNDS[0]), (0.5, LEAST_ROUNDS)):
+    for limit_s, n_rounds in ((15.0, LAST_ROUNDS[0]), (0.5, MIN_ROUNDS)):
         clock = FakeClock()
         last_race([(spending(clock, 1.0), spending(clock, 1.0))], clock=clock, limit_s=limit_s)
         assert clock() == pytest.approx(4.0 * n_rounds, rel=0.1)

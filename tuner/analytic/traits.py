@@ -15,7 +15,7 @@ from autosparse.core.values import dataclass, field
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-MOST_KNOWN: Final = 64
+MAX_KNOWN: Final = 64
 VALUE_BITS: Final = {"": 0, NUMBERED: 8}
 SHARED_ORDERS: Final = ("first", "rcm")
 """Orders of rows in which rows that share columns follow each other."""
@@ -52,7 +52,7 @@ class Traits:
             return known[1]
         found = cls._of(schedules)
         if isinstance(schedules, tuple):
-            while len(_known) >= MOST_KNOWN:
+            while len(_known) >= MAX_KNOWN:
                 _known.pop(next(iter(_known)), None)
             _known[id(schedules)] = schedules, found
         return found

@@ -26,9 +26,9 @@ HEAT_SIZE: Final = 6
 """Schedules raced at once: their packed operands are in memory together."""
 COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
 """Everybody runs once. Who is 6 times slower than the best then leaves, later on who is twice as slow."""
-MOST_ROUNDS: Final = 21
+MAX_ROUNDS: Final = 21
 ROUNDS_S: Final = 0.15
-"""Of a heat: short products take more rounds in this time, up to MOST_ROUNDS; medians of few are mostly noise."""
+"""Of a heat: short products take more rounds in this time, up to MAX_ROUNDS; medians of few are mostly noise."""
 QUIET_LOAD: Final = 0.25
 """Processors that others may keep busy without a heat being run again, when `patience` asks for that."""
 
@@ -164,7 +164,7 @@ class Heats:
     def _rule(self, round_s: float) -> RaceRule:
         """With more rounds where one takes `round_s` or, with samples of that length, not much."""
         most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (HEAT_SIZE + 1)))
-        return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MOST_ROUNDS, most)))
+        return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MAX_ROUNDS, most)))
 
     def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
         for at, trial in enumerate(trials, start=1):

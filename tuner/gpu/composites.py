@@ -28,7 +28,7 @@ from autosparse.ops.base import ProductKind
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Blocks that are looked for; the small ones are gathered into windows."""
-MOST_DIVISIONS: Final = 4
+MAX_DIVISIONS: Final = 4
 NARROW: Final = 8
 """Height of blocks up to which windows of 8 rows waste less than those of 16."""
 CUT_TO: Final = 16
@@ -146,7 +146,7 @@ def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hy
         return []
     fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
     costs = costs_on(target, asked)
-    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MOST_DIVISIONS]
+    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_DIVISIONS]
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:

@@ -18,10 +18,10 @@ VECTOR_BYTES: Final = 16
 WARP: Final = 32
 WIDEST: Final = 128
 """Columns of the widest column tile."""
-MOST_WIDE_PARTS: Final = 2
+MAX_WIDE_PARTS: Final = 2
 LARGE_BLOCK: Final = 1024
 FEWEST_ROWS: Final = 2
-MOST_ROWS: Final = 64
+MAX_ROWS: Final = 64
 """Rows of an unrolled part in one program."""
 ATOMIC: Final = ("float32", "float64")
 """Dtypes whose shared rows may be added up atomically: of half precision each part would be rounded."""
@@ -229,7 +229,7 @@ def _fitted(part: Part, tile: int, warps: int, vector: int) -> Part:
     if part.layout != "unrolled":
         return part
     groups = warps * WARP * min(vector, tile) // tile
-    return dataclasses.replace(part, rows=min(MOST_ROWS, max(FEWEST_ROWS, part.rows * groups)))
+    return dataclasses.replace(part, rows=min(MAX_ROWS, max(FEWEST_ROWS, part.rows * groups)))
 
 
 def _registers(asked: Setting, family: Family) -> int:
@@ -271,7 +271,7 @@ def _widest(parts: tuple[Part, ...], dtype: str) -> int:
     """Columns of the widest tile whose sums fit the registers: float64 takes two, and many parts take some too."""
     if dtype != "float64":
         return WIDEST
-    return WIDEST // 4 if len(parts) > MOST_WIDE_PARTS else WIDEST // 2
+    return WIDEST // 4 if len(parts) > MAX_WIDE_PARTS else WIDEST // 2
 
 
 def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:

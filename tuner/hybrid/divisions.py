@@ -23,18 +23,18 @@ Array = NDArray[Any]  # numbers of entries
 FillOf = Callable[[Pattern, int, int], Array]
 """(pattern, r, c) -> entries in the aligned r x c block of each entry."""
 
-LEAST_NNZ: Final = 50_000
+MIN_NNZ: Final = 50_000
 """Entries from which a matrix is divided without being asked: smaller products are over too soon."""
-LEAST_COLUMNS: Final = 8
+MIN_COLUMNS: Final = 8
 WORTH: Final = 0.97
 """Predicted time over that of one format from which a division is measured."""
-MOST_OF_A_KIND: Final = 2
+MAX_OF_A_KIND: Final = 2
 SAMPLED_ENTRIES: Final = 100_000
 """About so many entries are looked at for blocks: those of groups of rows spread over the matrix."""
 BLOCK_SHAPES: Final = (*((r, c) for r in (2, 4, 8) for c in (2, 4, 8)), (3, 3))
 FILLS: Final = (0.5, 0.7, 0.8, 1.0)
 CUTS: Final = (8, 16, 32, 64)
-LEAST_SHARE: Final = 0.1
+MIN_SHARE: Final = 0.1
 """Of the entries, that a part holds at least."""
 DENSE: Final = 1 / 16
 """Share of its cells from which a row counts as dense: neighbours then read the same rows of B."""
@@ -95,18 +95,18 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
     for cut in cuts:
         n_long = int(n_rows_from[cut]) if cut < n_rows_of.size else 0
         share = float(n_entries_from[cut]) / pattern.nnz if n_long else 0.0
-        if n_long in known or not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+        if n_long in known or not MIN_SHARE <= share <= 1.0 - MIN_SHARE:
             continue  # another cut took the same rows, or a part would not matter
         density = share * pattern.nnz / (n_long * pattern.n_cols)
         selections: tuple[Selection, ...] = (Rows(cut), REST)
-        if density >= DENSE and n_long >= 2 and n_dense_cols >= LEAST_COLUMNS:
+        if density >= DENSE and n_long >= 2 and n_dense_cols >= MIN_COLUMNS:
             ratio = 1.0 - share * (1.0 - _panel_cost(costs, density, min(n_long, 4)))
             dense.append(Division(selections, ("dense", "rest"), ratio))
             known.add(n_long)
         elif cut >= 4 * mean:
             long.append(Division(selections, ("long", "rest"), 1.0 - 0.1 * min(share, 1.0 - share) - 0.02))
             known.add(n_long)
-    best = [sorted(kind, key=lambda one: one.predicted_ratio)[:MOST_OF_A_KIND] for kind in (dense, long)]
+    best = [sorted(kind, key=lambda one: one.predicted_ratio)[:MAX_OF_A_KIND] for kind in (dense, long)]
     return [*best[0], *best[1]]
 
 
@@ -147,7 +147,7 @@ def _by_blocks(
         for tau in FILLS:
             taken = counts >= max(1.0, (tau - 1e-9) * r * c)
             share = float(n_entries[taken].sum()) / sample.nnz
-            if not LEAST_SHARE <= share <= 1.0 - LEAST_SHARE:
+            if not MIN_SHARE <= share <= 1.0 - MIN_SHARE:
                 continue
             n_tiles = float((n_entries[taken] / counts[taken]).sum()) / sample.nnz  # for each entry of the matrix
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
@@ -158,6 +158,6 @@ def _by_blocks(
     for one in sorted(found, key=lambda one: one.predicted_ratio):
         known = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
         first = one.selections[0]
-        if isinstance(first, Blocks) and (first.r, first.c) not in known and len(kept) < MOST_OF_A_KIND:
+        if isinstance(first, Blocks) and (first.r, first.c) not in known and len(kept) < MAX_OF_A_KIND:
             kept.append(one)
     return kept

@@ -34,7 +34,7 @@ BOOSTED: Final = "boosted"
 """Name of trees among the extractors."""
 GUESS_STEPS: Final = 256.0
 """Steps of the statistics model's guess, as trees read it, in a factor e."""
-MOST_GUESS: Final = 2000
+MAX_GUESS: Final = 2000
 """Steps beyond which a guess is cut."""
 
 
@@ -136,7 +136,7 @@ def inputs(features: Floats, setting: Setting) -> Floats:
 def guess_column(ratios: NDArray[np.floating]) -> Codes:
     """The statistics model's predicted times over the default kernel's, (n,), as a column of codes, (n, 1)."""
     steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
-    return np.clip(steps, -MOST_GUESS, MOST_GUESS).astype(np.int16)[:, None]
+    return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(np.int16)[:, None]
 
 
 def scorer_of(weights: LearnedWeights) -> Scorer:

@@ -37,7 +37,7 @@ would make each byte of a large one too dear, and what costs too much is never d
 
 MEMORY: Final = 8
 """Number of observations that a rate remembers (weight of a new one never falls below 1/MEMORY)."""
-MOST_JUMP: Final = 10.0
+MAX_JUMP: Final = 10.0
 """A single observation counts as at most so many times the mean: a process may be stopped for a minute."""
 
 
@@ -71,7 +71,7 @@ class Prices:
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
         old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
-        rate_s = min(seconds / _with_start(kind, units), MOST_JUMP * old.value)
+        rate_s = min(seconds / _with_start(kind, units), MAX_JUMP * old.value)
         return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
     def gained(self, kind: str, gain: float) -> Prices:
@@ -91,8 +91,8 @@ class Prices:
         """What `to_record` wrote; parts that make no sense are left out (prices are guesses, never reasons to fail)."""
         record = record if isinstance(record, Mapping) else {}
         rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
-        most_s = {kind: MOST_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
-        likely = {kind: mean for kind, mean in rates_s.items() if kind in most_s and 0 < mean.value <= MOST_RATE_S}
+        most_s = {kind: MAX_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
+        likely = {kind: mean for kind, mean in rates_s.items() if kind in most_s and 0 < mean.value <= MAX_RATE_S}
         return cls(
             {kind: Mean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
@@ -104,10 +104,10 @@ def _with_start(kind: str, units: float) -> float:
     return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
 
 
-MOST_RECORDED: Final = 10.0
+MAX_RECORDED: Final = 10.0
 """Times the default rate that a record is believed: what was dear on a busy machine is bought, and seen, less often."""
-MOST_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
-MOST_SEEN: Final = 2**53
+MAX_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
+MAX_SEEN: Final = 2**53
 
 
 def _means(table: Any) -> dict[str, Mean]:
@@ -117,7 +117,7 @@ def _means(table: Any) -> dict[str, Mean]:
         return means
     for name, pair in table.items():
         match pair:
-            case [int() | float() as value, int() as n_seen] if 0 <= value <= MOST_SEEN and 0 <= n_seen <= MOST_SEEN:
+            case [int() | float() as value, int() as n_seen] if 0 <= value <= MAX_SEEN and 0 <= n_seen <= MAX_SEEN:
                 means[str(name)] = Mean(float(value), n_seen)
             case _:
                 continue

@@ -133,7 +133,7 @@ class Race:
 
 
 LAST_ROUNDS: Final = (5, 11)  # fewest and most of the last race
-LEAST_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
+MIN_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
 LAST_WORST: Final = 1.0
 """Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
 LAST_MEAN: Final = 0.96  # ... and in the mean
@@ -172,7 +172,7 @@ def last_race(
     """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
 
     Each is told the turn, on which its operands may depend. `limit_s` cuts rounds to the fewest, twice as long to
-    LEAST_ROUNDS.
+    MIN_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
@@ -186,7 +186,7 @@ def last_race(
             for own, mine_s in zip(found, each_s[1:], strict=True):
                 own.append(mine_s / max(each_s[0], 1e-9))
         taken_s, n_rounds = clock() - start_s, turn + 1
-        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
+        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= MIN_ROUNDS and taken_s > 2 * limit_s):
             break
     medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
     rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]

@@ -34,9 +34,9 @@ __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
 N_BESIDE_LEARNED: Final = 4
 """Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
-MOST_TRIED: Final = 2
+MAX_TRIED: Final = 2
 """Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
-MOST_REFUSED: Final = 4
+MAX_REFUSED: Final = 4
 """Formats that may turn out not to hold the operand before an estimate keeps the default kernel."""
 UNKNOWN_EXCESS: Final = 0.5
 """Expected excess, relative to the default kernel, of a candidate never run before."""
@@ -169,7 +169,7 @@ class Search:
             return
         for schedule in filter(self._is_believed, self.queue):
             refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
-            if len(refused) == MOST_REFUSED:
+            if len(refused) == MAX_REFUSED:
                 return
             if schedule.format in refused:
                 continue
@@ -198,7 +198,7 @@ class Search:
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
-        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MOST_TRIED * n_taken)
+        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MAX_TRIED * n_taken)
         at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(hopeful)
         # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):

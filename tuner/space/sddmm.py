@@ -23,7 +23,7 @@ BY_ROWS: Final = (CSR_LEVELS, "i1:C,k1:C")
 """Levels whose kernels keep a row of X in registers where it is as wide as the tile: narrower ones come late."""
 READY_FIRST: Final = (0, FAR_AHEAD)
 """Of READY_AHEAD what is tried first."""
-MOST_CELLS: Final = 16
+MAX_CELLS: Final = 16
 """Accumulators that entries, rows and blocks together may take."""
 
 
@@ -39,7 +39,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
                 continue
             bits = 16 if not row.name.startswith("csr") and _extent(size, shape) <= MAX_NARROW else 32
             n_cells = size.get("r", 1) * size.get("c", 1)
-            jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MOST_CELLS] or [1]
+            jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MAX_CELLS] or [1]
             ahead = FETCHED if is_whole else (0, 8)
             first = widths[:1] if row.levels in BY_ROWS else widths[:2]
             for tile, jam, fetched in itertools.product(widths if is_whole else first, jams, ahead):

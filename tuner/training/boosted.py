@@ -35,15 +35,15 @@ Floats = NDArray[np.float32]
 
 EVERY: Final = 20
 """Trees between two points of the curve."""
-MOST_WEIGHT: Final = 3.0
+MAX_WEIGHT: Final = 3.0
 """Of a pattern measured on a machine that few were measured on."""
 
 
 def machine_weights(cases: Sequence[Case]) -> dict[Target, float]:
-    """How much the patterns of each machine count: machines alike, but none of its patterns more than MOST_WEIGHT."""
+    """How much the patterns of each machine count: machines alike, but none of its patterns more than MAX_WEIGHT."""
     counts = Counter(case.setting.target for case in cases)
     most = max(counts.values(), default=1)
-    return {target: min(MOST_WEIGHT, most / n) for target, n in counts.items()}
+    return {target: min(MAX_WEIGHT, most / n) for target, n in counts.items()}
 
 
 @dataclass(frozen=True, eq=False)

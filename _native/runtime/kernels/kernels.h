@@ -10,8 +10,8 @@
 #include "common.h"
 #include "twins.h"
 
-/* A row longer than nnz / GIANTS_MOST is split between threads, so that there are fewer of them than this. */
-enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
+/* A row longer than nnz / GIANTS_MAX is split between threads, so that there are fewer of them than this. */
+enum { GIANTS_MAX = 256, GIANT_MIN = 8192 };
 
 /* SpMV kernels may sum the rows of a group, ROW_GROUP rows from a multiple of it, together when they hold at most
  * GROUP_NONZEROS. Such a group is never divided; rows of any other group must not depend on their neighbours. */
@@ -22,7 +22,7 @@ enum { FETCH_NONE, FETCH_NEAR, FETCH_FAR };
 
 typedef struct {
     _Atomic int64_t count;
-    int64_t rows[GIANTS_MOST];
+    int64_t rows[GIANTS_MAX];
 } asp_giants;
 
 typedef struct {
@@ -44,7 +44,7 @@ typedef struct {
 ASP_INLINE void asp_note_giant(const asp_args *args, int64_t row)
 {
     int64_t place = atomic_fetch_add_explicit(&args->giants->count, 1, memory_order_relaxed);
-    if (place < GIANTS_MOST) args->giants->rows[place] = row;
+    if (place < GIANTS_MAX) args->giants->rows[place] = row;
 }
 
 typedef void (*asp_kernel)(const asp_args *args, int64_t begin, int64_t end);

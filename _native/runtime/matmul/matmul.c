@@ -14,10 +14,10 @@
 #include "ready.h"
 
 enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
-enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
+enum { RANGE_NONZEROS_MAX = 8192 };   /* with several passes over A's rows they should stay in the first caches */
 enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
 enum { TILE_VECTORS = 16 };             /* of the widest tile */
-enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_MAX = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
 enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
 enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
 
@@ -111,8 +111,8 @@ static int by_row(const void *a, const void *b)
 static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
 {
     asp_args *args = &job->args;
-    int64_t first[GIANTS_MOST + 1];
-    job->n_giants = asp_min(args->giants->count, GIANTS_MOST);
+    int64_t first[GIANTS_MAX + 1];
+    job->n_giants = asp_min(args->giants->count, GIANTS_MAX);
     qsort(args->giants->rows, (size_t)job->n_giants, sizeof(int64_t), by_row);
     job->segment_length = args->giant_length / 2;
     job->n_segments = 0;
@@ -179,7 +179,7 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
     if (args->asked) {
         args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
     } else if (is_far) {
-        args->prefetch = (int)asp_min(AHEAD_MOST, asp_max(4, AHEAD_BYTES / tile_bytes));
+        args->prefetch = (int)asp_min(AHEAD_MAX, asp_max(4, AHEAD_BYTES / tile_bytes));
         args->fetch = FETCH_FAR;
     } else {
         args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
@@ -195,11 +195,11 @@ static int multiply(product *job, int n_threads)
     const double ns_per_row = args->n_vecs == 1 ? 0.6 : 1.0 + 0.02 * row_bytes;
     const double serial_ns = ns_per_nonzero * (double)args->nnz + ns_per_row * (double)args->n_rows;
     const int64_t least = asp_max(ROW_GROUP, (int64_t)((double)job->total * RANGE_NS / (serial_ns + 1)));
-    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MOST : job->total;
+    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MAX : job->total;
     asp_giants giants;
     giants.count = 0;
     args->giants = &giants;
-    args->giant_length = asp_max(GIANT_LEAST, args->nnz / GIANTS_MOST);
+    args->giant_length = asp_max(GIANT_MIN, args->nnz / GIANTS_MAX);
     asp_parallel(rows_task, job, job->total, least, asp_max(least, most), n_threads, serial_ns);
     return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
 }

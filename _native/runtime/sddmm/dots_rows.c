@@ -10,7 +10,7 @@
 #endif
 
 enum {
-    MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
+    MAX_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
     SHORT_BYTES = 128, /* of a row, up to which its results are computed one after another */
     FEW_ENTRIES = 2,   /* in a row on average, below which most rows have one: no question then */
     LINE = 64,
@@ -64,7 +64,7 @@ int g_dots_by_row(const g_sddmm *s, int isa)
 {
     const int64_t values = vector_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
     const int64_t n_vectors = s->K / width;
-    const int64_t most = isa > 0 || !ASP_X86 ? MOST_VECTORS : MOST_VECTORS / 2;
+    const int64_t most = isa > 0 || !ASP_X86 ? MAX_VECTORS : MAX_VECTORS / 2;
     const int is_power = n_vectors >= 1 && n_vectors <= most && (n_vectors & (n_vectors - 1)) == 0;
     return s->n_heads == 1 && s->K % width == 0 && is_power && s->nnz >= s->n_rows;
 }

@@ -189,7 +189,7 @@ ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64
 ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
                               int lined, int plain)
 {
-    VEC x[MOST_VECTORS];
+    VEC x[MAX_VECTORS];
     const R *const mine = NAME(vectors)(NAME(x_of)(j, row), j->lead, lined);
     const int64_t shift = NAME(place_of)(j, p) - p;
     ASP_UNROLL

@@ -9,7 +9,7 @@
 
 #define ISA asp_avx2
 #define VEC_HEADER "vec_avx2.h"
-#define NEAR_MOST 8
+#define NEAR_MAX 8
 #include "near_both.h"
 
 const asp_near_kernel asp_near_avx2[2] = NEAR_TABLE;

@@ -9,7 +9,7 @@
 
 #define ISA asp_avx512
 #define VEC_HEADER "vec_avx512.h"
-#define NEAR_MOST 4 /* vectors of a tile: of more, fewer rows of B stay near */
+#define NEAR_MAX 4 /* vectors of a tile: of more, fewer rows of B stay near */
 #include "near_both.h"
 
 const asp_near_kernel asp_near_avx512[2] = NEAR_TABLE;

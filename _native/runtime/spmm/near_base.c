@@ -4,7 +4,7 @@
 
 #define ISA asp_base
 #define VEC_HEADER "vec_base.h"
-#define NEAR_MOST 8
+#define NEAR_MAX 8
 #include "near_both.h"
 
 const asp_near_kernel asp_near_base[2] = NEAR_TABLE;

@@ -28,7 +28,7 @@ ASP_TILE void NNAME(tile)(const int nv, const asp_blocks_args *args, int64_t beg
 static int64_t NNAME(rows)(const asp_blocks_args *args, int64_t begin, int64_t end)
 {
     int64_t j = 0;
-    for (; j + NEAR_MOST * VL <= args->n_vecs; j += NEAR_MOST * VL) NNAME(tile)(NEAR_MOST, args, begin, end, j);
+    for (; j + NEAR_MAX * VL <= args->n_vecs; j += NEAR_MAX * VL) NNAME(tile)(NEAR_MAX, args, begin, end, j);
     for (; j + 2 * VL <= args->n_vecs; j += 2 * VL) NNAME(tile)(2, args, begin, end, j);
     for (; j + VL <= args->n_vecs; j += VL) NNAME(tile)(1, args, begin, end, j);
     return j;

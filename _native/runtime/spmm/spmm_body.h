@@ -163,7 +163,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
 #if TWIN_TILES
-    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
+    V twins[TWINS][TILE_MAX + 1]; /* rows of C that are summed, */
     int n_waiting = 0;             /* of which so many are not stored yet */
 #else
     (void)has_twins;
@@ -181,10 +181,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
             continue;
         }
-        V sum[TILE_MOST + 1];
-        ASP_UNROLL for (int v = 0; v < TILE_MOST + 1; v++) sum[v] = v_zero();
+        V sum[TILE_MAX + 1];
+        ASP_UNROLL for (int v = 0; v < TILE_MAX + 1; v++) sum[v] = v_zero();
 #if WORDS == 2
-        V imaginary[TILE_MOST];
+        V imaginary[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
 #if TWIN_TILES
@@ -291,11 +291,11 @@ static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end,
         SHIFT_CASES(CASE)
 #undef CASE
     };
-    enum { MOST = SHIFT_LEAST + (int)(sizeof tiles / sizeof *tiles) - 1 };
+    enum { MOST = SHIFT_MIN + (int)(sizeof tiles / sizeof *tiles) - 1 };
     int64_t first = 0;
     for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
         const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
-        tiles[nv - SHIFT_LEAST][args->has_twins](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
+        tiles[nv - SHIFT_MIN][args->has_twins](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
         first += nv;
         left -= nv;
     }
@@ -323,14 +323,14 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
     const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
-    if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
+    if (lead && width >= (SHIFT_MIN - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();
         return;
     }
 #endif
     for (int64_t j = 0; j < width;) {
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MAX - 1) / TILE_MAX;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
@@ -347,7 +347,7 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     }
     if (args->stream) ASP_STREAM_END();
 }
-#undef TWIN_MOST
+#undef TWIN_MAX
 #undef TWIN_TILES
 #undef TILE_ARGUMENTS
 #undef LOAD_PART

@@ -3,12 +3,12 @@
  */
 
 /* Vectors of the rows of TWINS twins that are summed at once: their registers are full then. */
-#define TWIN_MOST(sets) ((TWIN_REGISTERS - TWINS - 1) / (TWINS * (sets)))
+#define TWIN_MAX(sets) ((TWIN_REGISTERS - TWINS - 1) / (TWINS * (sets)))
 
 /* sum[r][set] += vectors [first, first + count) of row `index` of B times value k of each twin's. */
 ASP_INLINE void NAME(add_twin_entry)(const int nv, const int kind, const int first, const int count, const int set,
                                      const R *b, const R *data, int64_t k, int64_t n, NAME(masks) masks,
-                                     V (*sum)[TWIN_MOST(1)])
+                                     V (*sum)[TWIN_MAX(1)])
 {
     V a[TWINS];
     for (int r = 0; r < TWINS; r++) a[r] = v_set1(data[k + r * n]);
@@ -24,11 +24,11 @@ ASP_INLINE void NAME(add_twin_entry)(const int nv, const int kind, const int fir
  * would have alone, by as many sets. */
 ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, const int first, const int count,
                                 const I *indices, const R *data, int64_t ahead, int64_t k, int64_t n, const R *B,
-                                int64_t ldb, NAME(masks) masks, V (*sums)[TILE_MOST + 1])
+                                int64_t ldb, NAME(masks) masks, V (*sums)[TILE_MAX + 1])
 {
     const int sets = SETS(kind == SHIFTED ? nv - 1 : nv), asks = fetch && first == 0;
     const int64_t stop = k + n;
-    V sum[TWINS][TWIN_MOST(1)];
+    V sum[TWINS][TWIN_MAX(1)];
     ahead += (TWINS - 1) * n;
     ASP_UNROLL for (int v = 0; v < count * sets; v++)
         for (int r = 0; r < TWINS; r++) sum[r][v] = v_zero();
@@ -53,9 +53,9 @@ ASP_TILE void NAME(add_twins)(const int nv, const int kind, const int fetch, con
 /* All vectors of the rows of C of twins, whose n nonzeros each begin at k. */
 ASP_TILE void NAME(twin_rows)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                                 int64_t ahead, int64_t k, int64_t n, const R *B, int64_t ldb, NAME(masks) masks,
-                                V (*sums)[TILE_MOST + 1])
+                                V (*sums)[TILE_MAX + 1])
 {
-    const int most = TWIN_MOST(SETS(kind == SHIFTED ? nv - 1 : nv));
+    const int most = TWIN_MAX(SETS(kind == SHIFTED ? nv - 1 : nv));
     const int parts = (nv + most - 1) / most, count = (nv + parts - 1) / parts;
     ASP_UNROLL for (int part = 0; part < parts; part++)
         NAME(add_twins)(nv, kind, fetch, part * count, part < parts - 1 ? count : nv - part * count, indices, data, ahead, k,

@@ -22,9 +22,9 @@
 #include "pool_api.h"
 
 enum { CYCLE_SLOTS = 64 };
-enum { TRIAL_FIRST = 48, TRIAL_LOOPS = 512, TRIAL_REST = 512, TRIAL_REST_MOST = 4096 }; /* calls */
+enum { TRIAL_FIRST = 48, TRIAL_LOOPS = 512, TRIAL_REST = 512, TRIAL_REST_MAX = 4096 }; /* calls */
 enum { ALONE_CALLS = 40, ALONE_NS = 100000000 }; /* a decision for one thread is tried again after both have passed */
-enum { CYCLE_MOST = 32 };   /* in a cycle so many times as long as its job the way matters little */
+enum { CYCLE_MAX = 32 };   /* in a cycle so many times as long as its job the way matters little */
 enum { CYCLE_MARGIN = 32 }; /* the other way must save this part of the cycle */
 
 static int is_other_way(int step)
@@ -49,7 +49,7 @@ static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
     it->usual_ns = it->judged_ns = lasted_ns;
     it->is_alone ^= is_changed;
     it->rest_next = is_changed ? TRIAL_REST : 2 * it->rest_next;
-    if (it->rest_next > TRIAL_REST_MOST) it->rest_next = TRIAL_REST_MOST;
+    if (it->rest_next > TRIAL_REST_MAX) it->rest_next = TRIAL_REST_MAX;
     it->rest = it->rest_next;
     if (it->is_alone) it->rest = (int)asp_min(it->rest, asp_max(ALONE_CALLS, ALONE_NS / asp_max(lasted_ns, 1)));
     it->step = it->n[0] = it->n[1] = 0;
@@ -98,7 +98,7 @@ static int is_to_stay(asp_cycle *it, int64_t now_ns)
     note_cycle(it, lasted_ns);
     if (it->rest > 0 && --it->rest > 0) return it->is_alone;
     if (it->step == 0) { /* a trial is due */
-        if (lasted_ns / CYCLE_MOST > it->own_ns) {
+        if (lasted_ns / CYCLE_MAX > it->own_ns) {
             it->rest = TRIAL_REST;
             return it->is_alone;
         }
@@ -134,7 +134,7 @@ int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, in
     it->began_ns = now_ns;
     if (is_awake) it->rest = it->rest_next = 0;
     if (is_awake || lasted_ns > linger_ns + serial_ns || --it->rest > 0) return 0;
-    it->rest = it->rest_next = it->rest_next > 0 ? (int)asp_min(2 * it->rest_next, LINGER_REST_MOST) : 1;
+    it->rest = it->rest_next = it->rest_next > 0 ? (int)asp_min(2 * it->rest_next, LINGER_REST_MAX) : 1;
     return 1;
 }
 

@@ -1,7 +1,7 @@
 /* Cycles of jobs that come again and again; used by pool.c, which holds its lock meanwhile. */
 enum { LINGER_NS = 60000 };      /* a helper looks for the next job this long before it sleeps */
 enum { WAKE_NS = 60000 };        /* ... and has arrived so long after it was woken */
-enum { LINGER_REST_MOST = 128 }; /* jobs after which what was in vain, lingering or waking, is tried again, at most */
+enum { LINGER_REST_MAX = 128 }; /* jobs after which what was in vain, lingering or waking, is tried again, at most */
 enum { BLOCK_SETTLES = 2, BLOCK_CYCLES = 6, BLOCK_CALLS = BLOCK_SETTLES + BLOCK_CYCLES, TRIAL_BLOCKS = 4 };
 
 typedef struct asp_cycle {

@@ -41,9 +41,9 @@ enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awa
 enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
 enum { TEAMMATE_WORTH_NS = 1000 };/* ... and of which each thread of a host's team has; chosen, not measured above two */
 enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
-enum { ARRIVAL_MOST_NS = 4000000 };
+enum { ARRIVAL_MAX_NS = 4000000 };
 enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
-enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
+enum { PENALTY_FIRST_NS = 4000000, PENALTY_MAX_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
 /* gate: generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16). */
 #define GATE_OPEN ((uint64_t)1 << 31)
@@ -155,7 +155,7 @@ static int linger(uint32_t *served, lingering *it)
         }
     } while (now_ns - begin_ns < limit_ns);
     it->rest = it->rest_next;
-    it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
+    it->rest_next = it->rest_next < LINGER_REST_MAX ? 2 * it->rest_next : LINGER_REST_MAX;
     return 0;
 }
 
@@ -286,7 +286,7 @@ static void note_stall(int stalled, int64_t now_ns)
     }
     pool.n_stalls++;
     pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
-    if (pool.penalty_ns > PENALTY_MOST_NS) pool.penalty_ns = PENALTY_MOST_NS;
+    if (pool.penalty_ns > PENALTY_MAX_NS) pool.penalty_ns = PENALTY_MAX_NS;
     pool.cautious_until_ns = now_ns + pool.penalty_ns;
 }
 
@@ -295,7 +295,7 @@ static void note_arrival(int64_t end_ns)
 {
     const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
     const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
-    pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
+    pool.arrival_ns += ((took_ns < ARRIVAL_MAX_NS ? took_ns : ARRIVAL_MAX_NS) - pool.arrival_ns) / 8;
 }
 
 /* The job on the caller and helpers; returns when it ended. */

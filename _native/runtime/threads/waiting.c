@@ -14,11 +14,11 @@
 #include <unistd.h>
 
 enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
-enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
+enum { HOLD_FIRST_NS = 50000000, HOLD_MAX_NS = 1000000000 }; /* how long one look that found waiting threads counts */
 enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
 enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
 enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
-enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
+enum { TASKS_MAX = 128 }; /* threads that are looked at: more threads than this count as waiting */
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)
 {
@@ -63,7 +63,7 @@ static int64_t run_delay_ns(int64_t *n_slices)
     for (struct dirent *task; (task = readdir(tasks));) {
         char name[300], text[96];
         if (task->d_name[0] == '.') continue;
-        if (++n > TASKS_MOST || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
+        if (++n > TASKS_MAX || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
             total_ns = -1;
             break;
         }
@@ -93,7 +93,7 @@ static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t no
         return 0;
     }
     atomic_store_explicit(&it->crowded_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
-    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MOST_NS);
+    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MAX_NS);
     return 1;
 }
 

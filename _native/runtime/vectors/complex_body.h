@@ -3,7 +3,7 @@
 /* c (+)= sum + i * imaginary, for `width` reals (two for each column). */
 ASP_TILE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
 {
-    R by_real[TILE_MOST * VL], by_imaginary[TILE_MOST * VL];
+    R by_real[TILE_MAX * VL], by_imaginary[TILE_MAX * VL];
     ASP_UNROLL for (int v = 0; v < nv; v++) /* not memcpy: taking their address would put the sums in memory */
     {
         v_store(by_real + v * VL, sum[v]);

@@ -14,7 +14,7 @@ from autosparse.contraction.lower.levels import levels, numbered
 from autosparse.contraction.lower.ordered_entries import Levels
 from autosparse.contraction.operands import Dense, Operand, Sparse
 
-MOST_ENTRIES: Final = 1 << 19
+MAX_ENTRIES: Final = 1 << 19
 """Entries of all matrices up to which copies of patterns in other orders are kept; a tensor keeps its own."""
 OWN: Final = -1
 PLACES: Final = -2
@@ -92,7 +92,7 @@ def is_kept(operands: Mapping[str, Operand]) -> bool:
     tensors = [one.tensor for one in sparse if one.tensor is not None]
     return (
         all(one.rows is not None or one.tensor is not None for one in sparse)
-        and sum(one.nnz for one in sparse if one.tensor is None) <= MOST_ENTRIES
+        and sum(one.nnz for one in sparse if one.tensor is None) <= MAX_ENTRIES
         and all(tensor.fits(tensors.count(tensor)) for tensor in tensors)
     )
 

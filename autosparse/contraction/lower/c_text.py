@@ -178,16 +178,16 @@ static int flush(asp_out *out, asp_space *row, const X *at, int last)
 TABLE: Final = r"""
 /* A workspace of any rank: entries in the order of their first touch, found by number (row-major in the order of the
  * loops around the read) through slots, one per place where there are few, else hashed. */
-enum { MOST_DENSE_SLOTS = 1 << 20 };
+enum { MAX_DENSE_SLOTS = 1 << 20 };
 typedef struct {
   int64_t *key, *place; W *value; int64_t n, capacity;
   int32_t *slot; int64_t n_slots; int is_dense;
-  X *pos[MOST_RANK], *crd[MOST_RANK]; W *val; int64_t *sorted, *spare; int64_t room;
+  X *pos[MAX_RANK], *crd[MAX_RANK]; W *val; int64_t *sorted, *spare; int64_t room;
 } asp_table;
 
 static int table_new(asp_table *w, int64_t total)
 {
-  w->is_dense = total <= MOST_DENSE_SLOTS;
+  w->is_dense = total <= MAX_DENSE_SLOTS;
   w->n_slots = w->is_dense ? total + 1 : 1024;
   w->slot = calloc(w->n_slots, sizeof *w->slot);
   return !w->slot;
@@ -196,7 +196,7 @@ static int table_new(asp_table *w, int64_t total)
 static void table_free(asp_table *w)
 {
   free(w->key), free(w->place), free(w->value), free(w->slot), free(w->val), free(w->sorted), free(w->spare);
-  for (int m = 0; m < MOST_RANK; m++) free(w->pos[m]), free(w->crd[m]);
+  for (int m = 0; m < MAX_RANK; m++) free(w->pos[m]), free(w->crd[m]);
 }
 
 static void table_clear(asp_table *w)
@@ -294,12 +294,12 @@ static int table_freeze(asp_table *w, int rank, const int64_t *extents)
 {
   if (table_room(w, rank)) return 1;
   table_sort(w);
-  X count[MOST_RANK] = {0};
-  int64_t before[MOST_RANK] = {0};
+  X count[MAX_RANK] = {0};
+  int64_t before[MAX_RANK] = {0};
   w->pos[0][0] = 0;
   for (int64_t n = 0; n < w->n; n++) {
     const int64_t entry = w->sorted[n];
-    int64_t key = w->key[entry], at[MOST_RANK];
+    int64_t key = w->key[entry], at[MAX_RANK];
     for (int m = rank - 1; m >= 0; m--) at[m] = key % extents[m], key /= extents[m];
     int is_new = n == 0;
     for (int m = 0; m < rank; m++) {
@@ -338,9 +338,9 @@ static inline int marks_set(asp_marks *m, const X *crd, X first, X last)
   return 0;
 }
 
-/* Positions in first ... last - 1, at most MOST_MET, whose coordinates are marked, in order; their number. No branch
+/* Positions in first ... last - 1, at most MAX_MET, whose coordinates are marked, in order; their number. No branch
  * per coordinate: it would be mispredicted at every other one that is. */
-enum { MOST_MET = 256 };
+enum { MAX_MET = 256 };
 static inline int marks_meet(const asp_marks *m, const X *crd, X first, X last, X *met)
 {
   int n = 0;

@@ -34,7 +34,7 @@ def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
     loops = emitter.body()
     tables = [name for name in plan.spaces if plan.workspace_kind(name) == "table"]
     most = max([1, *(len(plan.spaces[name].indices) for name in tables)])
-    head = f"/* {plan.program} */\n#define N_MODES {max(1, len(plan.output.indices))}\n#define MOST_RANK {most}\n"
+    head = f"/* {plan.program} */\n#define N_MODES {max(1, len(plan.output.indices))}\n#define MAX_RANK {most}\n"
     types = f"typedef {C_TYPES[dtype]} V;\ntypedef {C_TYPES[SUMS.get(dtype, dtype)]} W; /* of sums */\n"
     types += f"typedef int{index_bits}_t X;\n"
     parts = [head, HELPERS.replace("TYPES", types), TABLE if tables else "", MARKS if emitter.marked else ""]

@@ -28,12 +28,12 @@ from autosparse.core.target import Target
 from autosparse.errors import BuildError
 from autosparse.ops import EINSUM
 
-LEAST_ENTRIES_PER_PART: Final = 4096
+MIN_ENTRIES_PER_PART: Final = 4096
 """Parts of the outer loop hold at least so many entries of the largest sparse operand."""
 PARTS_PER_THREAD: Final = 8
 PARTS_OF_SUMS: Final = 32
 """Most parts where sums run over the outer loop: on any number of threads, so that they are added in one order."""
-MOST_PRIVATE_OUTPUTS: Final = 1 << 22
+MAX_PRIVATE_OUTPUTS: Final = 1 << 22
 """Elements of dense outputs that parts may have of their own, all together."""
 NS_PER_TASK: Final = 2.0
 """About what an innermost turn takes."""
@@ -203,7 +203,7 @@ class Run:
         holders = [tree for name, tree in inputs.trees.items() if plan.orders[name][:1] == outer]
         longest = max(holders, key=lambda tree: tree.values.size, default=None)
         work = max(float(inputs.entries), tasks / 8)
-        most = work // LEAST_ENTRIES_PER_PART + 1
+        most = work // MIN_ENTRIES_PER_PART + 1
         if outer in plan.output.indices:
             n_parts = int(min(PARTS_PER_THREAD * self._n_threads, most)) if self._n_threads > 1 else 1
         else:
@@ -217,7 +217,7 @@ class Run:
         if self._program.plan.output_kind != "dense":
             return float(PARTS_OF_SUMS)
         size = max(1.0, float(np.prod(self._shape, dtype=float)))
-        return max(1.0, min(MOST_PRIVATE_OUTPUTS, work) / size)
+        return max(1.0, min(MAX_PRIVATE_OUTPUTS, work) / size)
 
     def _run_dense(self, addresses: list[int], outs: Any) -> AnyArray:
         plan = self._program.plan

@@ -88,7 +88,7 @@ def _compiled_helpers() -> dict[str, Any]:
     """The helpers as numba's, each compiled with those that it calls."""
     import numba
 
-    scope: dict[str, Any] = {"np": np, "MOST_DENSE_SLOTS": python_helpers.MOST_DENSE_SLOTS}
+    scope: dict[str, Any] = {"np": np, "MAX_DENSE_SLOTS": python_helpers.MAX_DENSE_SLOTS}
     scope |= {name: getattr(python_helpers, name) for name in ("Space", "Table", "Out")}
     for name in HELPERS:
         exec(inspect.getsource(getattr(python_helpers, name)), scope)  # noqa: S102  # the module's own text

@@ -13,9 +13,9 @@ from autosparse.contraction.cost.model import Steps, concordances
 from autosparse.contraction.programs.nests import workspaces
 from autosparse.contraction.programs.protocols import with_protocols
 
-MOST_KEYS: Final = 2**62
+MAX_KEYS: Final = 2**62
 """Places of a workspace: its entries are numbered in 64 bits."""
-MOST_DENSE_PLACES: Final = 1 << 27
+MAX_DENSE_PLACES: Final = 1 << 27
 """Extent up to which a workspace of rank 1, or the marks of an intersection, are arrays."""
 
 
@@ -31,7 +31,7 @@ class Plan:
     dense: tuple[Access, ...]  # dense inputs
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
-    are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MOST_DENSE_PLACES` values
+    are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MAX_DENSE_PLACES` values
     has_marks: bool = True  # False: intersections are merges only, as the paper's compiler emits them
 
     @cached_property
@@ -91,9 +91,7 @@ class Plan:
         return (
             self.reads_in_one_order
             and not self.are_large & self.unled
-            and all(
-                math.prod(extents[index] for index in access.indices) < MOST_KEYS for access in self.spaces.values()
-            )
+            and all(math.prod(extents[index] for index in access.indices) < MAX_KEYS for access in self.spaces.values())
         )
 
     @cached_property

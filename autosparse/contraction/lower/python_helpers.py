@@ -12,7 +12,7 @@ import numpy as np
 
 from autosparse.contraction.kinds import AnyArray
 
-MOST_DENSE_SLOTS = 1 << 20
+MAX_DENSE_SLOTS = 1 << 20
 
 
 class Space(NamedTuple):
@@ -131,7 +131,7 @@ def space_sort(w: Space) -> None:
 
 def table_new(total: int, zero: AnyArray) -> Table:
     """A workspace of any rank; a slot per place where `total` of them are few."""
-    is_dense = total <= MOST_DENSE_SLOTS
+    is_dense = total <= MAX_DENSE_SLOTS
     n = np.zeros(2, np.int64)  # entries, and whether there is a slot per place
     n[1] = is_dense
     slot = np.zeros(total + 1 if is_dense else 1024, np.int64)

@@ -26,7 +26,7 @@ MAX_PAIRS: Final = 1 << 20
 """Pairs of entries up to which joins serve first calls: more take longer than a compiler."""
 TRIALS: Final = 3
 """Calls that a kernel serves before it is compared with what served before."""
-MOST_ACCOUNTS: Final = 256
+MAX_ACCOUNTS: Final = 256
 
 
 class Account:
@@ -123,7 +123,7 @@ def account_of(key: object) -> Account:
     if found is None:
         with _mutex:
             found = _accounts.setdefault(key, Account())
-            while len(_accounts) > MOST_ACCOUNTS:
+            while len(_accounts) > MAX_ACCOUNTS:
                 _accounts.popitem(last=False)
     return found
 

@@ -18,7 +18,7 @@ from autosparse.contraction.subscripts import Subscripts
 
 MOST: Final = 16
 """Patterns that are remembered."""
-MOST_ENTRIES: Final = 1 << 19
+MAX_ENTRIES: Final = 1 << 19
 """Entries of each of them."""
 
 
@@ -95,7 +95,7 @@ def _halves(matrix: Sparse) -> Halves | None:
     """Of a symmetric pattern; None for others."""
     assert matrix.rows is not None
     indptr, indices = (np.ascontiguousarray(part) for part in matrix.rows)
-    if not runtime_api.available or matrix.nnz > MOST_ENTRIES:
+    if not runtime_api.available or matrix.nnz > MAX_ENTRIES:
         return _split(indptr, indices)
     key = (*matrix.shape, indices.dtype.str, runtime_api.hash128(indptr), runtime_api.hash128(indices))
     if key not in _known:

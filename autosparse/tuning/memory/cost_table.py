@@ -25,8 +25,8 @@ WIDTHS: Final = (1, 32, 256)
 """Columns of the dense operand at which costs are measured."""
 FAR: Final = 16
 """Second caches that B takes where it lies beyond."""
-MOST_FAR_BYTES: Final = 1 << 26
-MOST_NS: Final = 1e6
+MAX_FAR_BYTES: Final = 1 << 26
+MAX_NS: Final = 1e6
 """No tile, row or value costs a millisecond: a record that says so is damaged."""
 RATE_FIELDS: Final = ("tile", "read", "multiply")
 
@@ -103,7 +103,7 @@ class CostTable:
 
 def far_bytes(l2_bytes: int) -> int:
     """Bytes of B where classes have it beyond the second cache."""
-    return min(MOST_FAR_BYTES, FAR * l2_bytes)
+    return min(MAX_FAR_BYTES, FAR * l2_bytes)
 
 
 def farness(n_bytes: int, l2_bytes: int) -> float:
@@ -143,8 +143,8 @@ def _class_of_data(data: Mapping[str, Any]) -> tuple[CostClass, PrimitiveCosts]:
 
 
 def _nanoseconds(value: Any) -> float:
-    if type(value) not in {int, float} or not 0.0 <= value <= MOST_NS:
-        raise ValueError(f"a cost must be a number of nanoseconds in 0..{MOST_NS:g}, not {value!r}")
+    if type(value) not in {int, float} or not 0.0 <= value <= MAX_NS:
+        raise ValueError(f"a cost must be a number of nanoseconds in 0..{MAX_NS:g}, not {value!r}")
     return float(value)
 
 

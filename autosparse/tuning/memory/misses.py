@@ -10,9 +10,9 @@ from autosparse.core.plan import Plan
 from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.trials.lab import KernelLab
 
-MOST_COMPARED: Final = 32
+MAX_COMPARED: Final = 32
 """Remembered plans of one pattern that are looked at, the newest first."""
-MOST_CHARACTERS: Final = 60
+MAX_CHARACTERS: Final = 60
 """Of a value in the sentence: a record may come from anywhere."""
 WORDS: Final[Mapping[str, str]] = {
     "pattern": "the sparsity pattern",
@@ -45,7 +45,7 @@ def why_not_remembered(lab: KernelLab) -> str:
         return "plans are not kept between processes (option cache)"
     wanted, store = key_of(lab), lab.store
     best: tuple[tuple[str, ...], Mapping[str, Any]] | None = None
-    for name in store.keys_with_prefix("plan", wanted.pattern_prefix)[:MOST_COMPARED]:
+    for name in store.keys_with_prefix("plan", wanted.pattern_prefix)[:MAX_COMPARED]:
         if name == wanted.stable_hash():
             return ""
         fields = cache.plan_key_of(store.load("plan", name) or {})
@@ -72,4 +72,4 @@ def _told(name: str, then: object, now: object) -> str:
 
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Bound
     from autosparse.operands.unfolding import AnyOperand
 
-MOST_COLUMNS: Final = 45
+MAX_COLUMNS: Final = 45
 """... that are compared where the schedule has no column tiles, or one that is wider than the product."""
 BESIDE_TILE: Final = 13
 """Columns beside one whole tile: odd, and several powers of two."""
@@ -39,7 +39,7 @@ def columns_compared(problem: Problem, schedule: Schedule) -> int:
     """Columns that reach all of a kernel's code: one whole tile of columns and what remains behind it."""
     n, tile = problem.n_dense_cols, schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
-        return min(n, MOST_COLUMNS)
+        return min(n, MAX_COLUMNS)
     return tile + min(tile - 1, BESIDE_TILE)
 
 

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 PATIENCE_S: Final = 0.5
 """Of a lab, all in all: how long it waits for threads that keep away from busy cores."""
-LEAST_LIMIT_S: Final = 2.0
+MIN_LIMIT_S: Final = 2.0
 COMPILE_PRICES: Final = 10.0
-"""Times its expected price, and LEAST_LIMIT_S at least, that a compiler may take: then it hangs."""
+"""Times its expected price, and MIN_LIMIT_S at least, that a compiler may take: then it hangs."""
 _wrong: Final[dict[int, str]] = {}
 """Addresses of kernels of this process whose results were wrong, and how."""
 
@@ -155,7 +155,7 @@ class KernelLab:
 
     def compile_limit_s(self) -> float:
         """Most seconds that one compilation may take."""
-        return max(self.patience_s, LEAST_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
+        return max(self.patience_s, MIN_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
 
     def _compilers_end(self) -> float:
         """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""

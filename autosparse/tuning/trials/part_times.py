@@ -13,8 +13,8 @@ from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.tuning.trials.lab import KernelLab, unwatched
 
-MOST_RUNS: Final = 7
-MOST_S: Final = 0.2
+MAX_RUNS: Final = 7
+MAX_S: Final = 0.2
 """Of running one part, the first run apart."""
 
 
@@ -54,8 +54,8 @@ def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) ->
 def _fastest_s(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Seconds of a run, after one that brings its operands into the caches."""
     run()
-    fastest_s, end_s = float("inf"), clock() + MOST_S
-    for _ in range(MOST_RUNS):
+    fastest_s, end_s = float("inf"), clock() + MAX_S
+    for _ in range(MAX_RUNS):
         start_s = clock()
         run()
         fastest_s = min(fastest_s, max(clock() - start_s, 1e-9))

@@ -195,7 +195,7 @@ def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
 
 
 def test_machines_count_alike_as_far_as_that_goes():
-    from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
+    from autosparse.tuner.training.boosted import MAX_WEIGHT, machine_weights
     from autosparse.tuner.training.data import ON_HOST, Case
 
     recipe = Recipe(kind="generated", source="mesh", group="g")
@@ -207,7 +207,7 @@ def test_machines_count_alike_as_far_as_that_goes():
         return [Case(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
 
     found = machine_weights([*cases(20, many), *cases(10, some), *cases(2, few)])
-    assert found == {many: 1.0, some: 2.0, few: MOST_WEIGHT}
+    assert found == {many: 1.0, some: 2.0, few: MAX_WEIGHT}
     assert machine_weights(cases(3, few)) == {few: 1.0}
 
 
