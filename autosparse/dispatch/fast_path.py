@@ -34,7 +34,7 @@ Run = Callable[..., bool]
 """(B, out, decisive options, transposed) -> whether out holds the product."""
 
 MAX_ASIDE: Final = 8
-"""Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
+"""Ways of one state that samples are taken by: a heat of candidates, the incumbent and the default kernel."""
 ASIDE_WAIT: Final = 8
 """Products after one that such a way did not serve."""
 LOOKS_ASIDE: Final = 16

@@ -224,7 +224,7 @@ class HybridDivider:
             tune(search, runner=lab.runner, budget_s=limit_s, clock=self.clock)
         finally:
             lab.release()
-            search.champion.drop()
+            search.incumbent.drop()
         times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
         return next(iter(fastest), next(iter(able), None))

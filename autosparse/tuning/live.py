@@ -66,7 +66,7 @@ class LiveTuner:
     resume_at: int = 0  # ... and ends
     _pause: Pause | None = None  # the pause that resume_at ends
     _settled: Sample | None = None  # the sample whose trial serves
-    service: Service | None = None  # of the session's champion
+    service: Service | None = None  # of the session's incumbent
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
@@ -106,7 +106,7 @@ class LiveTuner:
     def account(self) -> Account:
         """What was spent so far."""
         self.state.settle()
-        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._champion_s()
+        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
         return Account(
@@ -164,7 +164,7 @@ class LiveTuner:
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         except BaseException:
-            # Ctrl-C in a step: the generator is dead, whoever was champion goes on.
+            # Ctrl-C in a step: the generator is dead, whoever was incumbent goes on.
             self._stop()
             raise
         finally:
@@ -197,7 +197,7 @@ class LiveTuner:
         if not self._affordable(step):
             return None
         if not self._may_work:
-            self._serve_next(self._champion())
+            self._serve_next(self._incumbent())
             return None
         self._may_work = False
         if self.state.options.background or step.may_hang:
@@ -228,13 +228,13 @@ class LiveTuner:
         return False
 
     def _look_at(self, product_s: float) -> None:
-        self.state.serving = self._champion()
+        self.state.serving = self._incumbent()
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _wait_calls(self, n_calls: int) -> None:
         """Look again after so many products, or sooner: those before tell how long they take, and the first is slow."""
         mean_ns = self.state.product_ns / max(1, self.state.n_calls)
-        self.state.serving = self._champion()
+        self.state.serving = self._incumbent()
         n_since = self.state.n_calls - self._paused_at
         self.state.next_look_ns = self.state.product_ns + min(n_calls, max(1, n_since)) * mean_ns
 
@@ -262,32 +262,32 @@ class LiveTuner:
         if isinstance(served_by, KernelTrial):
             self._spend(served_by.looked_ns * 1e-9)
             took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # kernels race, looks are counted apart
-        known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
+        known = [time_s for time_s in (self.outlook().default_s, self._incumbent_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
 
-    def _champion_s(self) -> float:
-        """Time of a product by the champion, measured beside default_s; 0 where there is none."""
-        return self.session.champion_s if self.session is not None and self.default_s else 0.0
+    def _incumbent_s(self) -> float:
+        """Time of a product by the incumbent, measured beside default_s; 0 where there is none."""
+        return self.session.incumbent_s if self.session is not None and self.default_s else 0.0
 
-    def _champion(self) -> KernelTrial | None:
-        """The kernel of the plan that serves now: the champion, or where its packed copy does not pay another one."""
+    def _incumbent(self) -> KernelTrial | None:
+        """The kernel of the plan that serves now: the incumbent, or where its packed copy does not pay another one."""
         session = self.session
-        champion = session.incumbent(is_over=self.pending is None) if session is not None else None
-        if session is None or champion is None or champion.reads_live:
+        incumbent = session.serving_trial(is_over=self.pending is None) if session is not None else None
+        if session is None or incumbent is None or incumbent.reads_live:
             self.service = None
-            return champion
-        fallback_s, tuned_s = session.in_place_s or self.default_s, self._champion_s()
+            return incumbent
+        fallback_s, tuned_s = session.in_place_s or self.default_s, self._incumbent_s()
         gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
-        self.service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
-        return champion if service.choice.serves_packed and champion.ready else session.in_place
+        self.service = service = Service.of(incumbent, session.in_place, self.state, self.operand(), gain_s)
+        return incumbent if service.choice.serves_packed and incumbent.ready else session.in_place
 
     def _recheck(self) -> None:
-        """Where another kernel serves instead of the champion: whether that is still so, and when to ask again."""
+        """Where another kernel serves instead of the incumbent: whether that is still so, and when to ask again."""
         if self.service is not None and not self._in_background:
             self.service.recheck(self.operand())
             if self._settled is None or self.pending is not self._settled:
-                self.state.serving = self._champion()
+                self.state.serving = self._incumbent()
 
     def lend(self, state: DispatchState) -> None:
         """See `dispatch.protocols.Tuning`."""
@@ -297,7 +297,7 @@ class LiveTuner:
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
             borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
             state.live_tuner = borrower
-            borrower.install(lent, lent.plan, lent.champion, lent.in_place)
+            borrower.install(lent, lent.plan, lent.incumbent, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a piece of work."""
@@ -324,7 +324,7 @@ class LiveTuner:
     ) -> None:
         """Use what a tuning that the user asked for has found; tuning nobody asked for ends here."""
         with self._lock:
-            old = self.session.champion if self.session is not None else None
+            old = self.session.incumbent if self.session is not None else None
             if old is not None and old is not trial:
                 old.drop()
             self._stop()
@@ -332,7 +332,7 @@ class LiveTuner:
             session.settle(plan, trial, in_place)
             self.begin(session)
             self._go_on()
-            self.state.serving = self._champion()
+            self.state.serving = self._incumbent()
             self._recheck()
             self.state.settle()
 
@@ -342,14 +342,14 @@ class LiveTuner:
         return self.session.current_plan() if self.session is not None else planner.default_plan(too_little)
 
     def _stop(self) -> None:
-        """No more tuning for this problem; the champion, if any, goes on."""
+        """No more tuning for this problem; the incumbent, if any, goes on."""
         loop, self.loop = self.loop, None
         if loop is not None and not self._in_background:
             loop.close()
         self._look_at(math.inf)
 
     def forget_threads(self) -> None:
-        """In a forked child: a step that another thread was in the middle of has no end; the champion goes on."""
+        """In a forked child: a step that another thread was in the middle of has no end; the incumbent goes on."""
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()

@@ -108,7 +108,7 @@ def plan(
     except BaseException as err:  # Ctrl-C as well: nothing may stay packed; the exception goes on
         if isinstance(err, KeyboardInterrupt):
             remember_measured(lab, search, known, tune_s=clock() - start_s)
-        search.champion.drop()
+        search.incumbent.drop()
         raise
     finally:
         lab.release()
@@ -125,16 +125,16 @@ def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
 
 def _decision(found: Plan, search: Search) -> Decision:
     """What was found, its kernels ready to run."""
-    champion = search.champion
-    if not isinstance(champion, KernelTrial) or champion.schedule is None:
+    incumbent = search.incumbent
+    if not isinstance(incumbent, KernelTrial) or incumbent.schedule is None:
         return Decision(found)
-    if not champion.ready:  # it had made room for a challenger when the budget ended
-        champion.pack()
-    return Decision(found, champion, in_place_of(search))
+    if not incumbent.ready:  # it had made room for a challenger when the budget ended
+        incumbent.pack()
+    return Decision(found, incumbent, in_place_of(search))
 
 
 def in_place_of(search: Search) -> KernelTrial | None:
-    """The search's fastest kernel on the user's arrays, ready to run; None where the champion is one or none won."""
+    """The search's fastest kernel on the user's arrays, ready to run; None where the incumbent is one or none won."""
     trial = search.in_place
     if not isinstance(trial, KernelTrial):
         return None

@@ -37,7 +37,7 @@ from autosparse.tuning.trials.lab import KernelLab
 
 @dataclass(slots=True)
 class TuningSession:
-    """Planning in steps, to be bought one at a time; `champion` may run at any moment.
+    """Planning in steps, to be bought one at a time; `incumbent` may run at any moment.
 
     `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
     """
@@ -52,31 +52,31 @@ class TuningSession:
     lab: KernelLab | None = None
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
-    champion: KernelTrial | None = None  # None: the default kernel
-    in_place: KernelTrial | None = None  # serves where a champion with a packed copy does not pay; None: the default
-    recalled: KernelTrial | None = None  # has served since before the session, until that has a champion or is over
+    incumbent: KernelTrial | None = None  # None: the default kernel
+    in_place: KernelTrial | None = None  # serves where an incumbent with a packed copy does not pay; None: the default
+    recalled: KernelTrial | None = None  # has served since before the session, until that has an incumbent or is over
     gain: float = 0.1
     next_price_s: float = 0.0  # of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
     is_settled: bool = False  # there is a plan: watching it is all that is left to do
 
-    def settle(self, plan: Plan, champion: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
+    def settle(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
         """Take a plan that was found otherwise: only watching is left to do."""
-        self.plan, self.champion, self.in_place, self.is_settled = plan, champion, in_place, True
+        self.plan, self.incumbent, self.in_place, self.is_settled = plan, incumbent, in_place, True
 
     @property
     def is_at_work(self) -> bool:
         """Whether it has found something, or is looking for it."""
-        return self.is_settled or self.search is not None or self.champion is not None
+        return self.is_settled or self.search is not None or self.incumbent is not None
 
     @property
-    def champion_s(self) -> float:
-        """Seconds of one product by the champion, measured beside the default kernel's; 0 where that is unknown."""
-        if self.champion is None:
+    def incumbent_s(self) -> float:
+        """Seconds of one product by the incumbent, measured beside the default kernel's; 0 where that is unknown."""
+        if self.incumbent is None:
             return 0.0
         if self.search is not None:
-            return self.search.measured_s.get(id(self.search.champion), 0.0)
+            return self.search.measured_s.get(id(self.search.incumbent), 0.0)
         return self.plan.measured_s or 0.0
 
     @property
@@ -91,13 +91,13 @@ class TuningSession:
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
         """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
-        schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
+        schedule = self.incumbent.schedule if self.incumbent is not None and self.is_settled else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
-        champion, in_place = (self._twin(one) for one in (self.champion, self.in_place))
-        if champion is None:
+        incumbent, in_place = (self._twin(one) for one in (self.incumbent, self.in_place))
+        if incumbent is None:
             return None
-        return dataclasses.replace(self, search=None, tuning_s=0.0, champion=champion, in_place=in_place)
+        return dataclasses.replace(self, search=None, tuning_s=0.0, incumbent=incumbent, in_place=in_place)
 
     def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
         """A trial of the same schedule, ready on the same packed copy; None where that has gone."""
@@ -108,15 +108,15 @@ class TuningSession:
         twin.pack()
         return twin if twin.ready else None
 
-    def incumbent(self, *, is_over: bool) -> KernelTrial | None:
+    def serving_trial(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves while nothing else is tried; None: the default kernel."""
-        if self.recalled is not None and (self.champion is not None or is_over):
-            if self.champion is not None and self.champion.schedule == self.recalled.schedule:
-                self.champion.service = self.champion.service or self.recalled.service  # what looks cost is known
-            if self.recalled is not self.champion:
-                self.recalled.drop()  # the champion reads the same packed copy, or nothing is faster than the default
+        if self.recalled is not None and (self.incumbent is not None or is_over):
+            if self.incumbent is not None and self.incumbent.schedule == self.recalled.schedule:
+                self.incumbent.service = self.incumbent.service or self.recalled.service  # what looks cost is known
+            if self.recalled is not self.incumbent:
+                self.recalled.drop()  # the incumbent reads the same packed copy, or nothing is faster than the default
             self.recalled = None
-        return self.champion or self.recalled
+        return self.incumbent or self.recalled
 
     def current_plan(self) -> Plan:
         """What is known by now."""
@@ -165,7 +165,7 @@ class TuningSession:
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
         self.is_settled = True
         decision = yield from adoption(lab, known)
-        self.plan, self.champion, self.in_place = decision.plan, decision.trial, decision.in_place
+        self.plan, self.incumbent, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None or known.schedule is None:
             notes.note(lab, known)
         if decision.trial is not None and known.schedule is not None:
@@ -197,10 +197,10 @@ class TuningSession:
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
     def _follow(self, lab: KernelLab, search: Search) -> None:
-        """The search's champion serves products from the moment it is crowned."""
+        """The search's incumbent serves products from the moment it is crowned."""
         self.gain = _gain_after_ranking(lab, search)
-        champion = search.champion
-        self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
+        incumbent = search.incumbent
+        self.incumbent = incumbent if isinstance(incumbent, KernelTrial) and incumbent.schedule is not None else None
 
     def _save(self) -> None:
         assert self.lab is not None
@@ -222,25 +222,25 @@ class TuningSession:
         notes.note_next_step(lab, self.next_price_s)
 
     def _watch(self) -> Steps:
-        """Compare the champion with the default kernel now and then, and give it up when it is no faster."""
-        lab, champion = self.lab, self.champion
-        if lab is None or champion is None:
+        """Compare the incumbent with the default kernel now and then, and give it up when it is no faster."""
+        lab, incumbent = self.lab, self.incumbent
+        if lab is None or incumbent is None:
             return
         excess_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0)
-        while (yield from watch(lab, self._served, excess_s=excess_s)) is not champion:
+        while (yield from watch(lab, self._served, excess_s=excess_s)) is not incumbent:
             self.in_place = None
             self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
-        champion.drop()
-        self.champion = self.in_place = None
+        incumbent.drop()
+        self.incumbent = self.in_place = None
         self.plan = given_up(lab, self.plan)
         event("plan", self.plan.why)
 
     def _served(self) -> KernelTrial | None:
         """The tuned kernel that serves now."""
-        champion = self.champion
-        choice = champion.service.choice if champion is not None and champion.service is not None else None
+        incumbent = self.incumbent
+        choice = incumbent.service.choice if incumbent is not None and incumbent.service is not None else None
         is_packed = choice is None or (choice.serves_packed and not choice.is_tried)
-        return champion if is_packed else self.in_place
+        return incumbent if is_packed else self.in_place
 
 
 def _gain_after_ranking(lab: KernelLab, search: Search) -> float:

@@ -136,7 +136,7 @@ class PartSearch:
         try:
             return tune(search, runner=self.lab.runner, budget_s=budget_s)
         finally:
-            search.champion.drop()
+            search.incumbent.drop()
 
     def best(self, budget_s: float, n: int) -> tuple[list[SuperSchedule], int]:
         """(the `n` fastest schedules found, how many were measured); the first of the part where none could be."""

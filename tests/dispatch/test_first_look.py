@@ -137,7 +137,7 @@ def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
     assert found.serving is not first
     assert found.serving.packed_copy is not None
     assert found.serving.packed_copy.n_owners == 1
-    assert found.live_tuner.session.champion is found.serving
+    assert found.live_tuner.session.incumbent is found.serving
 
 
 @pytest.mark.parametrize("overhead", [0.04, 0.0])

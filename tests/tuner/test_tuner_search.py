@@ -200,7 +200,7 @@ def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
     assert sum(one.measured_s is not None for one in plan.candidates) - 1 == BLOCKING.n_candidates
 
 
-def test_at_most_champion_and_one_challenger_are_packed() -> None:
+def test_at_most_incumbent_and_one_challenger_are_packed() -> None:
     clock, most = FakeClock(), 0
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
 
@@ -215,7 +215,7 @@ def test_at_most_champion_and_one_challenger_are_packed() -> None:
     assert 1 <= most <= 2
 
 
-def test_champion_makes_room_and_comes_back() -> None:
+def test_incumbent_makes_room_and_comes_back() -> None:
     """With room for one packed copy only, the best of the candidates still wins and is packed in the end."""
     clock = FakeClock()
 
@@ -235,7 +235,7 @@ def test_champion_makes_room_and_comes_back() -> None:
     assert [one.schedule for one in factory.made if one.packed] == [plan.schedule]
 
 
-def test_interrupt_drops_everything_but_the_champion() -> None:
+def test_interrupt_drops_everything_but_the_incumbent() -> None:
     clock = FakeClock()
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
     n_samples = 0
@@ -250,7 +250,7 @@ def test_interrupt_drops_everything_but_the_champion() -> None:
     search = make_search(factory, make_problem())
     with pytest.raises(KeyboardInterrupt):
         tune(search, runner=run_of, budget_s=100, clock=clock)
-    kept = [one for one in factory.made if one.packed and one is not search.champion]
+    kept = [one for one in factory.made if one.packed and one is not search.incumbent]
     assert kept == []
     assert not search.finished
     assert "not finished" in plan_of(search, tune_s=1.0).why
@@ -326,7 +326,7 @@ class UnluckyAtFirst(Noise):
 
 
 @pytest.mark.parametrize("n_rematches", [0, BLOCKING.n_rematches])
-def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
+def test_who_lost_by_little_meets_the_incumbent_again(n_rematches: int) -> None:
     problem, clock = make_problem(), FakeClock()
     steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
 

@@ -42,7 +42,7 @@ def is_made_by_us(lab: Any, plan: Plan) -> bool:
     ("lie", "columns"), [*((lie, 1) for lie in WRONG_PRODUCTS), ("last column", 5), ("last row", 32)]
 )
 def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -> None:
-    """Every way to serve goes through `KernelTrial.pack`: of a plan from the cache, of candidates, of champions."""
+    """Every way to serve goes through `KernelTrial.pack`: of a plan from the cache, of candidates, of incumbents."""
     plain = make(61, 300)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS[lie])), warnings.catch_warnings(record=True) as caught:

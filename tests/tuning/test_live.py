@@ -33,14 +33,14 @@ class FakeSession:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
-        self.lab = self.search = self.champion = self.in_place = None
+        self.lab = self.search = self.incumbent = self.in_place = None
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
         """Nothing is remembered."""
 
-    def incumbent(self, *, is_over: bool) -> None:
-        return self.champion
+    def serving_trial(self, *, is_over: bool) -> None:
+        return self.incumbent
 
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
@@ -143,25 +143,25 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
     assert "KeyError" in live_tuner.failure
 
 
-# -- watching a champion ----------------------------------------------------------------------------------------
+# -- watching an incumbent ----------------------------------------------------------------------------------------
 
 
-def in_service(clock: FakeClock, default_s: float, champion_s: float) -> tuple[TuningSession, FakeTrial]:
-    """A settled session and its champion."""
-    champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
+def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[TuningSession, FakeTrial]:
+    """A settled session and its incumbent."""
+    incumbent = FakeTrial(SuperSchedule(), clock, incumbent_s, packed=True)
     session = TuningSession(
         make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.lab = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
-    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=champion_s)
-    session.settle(plan, champion)  # type: ignore[arg-type]
-    return session, champion
+    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
+    session.settle(plan, incumbent)  # type: ignore[arg-type]
+    return session, incumbent
 
 
-def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
+def watch(default_s: float, incumbent_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
     """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
-    session, champion = in_service(FakeClock(), default_s, champion_s)
+    session, incumbent = in_service(FakeClock(), default_s, incumbent_s)
     pauses: list[int] = []
     steps = session.steps()
     answer = None
@@ -175,48 +175,49 @@ def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[Tuning
             answer = None
         else:
             answer = step.trial.true_s
-    return session, champion, pauses
+    return session, incumbent, pauses
 
 
-def test_champion_that_stays_faster_is_asked_ever_more_rarely() -> None:
-    session, champion, pauses = watch(1.0, 0.8, n_rounds=5)
-    assert session.champion is champion
-    assert champion.packed
+def test_incumbent_that_stays_faster_is_asked_ever_more_rarely() -> None:
+    session, incumbent, pauses = watch(1.0, 0.8, n_rounds=5)
+    assert session.incumbent is incumbent
+    assert incumbent.packed
     assert pauses == sorted(pauses)
     assert pauses[-1] >= 64 * pauses[0]
 
 
-def test_champion_that_became_slower_is_dropped() -> None:
-    session, champion, _ = watch(1.0, 1.3, n_rounds=5)
-    assert session.champion is None
-    assert not champion.packed
+def test_incumbent_that_became_slower_is_dropped() -> None:
+    session, incumbent, _ = watch(1.0, 1.3, n_rounds=5)
+    assert session.incumbent is None
+    assert not incumbent.packed
     assert session.current_plan().is_default
     assert "stopped being faster" in session.current_plan().why
 
 
-@pytest.mark.parametrize("champion_s", [3e-6, 8e-6])
-def test_a_champion_is_compared_as_products_that_follow_each_other(
-    champion_s: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("incumbent_s", [3e-6, 8e-6])
+def test_an_incumbent_is_compared_as_products_that_follow_each_other(
+    incumbent_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the default kernel computes on one thread the others fall asleep: the champion's next products are slow."""
+    """While the default kernel computes on one thread the others fall asleep: the incumbent's next products are
+    slow."""
     default_s, late_s, wakes_s = 6.5e-6, 9e-6, 6e-5
     monkeypatch.setattr(live, "KernelTrial", FakeTrial)
     live_tuner = make_live_tuner()
-    session, champion = in_service(live_tuner.clock, default_s, champion_s)  # type: ignore[arg-type]
+    session, incumbent = in_service(live_tuner.clock, default_s, incumbent_s)  # type: ignore[arg-type]
     live_tuner.begin(session)
     state, served_s, n_default = live_tuner.state, 0.0, 0
-    state.serving, state.next_look_ns = champion, 0.0  # type: ignore[assignment]
+    state.serving, state.next_look_ns = incumbent, 0.0  # type: ignore[assignment]
     for _ in range(50_000):
         serving = state.serving
-        served_s = served_s + champion_s if serving is champion else 0.0
-        took_s = default_s if serving is None else late_s if served_s < wakes_s else champion_s
+        served_s = served_s + incumbent_s if serving is incumbent else 0.0
+        took_s = default_s if serving is None else late_s if served_s < wakes_s else incumbent_s
         n_default += serving is None
         state.count(round(took_s * 1e9), is_tuned=serving is not None)
         if state.product_ns >= state.next_look_ns:
             live_tuner.look(8, serving, round(took_s * 1e9))
     assert n_default > 100
-    assert session.champion is (champion if champion_s < default_s else None)
-    assert n_default < 1_000 or champion_s > default_s
+    assert session.incumbent is (incumbent if incumbent_s < default_s else None)
+    assert n_default < 1_000 or incumbent_s > default_s
 
 
 # -- experience -------------------------------------------------------------------------------------------------

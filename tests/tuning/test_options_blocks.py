@@ -160,11 +160,11 @@ def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
         with asp.options(hybrid=False):
             A @ dense(A, 0)
             inside = state_of(A)
-            assert inside.live_tuner.session.champion is not None
+            assert inside.live_tuner.session.incumbent is not None
             assert inside.serving is None
         A @ dense(A, 0)
         assert state_of(A).serving is None
-    own, lent = (one.live_tuner.session.champion for one in (state_of(A), inside))
+    own, lent = (one.live_tuner.session.incumbent for one in (state_of(A), inside))
     assert own is not lent
     assert own.packed_copy is lent.packed_copy
     assert own.packed_copy.n_owners == 2
@@ -205,7 +205,7 @@ def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeyp
         for _ in range(300):  # of the same state, with a cache
             A @ x
         state = state_of(A)
-        if state.live_tuner.session.champion is not None:  # what becomes of the plan is not written either
+        if state.live_tuner.session.incumbent is not None:  # what becomes of the plan is not written either
             state.live_tuner.session.plan = live.planner.default_plan("x")
             live.planner.conclude(state.live_tuner.session.lab, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)

@@ -139,7 +139,7 @@ def test_what_was_found_while_sharing_serves_an_owner_and_the_other_way_round(is
     assert plan.remembered
     assert plan.schedule == trial.schedule
     assert (state_of(second).serving is not None) == is_first_shared
-    assert state_of(second).live_tuner.session.champion.ready
+    assert state_of(second).live_tuner.session.incumbent.ready
 
 
 def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
@@ -150,7 +150,7 @@ def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
         A @ dense(A, 0)
     state = state_of(A)
     state.settle()
-    assert state.live_tuner.session.champion is trial
+    assert state.live_tuner.session.incumbent is trial
     assert state.n_tuned <= 0.02 * state.n_calls
 
 
@@ -182,7 +182,7 @@ def test_a_kernel_in_place_that_is_slower_is_given_up_alone() -> None:
     for _ in range(4):
         A @ x
     assert state.serving is None
-    assert state.live_tuner.session.champion is trial
+    assert state.live_tuner.session.incumbent is trial
 
 
 def test_looks_are_not_counted_as_saved_time() -> None:

@@ -39,7 +39,7 @@ def slow_products(A, *, columns: int = 8, out: bool = False):
     C = np.empty((A.shape[0], *shape[1:]), A.dtype)
     state = state_of(A, columns)
     for n in range(400):
-        if state.serving is None and state.live_tuner.session.champion is None:
+        if state.serving is None and state.live_tuner.session.incumbent is None:
             return n
         assert (autosparse.matmul(A, B, out=C) if out else A @ B).shape == C.shape
     raise AssertionError("a kernel many times slower than the default one still serves")
@@ -119,6 +119,6 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
-            if live_tuner.session.champion is None:
+            if live_tuner.session.incumbent is None:
                 return
         raise AssertionError("a slow kernel still serves")

@@ -73,7 +73,7 @@ def _candidate(search: Search, trial: Trial) -> Candidate:
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """What is known now, finished or not."""
-    best = _candidate(search, search.champion)
+    best = _candidate(search, search.incumbent)
     n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s) + len(_measured_earlier(search))
     return Plan(
         schedule=best.schedule,

@@ -65,8 +65,8 @@ class Search:
     divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
     first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
     default: Trial = field(init=False)
-    champion: Trial = field(init=False)
-    in_place: Trial | None = field(init=False, default=None)  # reads the user's arrays, where the champion does not
+    incumbent: Trial = field(init=False)
+    in_place: Trial | None = field(init=False, default=None)  # reads the user's arrays, where the incumbent does not
     trials: list[Trial] = field(init=False, default_factory=list)
     measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
     n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> products that were timed
@@ -77,7 +77,7 @@ class Search:
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
 
     def __post_init__(self) -> None:
-        self.default = self.champion = self.make_trial(None)
+        self.default = self.incumbent = self.make_trial(None)
 
     # -- the steps ----------------------------------------------------------------------------------------------
 
@@ -148,11 +148,11 @@ class Search:
             )  # fmt: skip
 
     def _second_opinion(self) -> Steps:
-        """Proposals of the learned model that it expects to beat the champion, once products have paid for asking."""
+        """Proposals of the learned model that it expects to beat the incumbent, once products have paid for asking."""
         if self.propose is None:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
-        title = self.measured_s.get(id(self.champion), self.default_s or 0.0) / (self.default_s or 1.0)
+        title = self.measured_s.get(id(self.incumbent), self.default_s or 0.0) / (self.default_s or 1.0)
         named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(one)]
         better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
         for heat in self._groups(self._fresh(better, self.style.n_late)):
@@ -176,7 +176,7 @@ class Search:
             self._unbuilt = [trial := self._enter(self.queue.for_any_threads(schedule))]
             yield from self._prepare([trial])
             if trial.ready:
-                self.champion = trial
+                self.incumbent = trial
                 return
 
     def _believable(self, schedule: SuperSchedule | None = None) -> float:
@@ -191,7 +191,7 @@ class Search:
         return is_named and is_believed(schedule, ratio, most=self._believable(schedule), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
-        """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
+        """Groups of candidates: the best predicted, then as the corrected model says, the incumbent's neighbours, close
         losers once more, and (effort "full") the rest.
         """
         hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
@@ -206,14 +206,14 @@ class Search:
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
         # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
-        nearest = [one for one in self._around_champion() if not self._is_entered(one)]
+        nearest = [one for one in self._around_incumbent() if not self._is_entered(one)]
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
         yield from ([one] for one in self._runners_up())
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in self._around_champion() if not self.tried(one)]
+            fresh = [one for one in self._around_incumbent() if not self.tried(one)]
             fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
             if not fresh:
                 return
@@ -228,11 +228,11 @@ class Search:
         )  # fmt: skip
 
     def _runners_up(self) -> list[Trial]:
-        title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
-        return runners_up(self.trials, self.measured_s, self.champion, title_s, n=self.style.n_rematches)
+        title_s = self.measured_s.get(id(self.incumbent), self.default_s or 0.0)
+        return runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=self.style.n_rematches)
 
-    def _around_champion(self) -> list[SuperSchedule]:
-        one = self.champion.schedule
+    def _around_incumbent(self) -> list[SuperSchedule]:
+        one = self.incumbent.schedule
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
@@ -244,7 +244,7 @@ class Search:
 
     def _n_measured_earlier(self, schedules: Sequence[Schedule]) -> int:
         """Return how many of these need no race; none while the best one of them has not won here as well."""
-        has_won = self.start is None or (self.champion is not self.default and self._is_entered(self.start))
+        has_won = self.start is None or (self.incumbent is not self.default and self._is_entered(self.start))
         return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
 
     def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
@@ -253,7 +253,7 @@ class Search:
         return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
-        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.
+        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the incumbent's.
 
         As many candidates are compiled together, on all cores, before the first of them runs.
         """
@@ -282,13 +282,15 @@ class Search:
             ready = [trial for trial in heat if trial.ready]
             if ready:
                 yield from self._race(ready)
-            if self.champion.schedule is not None and not self.champion.ready:
+            if self.incumbent.schedule is not None and not self.incumbent.ready:
                 for trial in heat:
                     trial.drop()
-                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=name_of(self.champion))
-        finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
+                yield self._work(
+                    "pack", self.incumbent.pack_price_s(), self.incumbent.pack, what=name_of(self.incumbent)
+                )
+        finally:  # also when the driver closes us in the middle: nothing but the incumbent keeps memory
             for trial in heat:
-                if trial is not self.champion:
+                if trial is not self.incumbent:
                     trial.drop()
 
     def _prepare(self, heat: Sequence[Trial]) -> Steps:
@@ -319,9 +321,9 @@ class Search:
             if trial.failed is None:
                 price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
                 yield self._work("pack", price_s, trial.pack, what=name_of(trial), on_credit=on_credit)
-            if trial.crowded and self.champion.packed_bytes:
-                # Its time is known: it can make room, and is packed again if it stays champion.
-                self.champion.drop()
+            if trial.crowded and self.incumbent.packed_bytes:
+                # Its time is known: it can make room, and is packed again if it stays incumbent.
+                self.incumbent.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
 
     def _is_first(self, trial: Trial) -> bool:
@@ -330,10 +332,10 @@ class Search:
     # -- the race -----------------------------------------------------------------------------------------------
 
     def _race(self, challengers: Sequence[Trial]) -> Steps:
-        """Default kernel, champion and challengers interleaved; the winner becomes the champion."""
+        """Default kernel, incumbent and challengers interleaved; the winner becomes the incumbent."""
         entrants = [self.default]
-        if self.champion is not self.default and self.champion.ready:
-            entrants.append(self.champion)
+        if self.incumbent is not self.default and self.incumbent.ready:
+            entrants.append(self.incumbent)
         entrants += challengers
         race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
         try:
@@ -352,7 +354,7 @@ class Search:
 
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
-            if trial is not self.champion and trial is not self.default:
+            if trial is not self.incumbent and trial is not self.default:
                 seconds = yield self._sample(race, entrants, at)
                 if seconds is None:
                     race.disqualify(at)
@@ -368,7 +370,7 @@ class Search:
         best_s = min(known, default=self.default_s or 0.0)
         mine_s = race.typical_s(turn)
         if mine_s is None:
-            is_known = entrants[turn] is self.default or entrants[turn] is self.champion
+            is_known = entrants[turn] is self.default or entrants[turn] is self.incumbent
             mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
         return max(0.0, mine_s - best_s)
 
@@ -384,17 +386,17 @@ class Search:
                 self.measured_s[id(trial)] = race.ratio(at) * self.default_s
                 self.n_samples[id(trial)] = self.n_samples.get(id(trial), 0) + len(race.samples_s[at])
         at = race.winner()
-        if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
+        if at == 0 and self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
             at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky
         winner = entrants[at]
-        if winner is self.champion or (at == 0 and race.n_rounds < race.rule.min_rounds):
+        if winner is self.incumbent or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
-        if self.champion not in entrants and not self._beats_champion(winner):
+        if self.incumbent not in entrants and not self._beats_incumbent(winner):
             return
-        self.champion.drop()
-        self.champion = winner
+        self.incumbent.drop()
+        self.incumbent = winner
 
-    def _beats_champion(self, winner: Trial) -> bool:
-        """Whether `winner` is faster than a champion that had to make room and could not race."""
+    def _beats_incumbent(self, winner: Trial) -> bool:
+        """Whether `winner` is faster than an incumbent that had to make room and could not race."""
         mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
-        return mine_s < self.measured_s.get(id(self.champion), 0.0) * (1.0 - self.style.rule.margin)
+        return mine_s < self.measured_s.get(id(self.incumbent), 0.0) * (1.0 - self.style.rule.margin)

@@ -33,14 +33,14 @@ class Session:
     def __init__(self, clock: FakeClock, prices_s: list[float], *, on_credit: bool, gain: float) -> None:
         self.clock, self.prices_s, self.on_credit, self.gain = clock, prices_s, on_credit, gain
         self.total_runs: float | None = None
-        self.lab = self.search = self.champion = self.in_place = self.recalled = None
+        self.lab = self.search = self.incumbent = self.in_place = self.recalled = None
         self.tuning_s = 0.0
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
         """Nothing is remembered."""
 
-    def incumbent(self, *, is_over: bool) -> None:
+    def serving_trial(self, *, is_over: bool) -> None:
         return None
 
     def steps(self) -> Iterator[Any]:
