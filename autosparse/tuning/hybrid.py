@@ -65,7 +65,7 @@ MIN_SHARE: Final = 0.2
 MIN_PART: Final = 0.4
 """Weight of a small part's search, where the weight of the whole matrix is 1: its kernels take as long to compile."""
 PART_STYLE: Final = SearchStyle(
-    n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
+    n_candidates=4, n_neighbours=2, n_corrected=0, n_reraces=1, takes_all_proposals=False,
     rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
 )  # fmt: skip
 """A part's search is short: what it finds is measured again as a part of the whole."""

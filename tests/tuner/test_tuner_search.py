@@ -325,8 +325,8 @@ class UnluckyAtFirst(Noise):
         return 1.25 if self.n_slow >= 0 else 1.0
 
 
-@pytest.mark.parametrize("n_rematches", [0, BLOCKING.n_rematches])
-def test_who_lost_by_little_meets_the_incumbent_again(n_rematches: int) -> None:
+@pytest.mark.parametrize("n_reraces", [0, BLOCKING.n_reraces])
+def test_who_lost_by_little_meets_the_incumbent_again(n_reraces: int) -> None:
     problem, clock = make_problem(), FakeClock()
     steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
 
@@ -336,10 +336,10 @@ def test_who_lost_by_little_meets_the_incumbent_again(n_rematches: int) -> None:
 
     factory = FakeFactory(clock, lambda one: {steady: 5.9e-4, unlucky: 4.9e-4}.get(one, 1e-3), change=change)
     model = FlatModel(lambda one: {steady: 0.5, unlucky: 0.6}.get(one, 4.0))
-    style = dataclasses.replace(BLOCKING, n_rematches=n_rematches)
+    style = dataclasses.replace(BLOCKING, n_reraces=n_reraces)
     search = make_search(factory, problem, style=style, model=model)
     plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
-    assert plan.schedule == (unlucky if n_rematches else steady)
+    assert plan.schedule == (unlucky if n_reraces else steady)
 
 
 @pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])

@@ -229,7 +229,7 @@ class Search:
 
     def _runners_up(self) -> list[Trial]:
         title_s = self.measured_s.get(id(self.incumbent), self.default_s or 0.0)
-        return runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=self.style.n_rematches)
+        return runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=self.style.n_reraces)
 
     def _around_incumbent(self) -> list[SuperSchedule]:
         one = self.incumbent.schedule

@@ -24,7 +24,7 @@ class SearchStyle:
     n_built: int = 1  # kernels that need no compiler and come first
     n_neighbours: int = 8  # tried at the end: of the incumbent, or
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
-    n_rematches: int = 5  # of the fastest with the incumbent, at last
+    n_reraces: int = 5  # of the fastest with the incumbent, at last
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     asks_late: bool = False  # a learned model: after the candidates of the statistics, when what they save pays for it
     n_late: int = 4  # of its proposals, those that it expects to beat the incumbent
@@ -39,7 +39,7 @@ LIVE: Final = SearchStyle(
     hopeless=1.1,
     n_neighbours=2,
     n_corrected=0,
-    n_rematches=0,
+    n_reraces=0,
     takes_all_proposals=False,
     heat=1,
     n_built=2,
