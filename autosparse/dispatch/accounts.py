@@ -24,7 +24,7 @@ RUN_SHARE: Final = 0.1
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
-CREDIT: Final = 10.0
+ADVANCE: Final = 10.0
 """Multiple of rent, scaled by the expected gain, that steps without a compiler may overdraw it by (likewise)."""
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import CREDIT, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.operands.holding import expected_look_s
 
@@ -122,7 +122,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if account is None or account.is_settled:
         return own_ns
     # On credit, as every step up to a first candidate that needs no compiler.
-    share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
+    share = options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN)
     limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
     # Where the next step of an unfinished search cannot be bought, a process does not load what the step needs.
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0

@@ -76,7 +76,7 @@ class Structure(Placed):
 
     __slots__ = (
         "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "operands", "inverse_lengths",
-        "is_sound", "n_changes", "rent_s",
+        "is_sound", "n_changes", "untransposed_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -87,7 +87,7 @@ class Structure(Placed):
         self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which knows this class
         self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
         self.n_changes = 0  # of the arrays, found by `changed`
-        self.rent_s = 0.0  # spent in products with the transpose while it is not built
+        self.untransposed_s = 0.0  # spent in products with the transpose while it is not built
         results.keep_out(crow, col)
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
@@ -172,7 +172,10 @@ class Structure(Placed):
         if self._turned is None:
             options = get_options()
             price_s = self.nnz * Transposed.ns_per_entry * 1e-9
-            if self.rent_s * thresholds.TRANSPOSE_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
+            if (
+                self.untransposed_s * thresholds.TRANSPOSE_GAIN < price_s
+                or Transposed.bytes_ratio(self) > options.extra_memory
+            ):
                 return None
         return self.transposed()
 

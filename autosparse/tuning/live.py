@@ -211,13 +211,13 @@ class LiveTuner:
         self.state.next_look_ns = self.state.product_ns + for_s * 1e9
 
     def _affordable(self, step: Work | Sample) -> bool:
-        """Whether the purse holds the step's price; if not, says when to look again."""
+        """Whether the budget holds the step's price; if not, says when to look again."""
         if isinstance(step, Sample) and step.is_check and self.state.options.overhead > 0:
             return True  # a plan that turned out to be slow saves nothing that could pay for finding out
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
         known: dict[str, Any] = {"account": account, "outlook": outlook}
-        known |= {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        known |= {"path_price_s": step.path_price_s, "in_advance": step.in_advance}
         pays = amortization.weigh(step.price_s, **known).pays
         if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
             return True

@@ -161,11 +161,11 @@ def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decis
     trial = lab(known.schedule)
     build_s, pack_s, is_built = trial.build_price_s(), trial.pack_price_s(), lab.is_built(known.schedule)
     yield Work(
-        kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, on_credit=is_built, may_hang=True
+        kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, in_advance=is_built, may_hang=True
     )
     if trial.failed is None:
         pack_s = trial.pack_price_s()
-        yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
+        yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, in_advance=True)
     if not trial.ready:
         no_room = "other packed copies of the matrix leave it no room (option extra_memory)"
         return Decision(_unusable(known, trial.failed or no_room))
@@ -180,7 +180,7 @@ def _adopt_in_place(lab: KernelLab, known: Plan) -> Generator[Step, float | None
         return None
     trial = lab(schedule)
     for kind, price_s, do in (("build", trial.build_price_s(), trial.build), ("pack", 0.0, trial.pack)):
-        yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, on_credit=True)
+        yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, in_advance=True)
     return trial if trial.ready else None
 
 

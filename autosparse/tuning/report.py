@@ -104,6 +104,6 @@ def verdict_of(tuner: LiveTuner) -> str:
     what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
     verdict = amortization.weigh(
         step.price_s, account=tuner.account(), outlook=tuner.outlook(), path_price_s=step.path_price_s,
-        on_credit=step.on_credit,
+        in_advance=step.in_advance,
     )  # fmt: skip
     return f"{what}: {verdict.reason}"

@@ -130,8 +130,8 @@ class TuningSession:
             yield from self._watch()
             return
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
-        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
-        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
+        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, in_advance=True)
+        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
         assert self.lab is not None
         if self._known is not None and self._known.schedule is not None:
             self.plan = default_plan("a remembered plan waits until products have paid for using it")
@@ -160,7 +160,7 @@ class TuningSession:
         """What building kernels needs: imported once per process, and only when something is to be built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
 
     def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
         self.is_settled = True
@@ -176,7 +176,7 @@ class TuningSession:
         yield from self._load(make)
         if not has_space(lab.problem):
             space_s = lab.experience.prices.price_s("space")
-            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
+            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
         start = known.schedule if known else None
         self.search = search = search_for(lab, effort=self.effort, live=True, start=start, unfinished=known)
         loop = StepLoop(search.steps())

@@ -320,7 +320,7 @@ def opened(A: Any, **spent: Any) -> DispatchState:
     ("spent", "is_paid"),
     [
         ({}, False),
-        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 36 ms of 60 are earned, on credit
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # 36 ms of 60 are earned, in advance
         ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "life_s": 6.0}, False),  # spent already
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "saved_s": 0.1, "life_s": 6.0}, True),

@@ -74,27 +74,27 @@ def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account
 
 
 @given(accounts, outlooks, seconds)
-def test_what_pays_by_rent_pays_on_credit_and_no_step_takes_more_than_its_purse(
+def test_what_pays_by_rent_pays_in_advance_and_no_step_takes_more_than_its_budget(
     account: Account, outlook: Outlook, price_s: float
 ) -> None:
-    on_credit = amortization.weigh(price_s, account=account, outlook=outlook, on_credit=True).pays
-    assert on_credit or not pays(price_s, account, outlook)
-    if on_credit and price_s > amortization.NO_PRICE_S:
-        rent_s = amortization.rent_purse_s(account, outlook) + amortization.credit_purse_s(account, outlook)
-        limit = max(rent_s, amortization.promise_purse_s(outlook))
+    in_advance = amortization.weigh(price_s, account=account, outlook=outlook, in_advance=True).pays
+    assert in_advance or not pays(price_s, account, outlook)
+    if in_advance and price_s > amortization.NO_PRICE_S:
+        rent_s = amortization.overhead_budget_s(account, outlook) + amortization.advance_budget_s(account, outlook)
+        limit = max(rent_s, amortization.saving_budget_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
-def test_a_look_on_credit_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_look_in_advance_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
-    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, on_credit=True)
+    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, in_advance=True)
     assert look_s >= account.product_s
     before_s = look_s * 0.99
     if math.isfinite(look_s) and before_s > account.product_s * 1.02:
         n_more = (before_s - account.product_s) / account.mean_s
         then = dataclasses.replace(account, n_calls=account.n_calls + int(n_more), product_s=before_s)
-        assert not amortization.weigh(price_s, account=then, outlook=outlook, on_credit=True).pays
+        assert not amortization.weigh(price_s, account=then, outlook=outlook, in_advance=True).pays
 
 
 tiers = st.lists(
@@ -130,9 +130,9 @@ def test_more_products_never_pick_a_tier_that_saves_less(
 
 
 @given(accounts, outlooks, seconds)
-def test_a_bought_step_stays_within_its_purse(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_bought_step_stays_within_its_budget(account: Account, outlook: Outlook, price_s: float) -> None:
     if pays(price_s, account, outlook) and price_s > amortization.NO_PRICE_S:
-        limit = max(amortization.rent_purse_s(account, outlook), amortization.promise_purse_s(outlook))
+        limit = max(amortization.overhead_budget_s(account, outlook), amortization.saving_budget_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
@@ -157,20 +157,20 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
     true_gain=st.floats(-0.5, 0.8),
     overhead=st.floats(0.01, 0.2),
     n_runs=st.integers(1, 3000),
-    on_credit=st.booleans(),
+    in_advance=st.booleans(),
 )
 def test_ski_rental_total_is_bounded_whatever_tuning_brings(
-    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, on_credit: bool
+    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, in_advance: bool
 ) -> None:
     """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
 
     Total <= (1 + share) * N * d always, and with speed-up s = d / t it is <= (1 + share) * s * OPT; the share is that
-    of rent, and where every step is bought on credit that of both.
+    of rent, and where every step is bought in advance that of both.
     """
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(prices), False
-    share = overhead * (1 + amortization.CREDIT * outlook.gain if on_credit else 1)
+    share = overhead * (1 + amortization.ADVANCE * outlook.gain if in_advance else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -179,7 +179,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
             product_s=account.product_s + run_s,
             saved_s=account.saved_s + default_s - run_s,
         )
-        terms = {"outlook": outlook, "on_credit": on_credit}
+        terms = {"outlook": outlook, "in_advance": in_advance}
         while queue and amortization.weigh(queue[0], account=account, path_price_s=sum(queue), **terms).pays:
             account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
             tuned = not queue

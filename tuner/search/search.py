@@ -84,7 +84,7 @@ class Search:
     def steps(self) -> Steps:
         """Everything to be done, cheapest and most promising first; may be closed at any yield."""
         price_s = self.prices.price_s("rank")
-        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
+        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
         if not self.style.asks_late:
             yield from self._ask_learned()
         if self.is_built is not None:
@@ -125,11 +125,11 @@ class Search:
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
-        on_credit: bool = False, is_optional: bool = False,
+        in_advance: bool = False, is_optional: bool = False,
     ) -> Work:  # fmt: skip
         path_s = max(price_s, path_s)
         return Work(
-            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit,
+            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, in_advance=in_advance,
             is_optional=is_optional, may_hang=kind == "build",
         )  # fmt: skip
 
@@ -315,12 +315,12 @@ class Search:
                 what = name_of(trial)
                 price_s = build_s[id(trial)]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
-                on_credit = is_cheap and self._is_first(trial)
-                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, on_credit=on_credit)
+                in_advance = is_cheap and self._is_first(trial)
+                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
         for trial in heat:
             if trial.failed is None:
-                price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
-                yield self._work("pack", price_s, trial.pack, what=name_of(trial), on_credit=on_credit)
+                price_s, in_advance = trial.pack_price_s(), self._is_first(trial)
+                yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)
             if trial.crowded and self.incumbent.packed_bytes:
                 # Its time is known: it can make room, and is packed again if it stays incumbent.
                 self.incumbent.drop()
@@ -360,9 +360,9 @@ class Search:
                     race.disqualify(at)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
-        on_credit = len(entrants) == 2 and self._is_first(entrants[1])
+        in_advance = len(entrants) == 2 and self._is_first(entrants[1])
         price_s = self._excess_s(race, entrants, turn)
-        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, on_credit=on_credit)
+        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
 
     def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
         """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""
