@@ -77,8 +77,8 @@ class Operation:
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
     learned_margins: Mapping[int, float] = field(default_factory=dict)  # the same of the learned model
-    seconded_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
-    shared_since: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.shared_since`
+    agreed_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
+    is_model_stale: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.is_model_stale`
     learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()

@@ -226,10 +226,10 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
     each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
-    doubt = seen_by(lab, is_learned=not problem.transposed).doubt(problem)
+    untrusted_reason = seen_by(lab, is_learned=not problem.transposed).untrusted_reason(problem)
     found = {
         Effort.ESTIMATE: amortization.Tier(
-            name="estimate", price_s=look_s, gain=0.0 if doubt else min(prior, measured_gain)
+            name="estimate", price_s=look_s, gain=0.0 if untrusted_reason else min(prior, measured_gain)
         ),
         Effort.MEASURE: amortization.Tier(name="measure", price_s=look_s + n * each_s, gain=measured_gain),
         Effort.FULL: amortization.Tier(
@@ -282,7 +282,7 @@ def search_for(
         style=style,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
-        doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
+        untrusted_reason=lambda is_learned: seen_by(lab, is_learned=is_learned).untrusted_reason(lab.problem),
         is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
         first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.learned.seen import FEWEST, STATISTICS, Seen
-from autosparse.tuner.search.acceptance import SHARED_SINCE, believable_ratio
+from autosparse.tuner.search.acceptance import STALE_MODEL_MARGIN, acceptance_ratio
 
 from autosparse.config import Effort
 from autosparse.core.pattern import Pattern
@@ -43,14 +43,14 @@ def problem(**changed: object) -> Problem:
 def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:
     seen = Seen.of_measurements([TRAINED] * FEWEST)
     asked = problem(**changed)
-    doubt = seen.doubt(asked)
-    assert (doubt is None) == (what is None)
-    assert what is None or (doubt is not None and what in doubt)
+    untrusted_reason = seen.untrusted_reason(asked)
+    assert (untrusted_reason is None) == (what is None)
+    assert what is None or (untrusted_reason is not None and what in untrusted_reason)
     for effort in (Effort.ESTIMATE, Effort.MEASURE):
         clock = FakeClock()
         factory = FakeFactory(clock, lambda one: 1e-3 if one is None else 5e-4)
         search = make_search(factory, asked, effort=effort, model=FlatModel(lambda one: 0.5))
-        search.doubt = lambda is_learned: doubt
+        search.untrusted_reason = lambda is_learned: untrusted_reason
         plan = tune(search, runner=factory.run_of, budget_s=10, clock=clock)
         assert plan.is_default == (what is not None and effort is Effort.ESTIMATE), "measuring goes on as ever"
         if plan.is_default:
@@ -58,7 +58,7 @@ def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: di
 
 
 @pytest.mark.parametrize(
-    ("columns", "predicted", "at_home", "abroad"),
+    ("columns", "predicted", "at_home", "unseen_cpu"),
     [
         (32, 0.85, False, False),
         (32, 0.75, True, False),
@@ -68,7 +68,7 @@ def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: di
     ],
 )
 def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_is_hard_to_beat(
-    columns: int, predicted: float, at_home: bool, abroad: bool
+    columns: int, predicted: float, at_home: bool, unseen_cpu: bool
 ) -> None:
     zen4 = {"isa": "avx512", "cpu": "AMD EPYC 9R14", "l1_bytes": 32 << 10, "l2_bytes": 1 << 20}
     seen = Seen.of_measurements([{**TRAINED, "n_dense_cols": columns, "machine": zen4}] * FEWEST)
@@ -77,15 +77,15 @@ def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_i
     there = dataclasses.replace(here, target=dataclasses.replace(here.target, l1_bytes=48 << 10))
     assert not seen.is_foreign(here)
     assert seen.is_foreign(there)
-    assert seen.doubt(there) is None, "no reason to ask nobody"
+    assert seen.untrusted_reason(there) is None, "no reason to ask nobody"
     assert Seen.of_model("spmm32", {"machines": [zen4], "seen": {**Seen().to_data()}}).is_foreign(here)
     old = {name: said for name, said in Seen().to_data().items() if name != "processors"}
     assert not Seen.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), "models of before"
     taken = {}
     for asked in (here, there):
-        ratio = believable_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))
+        ratio = acceptance_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))
         taken[seen.is_foreign(asked)] = predicted <= ratio
-    assert taken == {False: at_home, True: abroad}
+    assert taken == {False: at_home, True: unseen_cpu}
 
 
 def test_what_was_seen_is_kept_with_a_model() -> None:
@@ -104,7 +104,7 @@ def test_what_was_seen_is_kept_with_a_model() -> None:
 
 @pytest.mark.parametrize("about", [{}, {"seen": 3}, {"seen": {"dtypes": []}}, {"machines": [3]}, {"machines": 3}])
 def test_a_model_that_does_not_say_has_seen_nothing(about: dict[str, object]) -> None:
-    assert Seen.of_model("spmm32", about).doubt(problem()) is not None
+    assert Seen.of_model("spmm32", about).untrusted_reason(problem()) is not None
 
 
 @pytest.mark.parametrize(
@@ -117,5 +117,5 @@ def test_a_default_kernel_that_shares_since_models_were_trained_is_allowed_for(
     pattern = Pattern(1_000, 1_000, row.astype(np.int32), np.zeros(nnz, np.int32))
     known = dataclasses.replace(make_problem(), pattern=pattern, threads=threads)
     vector = dataclasses.replace(known, n_dense_cols=1)
-    most, plain = believable_ratio(vector, is_learned=True), 1.0 - OPS["matmul"].learned_margins[1]
-    assert most == pytest.approx(plain / (SHARED_SINCE if is_held_back else 1.0))
+    most, plain = acceptance_ratio(vector, is_learned=True), 1.0 - OPS["matmul"].learned_margins[1]
+    assert most == pytest.approx(plain / (STALE_MODEL_MARGIN if is_held_back else 1.0))

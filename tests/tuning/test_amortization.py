@@ -205,12 +205,12 @@ def test_break_even_examples() -> None:
 
 
 def test_a_refusal_names_the_tier_that_comes_nearest_to_paying() -> None:
-    doubted = amortization.Tier(name="estimate", price_s=0.01, gain=0.0)
-    offered = [doubted, amortization.Tier(name="measure", price_s=3.0, gain=0.1)]
+    untrusted = amortization.Tier(name="estimate", price_s=0.01, gain=0.0)
+    offered = [untrusted, amortization.Tier(name="measure", price_s=3.0, gain=0.1)]
     assert amortization.pick(offered, n_runs=1_000_000, default_s=2e-5) is None
     why = amortization.refusal(offered, n_runs=1_000_000, default_s=2e-5)
     assert why == "1,000,000 products would save 2 s, tuning costs 3 s"
-    assert "would save 0 s" in amortization.refusal([doubted], n_runs=10, default_s=2e-5)
+    assert "would save 0 s" in amortization.refusal([untrusted], n_runs=10, default_s=2e-5)
 
 
 @given(st.floats(0, 0.5), st.integers(0, 1000), st.floats(0, 0.9))

@@ -64,7 +64,7 @@ def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -
 def test_a_kernel_that_writes_nothing_wins_no_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: str, transposed: bool, columns: int
 ) -> None:
-    monkeypatch.setattr(search, "is_believed", lambda *given, **more: True)
+    monkeypatch.setattr(search, "is_accepted", lambda *given, **more: True)
     plain = make(300, 300)
     A = asp.csr(plain, copy=True)
     M, wanted = (A.T, plain.T) if transposed else (A, plain)

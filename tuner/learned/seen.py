@@ -32,7 +32,7 @@ class Seen:
         """Whether the problem's machine is of no kind that was seen: no reason to doubt, but for a larger margin."""
         return problem.target.processor not in self.processors
 
-    def doubt(self, problem: Problem) -> str | None:
+    def untrusted_reason(self, problem: Problem) -> str | None:
         """What of `problem` the model has not seen; None: nothing.
 
         A width is known where plans of it are shared with one that was seen.

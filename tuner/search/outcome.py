@@ -107,8 +107,8 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
     if best.schedule is None:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
-        if search.doubted is not None:
-            return f"{search.doubted}: nothing is chosen unmeasured (effort='measure' times candidates)"
+        if search.untrusted is not None:
+            return f"{search.untrusted}: nothing is chosen unmeasured (effort='measure' times candidates)"
         return f"{_why_none_raced(search)}{unfinished}"
     if best.measured_s is None or not search.default_s:
         return f"the model expects it to be the fastest{unfinished}"

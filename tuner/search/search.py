@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
-from autosparse.tuner.search.acceptance import believable_ratio, is_believed
+from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.search.candidates import Queue
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
@@ -58,7 +58,7 @@ class Search:
     propose: Proposer | None = None  # the learned tier, where there is one
     build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
     is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
-    doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
+    untrusted_reason: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
     is_foreign: Callable[[], bool] = lambda: False  # whether the learned model has not seen such processors
     always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
     shipped: Sequence[SuperSchedule] = ()  # need no compiler, no statistics name them; tried where values are numbered
@@ -72,7 +72,7 @@ class Search:
     n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> products that were timed
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
-    doubted: str | None = field(init=False, default=None)  # why an estimate kept the default kernel
+    untrusted: str | None = field(init=False, default=None)  # why an estimate kept the default kernel
     queue: Queue = field(init=False, default_factory=Queue)
     _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
 
@@ -88,7 +88,7 @@ class Search:
         if not self.style.asks_late:
             yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = self._acceptable() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built, beside=self.shipped)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
@@ -164,10 +164,10 @@ class Search:
 
     def _take_estimate(self) -> Steps:
         """The best predicted schedule that fits, unmeasured, when the model knows such problems and is sure enough."""
-        self.doubted = self.doubt(self.queue.n_proposed > 0)
-        if self.doubted is not None:
+        self.untrusted = self.untrusted_reason(self.queue.n_proposed > 0)
+        if self.untrusted is not None:
             return
-        for schedule in filter(self._is_believed, self.queue):
+        for schedule in filter(self._is_accepted, self.queue):
             refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
             if len(refused) == MAX_REFUSED:
                 return
@@ -179,16 +179,16 @@ class Search:
                 self.incumbent = trial
                 return
 
-    def _believable(self, schedule: SuperSchedule | None = None) -> float:
+    def _acceptable(self, schedule: SuperSchedule | None = None) -> float:
         """The predicted ratio from which a schedule, or one that the statistics do not second, is taken unmeasured."""
         is_learned, guess = self.queue.n_proposed > 0, self.queue.guess_of(schedule)
-        return believable_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
+        return acceptance_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
 
-    def _is_believed(self, schedule: SuperSchedule) -> bool:
+    def _is_accepted(self, schedule: SuperSchedule) -> bool:
         """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         is_named = not is_learned or self.queue.is_proposed(schedule)
-        return is_named and is_believed(schedule, ratio, most=self._believable(schedule), is_learned=is_learned)
+        return is_named and is_accepted(schedule, ratio, most=self._acceptable(schedule), is_learned=is_learned)
 
     def _heats(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then as the corrected model says, the incumbent's neighbours, close

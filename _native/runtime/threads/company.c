@@ -16,8 +16,8 @@ int asp_has_company(asp_company *it, const void *self, int64_t now_ns)
     const void *last = atomic_exchange_explicit(&it->caller, self, memory_order_relaxed);
     const int64_t other_ns = atomic_load_explicit(&it->other_ns, memory_order_relaxed);
     const int64_t beside_ns = other_ns - atomic_load_explicit(&it->since_ns, memory_order_relaxed);
-    const int64_t believed_ns = asp_min(beside_ns > BESIDE_MIN_NS ? beside_ns : BESIDE_MIN_NS, BESIDE_MAX_NS);
-    const int is_over = !other_ns || now_ns - other_ns >= believed_ns;
+    const int64_t assumed_ns = asp_min(beside_ns > BESIDE_MIN_NS ? beside_ns : BESIDE_MIN_NS, BESIDE_MAX_NS);
+    const int is_over = !other_ns || now_ns - other_ns >= assumed_ns;
     if (!last || last == self) return !is_over;
     if (is_over) atomic_store_explicit(&it->since_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&it->other_ns, now_ns, memory_order_relaxed);
