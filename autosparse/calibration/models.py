@@ -30,7 +30,7 @@ from autosparse.tuner.learned.predict import PORTFOLIO, Scale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs, scorer_of
-from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
 
@@ -79,8 +79,8 @@ class Calibration:
             about["scale"] = fit_scale(self.found, self._costs).to_data()
             is_known = True
         if is_known:  # of what is slower than the default kernel here, nothing is taken unmeasured
-            shown = Seen.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
-            about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
+            shown = TrainingDomain.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
+            about["seen"] = (TrainingDomain.of_model(self.weights.op, about) | shown).to_data()
         tensors[PORTFOLIO] = self._portfolio()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})
         return choice

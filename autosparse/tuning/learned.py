@@ -26,7 +26,7 @@ from autosparse.log import event
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
-from autosparse.tuner.learned.seen import STATISTICS, Seen
+from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
 from autosparse.tuning.trials.lab import KernelLab
 
 if TYPE_CHECKING:
@@ -260,22 +260,22 @@ class LazyProposer:
         return proposer.more(known) if proposer is not None else []
 
 
-def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
+def training_domain_of(lab: KernelLab, *, is_learned: bool) -> TrainingDomain:
     """The problems that the learned model of the lab's operation has seen, or the statistics."""
     op = op_of(lab.problem)
     path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
     if path is None:
         return STATISTICS
     try:
-        return _seen_of(path, op, path.stat().st_mtime_ns)
+        return _domain_of(path, op, path.stat().st_mtime_ns)
     except (RecordError, OSError, ValueError):
-        return Seen()
+        return TrainingDomain()
 
 
 @functools.lru_cache(maxsize=16)
-def _seen_of(path: Path, op: str, changed: int) -> Seen:
+def _domain_of(path: Path, op: str, changed: int) -> TrainingDomain:
     """As `_read`, without reading the model."""
-    return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
+    return TrainingDomain.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
 
 
 def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:

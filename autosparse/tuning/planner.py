@@ -33,7 +33,7 @@ from autosparse.tuner.search.trial import Divider, Step, Work
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
-from autosparse.tuning.learned import proposer_of, seen_by
+from autosparse.tuning.learned import proposer_of, training_domain_of
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
@@ -226,7 +226,7 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
     each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
-    untrusted_reason = seen_by(lab, is_learned=not problem.transposed).untrusted_reason(problem)
+    untrusted_reason = training_domain_of(lab, is_learned=not problem.transposed).untrusted_reason(problem)
     found = {
         Effort.ESTIMATE: amortization.Tier(
             name="estimate", price_s=look_s, gain=0.0 if untrusted_reason else min(prior, measured_gain)
@@ -282,8 +282,10 @@ def search_for(
         style=style,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
-        untrusted_reason=lambda is_learned: seen_by(lab, is_learned=is_learned).untrusted_reason(lab.problem),
-        is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
+        untrusted_reason=lambda is_learned: training_domain_of(lab, is_learned=is_learned).untrusted_reason(
+            lab.problem
+        ),
+        is_foreign=lambda: training_domain_of(lab, is_learned=True).is_foreign(lab.problem),
         first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.learned import seen
+from autosparse.tuner.learned import training_domain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -296,7 +296,7 @@ def check_estimate() -> None:
     A = asp.csr(plain, copy=True)
     plan = A.tune(columns=32, effort="estimate", budget_s=ENOUGH_S)
     isa = target_of(get_options()).isa
-    assert plan.is_default == (isa not in seen.STATISTICS.isas)
+    assert plan.is_default == (isa not in training_domain.STATISTICS.isas)
     assert (f"the model was not trained with {isa}" in plan.why) == plan.is_default
     assert plan.effort == "estimate"
     assert plan.measured_s is None

@@ -16,7 +16,7 @@ from autosparse.tuner.collect.operations import OPS, taught_by
 from autosparse.tuner.collect.recipes import Recipe, is_sealed
 from autosparse.tuner.features.setting import Setting
 from autosparse.tuner.learned.embeddings import code_rows
-from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace
@@ -83,7 +83,7 @@ class DataSet:
     cases: Sequence[Case]
     machines: Sequence[Mapping[str, Any]]
     n_outside: int  # schedules of other spaces, left out
-    seen: Seen = field(default_factory=Seen)
+    seen: TrainingDomain = field(default_factory=TrainingDomain)
 
     @computed_once
     def digest(self) -> str:
@@ -118,7 +118,7 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     codes = _codes(joint, schedules)
     cases = [case for one in found if (case := _case(one, codes, schedules)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
-    seen = Seen.of_measurements(one.facts for one in found)
+    seen = TrainingDomain.of_measurements(one.facts for one in found)
     return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 import pytest
 from autosparse.tuner import tune
-from autosparse.tuner.learned.seen import FEWEST, STATISTICS, Seen
+from autosparse.tuner.learned.training_domain import FEWEST, STATISTICS, TrainingDomain
 from autosparse.tuner.search.acceptance import STALE_MODEL_MARGIN, acceptance_ratio
 
 from autosparse.config import Effort
@@ -41,7 +41,7 @@ def problem(**changed: object) -> Problem:
     ],
 )
 def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:
-    seen = Seen.of_measurements([TRAINED] * FEWEST)
+    seen = TrainingDomain.of_measurements([TRAINED] * FEWEST)
     asked = problem(**changed)
     untrusted_reason = seen.untrusted_reason(asked)
     assert (untrusted_reason is None) == (what is None)
@@ -71,16 +71,18 @@ def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_i
     columns: int, predicted: float, at_home: bool, unseen_cpu: bool
 ) -> None:
     zen4 = {"isa": "avx512", "cpu": "AMD EPYC 9R14", "l1_bytes": 32 << 10, "l2_bytes": 1 << 20}
-    seen = Seen.of_measurements([{**TRAINED, "n_dense_cols": columns, "machine": zen4}] * FEWEST)
+    seen = TrainingDomain.of_measurements([{**TRAINED, "n_dense_cols": columns, "machine": zen4}] * FEWEST)
     here = problem(n_dense_cols=columns)
     here = dataclasses.replace(here, target=dataclasses.replace(here.target, **zen4))
     there = dataclasses.replace(here, target=dataclasses.replace(here.target, l1_bytes=48 << 10))
     assert not seen.is_foreign(here)
     assert seen.is_foreign(there)
     assert seen.untrusted_reason(there) is None, "no reason to ask nobody"
-    assert Seen.of_model("spmm32", {"machines": [zen4], "seen": {**Seen().to_data()}}).is_foreign(here)
-    old = {name: said for name, said in Seen().to_data().items() if name != "processors"}
-    assert not Seen.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), "models of before"
+    assert TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": {**TrainingDomain().to_data()}}).is_foreign(
+        here
+    )
+    old = {name: said for name, said in TrainingDomain().to_data().items() if name != "processors"}
+    assert not TrainingDomain.of_model("spmm32", {"machines": [zen4], "seen": old}).is_foreign(here), "models of before"
     taken = {}
     for asked in (here, there):
         ratio = acceptance_ratio(asked, is_learned=True, is_foreign=seen.is_foreign(asked))
@@ -90,21 +92,25 @@ def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_i
 
 def test_what_was_seen_is_kept_with_a_model() -> None:
     others = [{**TRAINED, "dtype": "float64", "threads": 8}]
-    assert Seen.of_measurements([*[TRAINED] * FEWEST, *others]) == Seen.of_measurements([TRAINED] * FEWEST), "too few"
-    seen = Seen.of_measurements([TRAINED, *others], fewest=1)
+    assert TrainingDomain.of_measurements([*[TRAINED] * FEWEST, *others]) == TrainingDomain.of_measurements(
+        [TRAINED] * FEWEST
+    ), "too few"
+    seen = TrainingDomain.of_measurements([TRAINED, *others], fewest=1)
     assert seen.dtypes == {"float32", "float64"}
-    assert Seen.of_model("spmm32", {"seen": seen.to_data()}) == seen
-    assert Seen.of_measurements([{"dtype": "float32", "machine": {}}]) == Seen(), "no more than is said"
+    assert TrainingDomain.of_model("spmm32", {"seen": seen.to_data()}) == seen
+    assert TrainingDomain.of_measurements([{"dtype": "float32", "machine": {}}]) == TrainingDomain(), (
+        "no more than is said"
+    )
     assert (seen | STATISTICS).columns == {1, 16, 32, 256}
     # Models of before say on which machines: 32 columns of float32, as `collect` measures, and all cores.
-    before = Seen.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
-    assert before == Seen.of_measurements([TRAINED], fewest=1)
-    assert Seen.of_model("spmv", {"machines": []}).columns == {1}
+    before = TrainingDomain.of_model("spmm32", {"machines": [{"isa": "avx512", "n_cores": 2}]})
+    assert before == TrainingDomain.of_measurements([TRAINED], fewest=1)
+    assert TrainingDomain.of_model("spmv", {"machines": []}).columns == {1}
 
 
 @pytest.mark.parametrize("about", [{}, {"seen": 3}, {"seen": {"dtypes": []}}, {"machines": [3]}, {"machines": 3}])
 def test_a_model_that_does_not_say_has_seen_nothing(about: dict[str, object]) -> None:
-    assert Seen.of_model("spmm32", about).untrusted_reason(problem()) is not None
+    assert TrainingDomain.of_model("spmm32", about).untrusted_reason(problem()) is not None
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ COLLECTED: Final = "float32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
+class TrainingDomain:
     """Dtypes, instruction sets, numbers of dense columns and of threads, and kinds of processors that a model saw."""
 
     dtypes: frozenset[str] = frozenset()
@@ -47,16 +47,16 @@ class Seen:
         new = [what for what, is_so in is_new.items() if is_so]
         return f"the model was not trained {' '.join(new)}" if new else None
 
-    def __or__(self, other: Seen) -> Seen:
+    def __or__(self, other: TrainingDomain) -> TrainingDomain:
         """What either has seen."""
-        return Seen(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
+        return TrainingDomain(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
 
     def to_data(self) -> dict[str, list[Any]]:
         """JSON-ready; `of_model` reads it."""
         return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
 
     @classmethod
-    def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> Seen:
+    def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> TrainingDomain:
         """What a model is shown that is trained on measurements with these facts, as far as they say.
 
         A value that fewer than `fewest` patterns were measured with is not known yet.
@@ -71,7 +71,7 @@ class Seen:
         return cls(**dict(zip((one.name for one in fields(cls)), known, strict=True)))
 
     @classmethod
-    def of_model(cls, op: str, about: Mapping[str, Any]) -> Seen:
+    def of_model(cls, op: str, about: Mapping[str, Any]) -> TrainingDomain:
         """What the metadata of a model of `op` (spmv, spmm32, ...) say, else what its name and machines do.
 
         Nothing where they say nothing that can be read.
@@ -94,7 +94,7 @@ class Seen:
             return cls()
 
 
-STATISTICS: Final = Seen(
+STATISTICS: Final = TrainingDomain(
     dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip
