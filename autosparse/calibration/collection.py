@@ -27,7 +27,7 @@ from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
-from autosparse.tuning.memory.history import experience_of
+from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.lab import KernelLab
@@ -90,7 +90,7 @@ def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[Co
         )  # fmt: skip
         lab = KernelLab(
             problem=problem, operand=weakref.ref(operand), options=settings, store=store,
-            experience=experience_of(store, target), packed_copies=PackedCopyCache(),
+            stats=tuning_stats_of(store, target), packed_copies=PackedCopyCache(),
             structure_version=operand.structure_version,
         )  # fmt: skip
         try:

@@ -178,7 +178,7 @@ def _columns(B: Any, *, n_rows: int) -> int:
 
 
 def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
-    problem, prices, pattern = lab.problem, lab.experience.prices, lab.problem.pattern
+    problem, prices, pattern = lab.problem, lab.stats.prices, lab.problem.pattern
     live_tuner = _driver(state)
     account, outlook = live_tuner.account(), live_tuner.outlook()
     return Report(
@@ -187,7 +187,7 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         value_bytes=state.dtype.itemsize,
         n_calls=account.n_calls,
         product_s=account.product_s,
-        runs_expected=outlook.total_runs or lab.experience.runs_expected(live_tuner.history_key),
+        runs_expected=outlook.total_runs or lab.stats.runs_expected(live_tuner.history_key),
         packed_bytes=lab.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
         packed_limit_bytes=lab.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,

@@ -144,7 +144,7 @@ class LearnedProposer:
     @property
     def price_s(self) -> float:
         """Of features that are kept already: a look into the cache and a search."""
-        prices = self.lab.experience.prices
+        prices = self.lab.stats.prices
         search_s = prices.price_s("propose")
         if self.is_known():
             return search_s
@@ -156,10 +156,10 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """The ten best predicted of those that there is room for."""
-        problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
+        problem, features, clock = self.lab.problem, self.features(), self.lab.stats.clock
         start_s = clock()
         proposals = self._stored(self.model.propose(problem, features, self._able()))
-        self.lab.experience.observe("propose", clock() - start_s)
+        self.lab.stats.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
@@ -204,12 +204,12 @@ class LearnedProposer:
         kept = self._load()
         if kept is not None:
             return kept
-        clock = self.lab.experience.clock
+        clock = self.lab.stats.clock
         start_s = clock()
         problem = self.lab.problem
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
-        self.lab.experience.observe("features", clock() - start_s, self._n_entries)
+        self.lab.stats.observe("features", clock() - start_s, self._n_entries)
         self.lab.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
@@ -243,15 +243,15 @@ class LazyProposer:
     @property
     def price_s(self) -> float:
         """Of reading the model, of features, and of a search."""
-        prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
+        prices, nnz = self.lab.stats.prices, self.lab.problem.pattern.nnz
         return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
 
     def __call__(self) -> list[Proposal]:
         """What the model proposes; nothing when it turns out to be none."""
-        clock = self.lab.experience.clock
+        clock = self.lab.stats.clock
         start_s = clock()
         proposer = proposer_of(self.lab, live=False)
-        self.lab.experience.observe("model", clock() - start_s)
+        self.lab.stats.observe("model", clock() - start_s)
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:

@@ -28,7 +28,7 @@ from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
 from autosparse.tuning.amortization import Account, Outlook
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service
@@ -134,12 +134,12 @@ class LiveTuner:
             expected=self.state.expected,
         )
 
-    def count_into(self, experience: Experience) -> None:
+    def count_into(self, stats: TuningStats) -> None:
         """Tell the history about calls it does not know yet."""
         self.state.settle()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
         if n_calls > self.n_counted and self.history_key:
-            experience.count(
+            stats.count(
                 self.history_key,
                 n_calls=n_calls - self.n_counted,
                 spent_s=(product_ns - self._counted_ns) * 1e-9,
@@ -306,8 +306,8 @@ class LiveTuner:
         lab = self.session.lab if self.session is not None else None
         if lab is not None:
             planner.observe(lab, step, seconds)
-            lab.experience.flush_if_due()
-            self.count_into(lab.experience)
+            lab.stats.flush_if_due()
+            self.count_into(lab.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
 
     def _spend(self, seconds: float) -> None:

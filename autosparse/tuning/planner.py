@@ -219,7 +219,7 @@ def _worth(
 
 def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
     """What tuning of this problem takes on this machine and is expected to save, up to the effort `most`."""
-    prices, problem = lab.experience.prices, lab.problem
+    prices, problem = lab.stats.prices, lab.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(lab)
     pack_s = packing_s(prices, problem.pattern.nnz) + lab.compare_price_s()
@@ -278,7 +278,7 @@ def search_for(
         make_trial=lab,
         model=lambda: statistics_model(lab.problem),
         supports=lab.supports,
-        prices=lab.experience.prices,
+        prices=lab.stats.prices,
         style=style,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
@@ -286,7 +286,7 @@ def search_for(
             lab.problem
         ),
         is_foreign=lambda: training_domain_of(lab, is_learned=True).is_foreign(lab.problem),
-        first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
+        first_price_s=packing_s(lab.stats.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
         build_all=None if live else lab.build,
@@ -342,7 +342,7 @@ PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
 def observe(lab: KernelLab, work: Work, seconds: float) -> None:
     """Learn the price of a kind of work from one that was done: of hashing by the byte."""
     if work.kind in PRICED:
-        lab.experience.observe(work.kind, seconds, lab.problem.operand_bytes if work.kind == "hash" else 1.0)
+        lab.stats.observe(work.kind, seconds, lab.problem.operand_bytes if work.kind == "hash" else 1.0)
 
 
 def conclude(lab: KernelLab, found: Plan) -> None:
@@ -353,4 +353,4 @@ def conclude(lab: KernelLab, found: Plan) -> None:
     remember(lab, found)
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
-        lab.experience.gained(gain_kind(lab.problem), saved)
+        lab.stats.gained(gain_kind(lab.problem), saved)

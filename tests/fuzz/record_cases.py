@@ -76,7 +76,7 @@ class World:
             )
         if kind == "failure":
             return str(self.lab.spec(rng.choice(self.schedules[1:])).key())
-        return self.lab.experience.machine_key
+        return self.lab.stats.machine_key
 
     def record(self, kind: str, rng: random.Random) -> Any:
         """A record that says what its kind must say."""
@@ -138,7 +138,7 @@ def plant(kind: str, key: str, record: Any) -> None:
     store.clear() if store.cache_folder is None else store._memory.forget()
     if isinstance(record, dict):
         store.save(kind, key, record)
-    history._experiences.pop(store, None)
+    history._tuning_stats.pop(store, None)
 
 
 def is_adopted(world: World, schedule: Any) -> bool:

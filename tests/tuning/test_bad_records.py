@@ -118,11 +118,11 @@ def test_plans_with_impossible_times_cost_no_product(name: str) -> None:
 def test_prices_out_of_range_cost_no_product(name: str) -> None:
     plant_plan()
     store = cache.open_store()
-    key = history.experience_of(store, problems.target_of(asp.get_options())).machine_key
-    history._experiences.pop(store)
+    key = history.tuning_stats_of(store, problems.target_of(asp.get_options())).machine_key
+    history._tuning_stats.pop(store)
     store.save("machine", key, MACHINES[name])
     assert state_of(multiply(), 8).serving is not None
-    history._experiences.pop(store)
+    history._tuning_stats.pop(store)
 
 
 def test_a_plan_that_is_not_believed_is_forgotten() -> None:

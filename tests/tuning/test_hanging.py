@@ -81,7 +81,7 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
         for _ in until(lambda: lab_of(state) is not None):
             A @ dense(plain, 8)
     lab = lab_of(state)
-    expected = max(bench_module.MIN_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
+    expected = max(bench_module.MIN_LIMIT_S, bench_module.COMPILE_PRICES * lab.stats.prices.price_s("compile"))
     assert lab.compile_limit_s() == expected
     lab.patience_s = 1e3
     assert lab.compile_limit_s() == 1e3

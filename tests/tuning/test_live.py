@@ -20,8 +20,8 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import DispatchState
 from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory import history as experience_module
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory import history as stats_module
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
 from tests.tuner.fakes import FakeClock, FakeTrial
 
@@ -229,43 +229,43 @@ def store(tmp_path: Path) -> Iterator[cache.Store]:
         yield cache.open_store()
 
 
-def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> Experience:
-    monkeypatch.setattr(experience_module, "_process_token", lambda: name)
-    return Experience(store, "here")
+def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> TuningStats:
+    monkeypatch.setattr(stats_module, "_process_token", lambda: name)
+    return TuningStats(store, "here")
 
 
 def test_history_becomes_a_horizon_after_two_processes(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, n_calls in enumerate((1000, 800)):
-        experience = as_process(store, f"process {number}", monkeypatch)
-        assert experience.runs_expected("problem") is None
-        experience.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
-        experience.flush()
+        stats = as_process(store, f"process {number}", monkeypatch)
+        assert stats.runs_expected("problem") is None
+        stats.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
+        stats.flush()
     expected = as_process(store, "process 2", monkeypatch).runs_expected("problem")
     assert expected is not None
     assert 0 < expected <= 900
 
 
 def test_short_lives_are_not_written(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "short", monkeypatch)
-    experience.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
-    experience.flush()
+    stats = as_process(store, "short", monkeypatch)
+    stats.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
+    stats.flush()
     assert store.load("history", "problem") is None
 
 
 def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "one", monkeypatch)
-    experience.observe("compile", 0.77)
-    experience.gained("matmul|32", 0.4)
-    experience.flush()
+    stats = as_process(store, "one", monkeypatch)
+    stats.observe("compile", 0.77)
+    stats.gained("matmul|32", 0.4)
+    stats.flush()
     later = as_process(store, "two", monkeypatch)
     assert later.prices.price_s("compile") == pytest.approx(0.77)
     assert later.prices.gains["matmul|32"].value == pytest.approx(0.4)
 
 
 def test_broken_history_is_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "one", monkeypatch)
+    stats = as_process(store, "one", monkeypatch)
     store.save("history", "problem", {"n_calls": "many"})
-    assert experience.runs_expected("problem") is None
-    experience.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
-    experience.flush()
+    assert stats.runs_expected("problem") is None
+    stats.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
+    stats.flush()
     assert cache.History.from_record(store.load("history", "problem")).n_calls == 10

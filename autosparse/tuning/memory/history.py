@@ -26,7 +26,7 @@ FLUSH_INTERVAL_S: Final = 30.0
 """At most so often are prices written while the process runs."""
 WORTH_WRITING_S: Final = 0.05
 """Histories of problems that took less product time than this are not written: the record would cost more than 3 %."""
-MAX_TALLIES: Final = 512
+MAX_CALL_COUNTS: Final = 512
 
 
 def packing_s(prices: Prices, n_entries: int) -> float:
@@ -35,7 +35,7 @@ def packing_s(prices: Prices, n_entries: int) -> float:
 
 
 @dataclass(slots=True)
-class Tally:
+class CallCounts:
     """Calls of one problem in this process that no record has yet."""
 
     n_calls: int = 0
@@ -44,14 +44,14 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Experience:
+class TuningStats:
     """Prices and histories of one store; thread-safe."""
 
     store: cache.Store
     machine_key: str
     prices: Prices = field(default_factory=Prices)
     clock: Callable[[], float] = time.monotonic
-    _tallies: dict[str, Tally] = field(default_factory=dict)
+    _call_counts: dict[str, CallCounts] = field(default_factory=dict)
     _is_new: bool = False  # prices changed since they were written
     _flushed_s: float = 0.0
     _lock: threading.Lock = field(default_factory=forking.lock)
@@ -75,12 +75,12 @@ class Experience:
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
         """More calls of the problem `key`, to be written later."""
         with self._lock:
-            if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
+            if key not in self._call_counts and len(self._call_counts) >= MAX_CALL_COUNTS:
                 return
-            tally = self._tallies.setdefault(key, Tally())
-            tally.n_calls += n_calls
-            tally.spent_s += spent_s
-            tally.n_objects += n_objects
+            counts = self._call_counts.setdefault(key, CallCounts())
+            counts.n_calls += n_calls
+            counts.spent_s += spent_s
+            counts.n_objects += n_objects
 
     def runs_expected(self, key: str) -> float | None:
         """Products per object that earlier processes ran; None before two of them agreed to some extent.
@@ -110,29 +110,29 @@ class Experience:
     def flush(self) -> None:
         """Write everything: at the end of the process."""
         with self._lock:
-            tallies, self._tallies = self._tallies, {}
+            call_counts, self._call_counts = self._call_counts, {}
             is_new = self._is_new
         if is_new:
             self.flush_prices()
-        for key, tally in tallies.items():
-            if tally.spent_s >= WORTH_WRITING_S:
-                self.store.update("history", key, _adding(tally))
+        for key, counts in call_counts.items():
+            if counts.spent_s >= WORTH_WRITING_S:
+                self.store.update("history", key, _adding(counts))
 
 
-def _adding(tally: Tally) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+def _adding(counts: CallCounts) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
     def change(record: dict[str, Any] | None) -> dict[str, Any]:
         try:
             history = cache.History.from_record(record)
         except RecordError:
             history = cache.History()
         return history.observe(
-            process=_process_token(), calls=tally.n_calls, spent_s=tally.spent_s, new_objects=tally.n_objects
+            process=_process_token(), calls=counts.n_calls, spent_s=counts.spent_s, new_objects=counts.n_objects
         ).to_record()
 
     return change
 
 
-_experiences: weakref.WeakKeyDictionary[cache.Store, Experience] = weakref.WeakKeyDictionary()
+_tuning_stats: weakref.WeakKeyDictionary[cache.Store, TuningStats] = weakref.WeakKeyDictionary()
 _lock = forking.lock()
 
 
@@ -142,16 +142,16 @@ def _process_token() -> str:
     return f"{os.getpid()}-{os.urandom(4).hex()}"
 
 
-def experience_of(store: cache.Store, target: Target) -> Experience:
+def tuning_stats_of(store: cache.Store, target: Target) -> TuningStats:
     """The experience kept in `store`; one per store and process."""
-    found = _experiences.get(store)
+    found = _tuning_stats.get(store)
     if found is None:
         with _lock:
-            found = _experiences.get(store)
+            found = _tuning_stats.get(store)
             if found is None:
-                if not _experiences:
+                if not _tuning_stats:
                     atexit.register(flush_all)
-                found = _experiences[store] = Experience(store, f"tuner|{target.key()}")
+                found = _tuning_stats[store] = TuningStats(store, f"tuner|{target.key()}")
     return found
 
 
@@ -167,13 +167,13 @@ def flush_all() -> None:
     """Write what every store should remember."""
     for report in _at_exit:
         report()
-    for experience in list(_experiences.values()):
-        experience.flush()
+    for stats in list(_tuning_stats.values()):
+        stats.flush()
 
 
 @forking.in_child
 def _forget_counts() -> None:
     """In a forked child: what the parent counted, the parent writes."""
     _process_token.cache_clear()
-    for experience in list(_experiences.values()):
-        experience._tallies = {}
+    for stats in list(_tuning_stats.values()):
+        stats._call_counts = {}

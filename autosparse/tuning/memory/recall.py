@@ -43,11 +43,11 @@ REFRESH_S: Final = 2e-9
 """Price of taking a new value into a packed copy, seconds: what `tuner.search.prices` begins with."""
 
 
-class _NoExperience:
+class _NoTuningStats:
     """Prices of a process that has not imported those which were learned."""
 
     @property
-    def prices(self) -> _NoExperience:
+    def prices(self) -> _NoTuningStats:
         """The prices."""
         return self
 
@@ -68,7 +68,7 @@ class RecallBench:
         self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
         self.structure_version: int = operand.structure_version
         self.is_stale = False
-        self.experience: Any = _NoExperience()  # Any: of an Experience only these methods are used
+        self.stats: Any = _NoTuningStats()  # Any: of an TuningStats only these methods are used
         self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
         self._account = account
 

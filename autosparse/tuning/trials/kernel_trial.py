@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from autosparse.operands.native_rows import NativeRows
     from autosparse.operands.packed_copies import PackedCopyCache
     from autosparse.operands.unfolding import AnyOperand
-    from autosparse.tuning.memory.history import Experience
+    from autosparse.tuning.memory.history import TuningStats
     from autosparse.tuning.trials.handling import Handling
     from autosparse.tuning.trials.service import Service
 
@@ -37,7 +37,7 @@ class Workbench(Protocol):
     """Builds kernels of one problem on one operand, and knows their prices; see `lab.KernelLab`."""
 
     problem: Problem
-    experience: Experience
+    stats: TuningStats
     packed_copies: PackedCopyCache
     structure_version: int
     is_stale: bool
@@ -100,7 +100,7 @@ class KernelTrial:
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
         """Seconds of repacking new values, lately; before the first time its price."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
-        return late_ns * 1e-9 or self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
+        return late_ns * 1e-9 or self.lab.stats.prices.price_s("refresh", self.lab.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
@@ -123,7 +123,7 @@ class KernelTrial:
             return 0.0
         if self.lab.loaded(self.schedule) is not None:
             return 0.0
-        return self.lab.experience.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
+        return self.lab.stats.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
         """Expected seconds of `pack`, with the comparison that it ends with."""
@@ -133,7 +133,7 @@ class KernelTrial:
         compare_s = 0.0 if self._is_compared() else self.lab.compare_price_s(self.schedule)
         if self.reads_live or self.lab.packed_copies.has(self.schedule.format, self.lab.handling.view(problem)):
             return compare_s
-        return compare_s + self.lab.experience.prices.price_s(self._pack_kind(), self._pack_units())
+        return compare_s + self.lab.stats.prices.price_s(self._pack_kind(), self._pack_units())
 
     def _pack_kind(self) -> str:
         return sized("pack", self.lab.problem.pattern.nnz)
@@ -208,7 +208,7 @@ class KernelTrial:
         finally:
             self.pack_s = time.perf_counter() - start_s
         if is_new:
-            self.lab.experience.observe(self._pack_kind(), self.pack_s, self._pack_units())
+            self.lab.stats.observe(self._pack_kind(), self.pack_s, self._pack_units())
 
     def _ends(self, bound: Bound, schedule: Schedule) -> bool:
         """Whether the kernel may be run at all; else sets `failed`."""
@@ -249,7 +249,7 @@ class KernelTrial:
             reason = comparison.difference(lab.problem, operand, self._bound, schedule, lab.n_threads())
             n_columns = comparison.columns_compared(lab.problem, schedule)
             units = comparison.units(lab.problem, n_columns)
-            lab.experience.observe(comparison.kind(lab.problem, n_columns), time.perf_counter() - start_s, units)
+            lab.stats.observe(comparison.kind(lab.problem, n_columns), time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
                 break
@@ -386,7 +386,7 @@ class KernelTrial:
             return False
         if is_current:
             seconds = time.perf_counter() - start_s
-            self.lab.experience.observe("refresh", seconds, self.lab.problem.pattern.nnz)
+            self.lab.stats.observe("refresh", seconds, self.lab.problem.pattern.nnz)
             event("pack", "refreshed", seconds=seconds)
         return is_current
 

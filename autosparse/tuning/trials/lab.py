@@ -28,7 +28,7 @@ from autosparse.operands.csr import Operand
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
-from autosparse.tuning.memory.history import Experience, experience_of
+from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
 from autosparse.tuning.trials import comparison
 from autosparse.tuning.trials.handling import LINE_BYTES, Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
@@ -64,7 +64,7 @@ class KernelLab:
     operand: Callable[[], AnyOperand | None]  # a weak reference
     options: Options
     store: cache.Store
-    experience: Experience
+    stats: TuningStats
     packed_copies: PackedCopyCache
     structure_version: int
     account_key: bytes = b""  # names the problem in the file of accounts
@@ -95,9 +95,9 @@ class KernelLab:
         """Keep what is found from now on for this process, as `options` say: never on disk."""
         store = cache.open_store(options)
         if store is not self.store:
-            prices, self.store, self.options = self.experience.prices, store, self.options._replace(cache=False)
-            self.experience = experience_of(store, self.problem.target)
-            self.experience.prices = prices
+            prices, self.store, self.options = self.stats.prices, store, self.options._replace(cache=False)
+            self.stats = tuning_stats_of(store, self.problem.target)
+            self.stats.prices = prices
 
     def n_threads(self) -> int:
         """Threads a kernel may use now."""
@@ -150,16 +150,16 @@ class KernelLab:
             # Their share of the time that all took together: what the next one will cost on this machine.
             trial.build_s = seconds if is_new or not any(are_new) else 0.0
             if is_new or not any(are_new):
-                self.experience.observe("compile" if is_new else "load", seconds)
+                self.stats.observe("compile" if is_new else "load", seconds)
             event("build", trial.failed or "", format=trial.schedule and trial.schedule.format, seconds=trial.build_s)
 
     def compile_limit_s(self) -> float:
         """Most seconds that one compilation may take."""
-        return max(self.patience_s, MIN_LIMIT_S, COMPILE_PRICES * self.experience.prices.price_s("compile"))
+        return max(self.patience_s, MIN_LIMIT_S, COMPILE_PRICES * self.stats.prices.price_s("compile"))
 
     def _compilers_end(self) -> float:
         """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""
-        return max(self.ends_at, time.monotonic() + 2.0 * self.experience.prices.price_s("compile"))
+        return max(self.ends_at, time.monotonic() + 2.0 * self.stats.prices.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
         assert trial.schedule is not None
@@ -211,7 +211,7 @@ class KernelLab:
             self.problem, schedule or SuperSchedule(operation=self.problem.operation)
         )
         kind, units = comparison.kind(self.problem, n_columns), comparison.units(self.problem, n_columns)
-        return self.experience.prices.price_s(kind, units)
+        return self.stats.prices.price_s(kind, units)
 
     def compiler_id(self) -> str:
         """Names the compiler in failure records."""
