@@ -178,7 +178,7 @@ def _columns(B: Any, *, n_rows: int) -> int:
 
 
 def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
-    problem, prices, pattern = lab.problem, lab.stats.prices, lab.problem.pattern
+    problem, cost_estimates, pattern = lab.problem, lab.stats.cost_estimates, lab.problem.pattern
     live_tuner = _driver(state)
     account, outlook = live_tuner.account(), live_tuner.outlook()
     return Report(
@@ -203,10 +203,10 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         tiers=_tiers(lab, plan.default_s or outlook.default_s),
         part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={
-            "hash": prices.price_s("hash", problem.operand_bytes),
-            "rank": prices.price_s("rank"),
-            "compile": prices.price_s("compile"),
-            "pack": packing_s(prices, problem.pattern.nnz),
+            "hash": cost_estimates.price_s("hash", problem.operand_bytes),
+            "rank": cost_estimates.price_s("rank"),
+            "compile": cost_estimates.price_s("compile"),
+            "pack": packing_s(cost_estimates, problem.pattern.nnz),
         },
     )
 

@@ -123,7 +123,7 @@ class HybridDivider:
                 composites += self._ready(view, division)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
-                compile_s = len(division.kinds) * self.lab.stats.prices.price_s("compile")
+                compile_s = len(division.kinds) * self.lab.stats.cost_estimates.price_s("compile")
                 if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
                     composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
@@ -213,7 +213,7 @@ class HybridDivider:
             make_trial=lab,
             model=lambda: statistics_model(problem),
             supports=place.supports(lab.supports),
-            prices=lab.stats.prices,
+            cost_estimates=lab.stats.cost_estimates,
             style=PART_STYLE,
             propose=_First(tuple(one for one in able if not one.is_precompiled)),
             always=[one for one in able if one.is_precompiled],  # measured even where there is no time to compile

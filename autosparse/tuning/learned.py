@@ -144,11 +144,11 @@ class LearnedProposer:
     @property
     def price_s(self) -> float:
         """Of features that are kept already: a look into the cache and a search."""
-        prices = self.lab.stats.prices
-        search_s = prices.price_s("propose")
+        cost_estimates = self.lab.stats.cost_estimates
+        search_s = cost_estimates.price_s("propose")
         if self.is_known():
             return search_s
-        return search_s + prices.price_s("features", self._n_entries)
+        return search_s + cost_estimates.price_s("features", self._n_entries)
 
     def is_known(self) -> bool:
         """Whether the features of this pattern are kept."""
@@ -243,8 +243,12 @@ class LazyProposer:
     @property
     def price_s(self) -> float:
         """Of reading the model, of features, and of a search."""
-        prices, nnz = self.lab.stats.prices, self.lab.problem.pattern.nnz
-        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
+        cost_estimates, nnz = self.lab.stats.cost_estimates, self.lab.problem.pattern.nnz
+        return (
+            cost_estimates.price_s("model")
+            + cost_estimates.price_s("features", nnz)
+            + cost_estimates.price_s("propose")
+        )
 
     def __call__(self) -> list[Proposal]:
         """What the model proposes; nothing when it turns out to be none."""

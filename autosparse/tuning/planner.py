@@ -219,13 +219,13 @@ def _worth(
 
 def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
     """What tuning of this problem takes on this machine and is expected to save, up to the effort `most`."""
-    prices, problem = lab.stats.prices, lab.problem
+    cost_estimates, problem = lab.stats.cost_estimates, lab.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
     measured_gain = expected_gain(lab)
-    pack_s = packing_s(prices, problem.pattern.nnz) + lab.compare_price_s()
-    look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
+    pack_s = packing_s(cost_estimates, problem.pattern.nnz) + lab.compare_price_s()
+    look_s = cost_estimates.price_s("rank") + pack_s + cost_estimates.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
-    each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
+    each_s = cost_estimates.price_s("compile") + pack_s + 2 * rounds * default_s
     untrusted_reason = training_domain_of(lab, is_learned=not problem.transposed).untrusted_reason(problem)
     found = {
         Effort.ESTIMATE: amortization.Tier(
@@ -278,7 +278,7 @@ def search_for(
         make_trial=lab,
         model=lambda: statistics_model(lab.problem),
         supports=lab.supports,
-        prices=lab.stats.prices,
+        cost_estimates=lab.stats.cost_estimates,
         style=style,
         propose=proposer_of(lab, live=live),
         is_built=lab.is_built,
@@ -286,7 +286,7 @@ def search_for(
             lab.problem
         ),
         is_foreign=lambda: training_domain_of(lab, is_learned=True).is_foreign(lab.problem),
-        first_price_s=packing_s(lab.stats.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
+        first_price_s=packing_s(lab.stats.cost_estimates, lab.problem.pattern.nnz) + lab.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
         build_all=None if live else lab.build,

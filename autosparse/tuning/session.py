@@ -175,7 +175,7 @@ class TuningSession:
         make = partial(make_space, lab)  # the first of a process loads what the others find
         yield from self._load(make)
         if not has_space(lab.problem):
-            space_s = lab.stats.prices.price_s("space")
+            space_s = lab.stats.cost_estimates.price_s("space")
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
         start = known.schedule if known else None
         self.search = search = search_for(lab, effort=self.effort, live=True, start=start, unfinished=known)
@@ -193,7 +193,7 @@ class TuningSession:
             loop.close()
             memory.SCRATCH.release()
             self._follow(lab, search)
-        price_s = lab.stats.prices.price_s("save")
+        price_s = lab.stats.cost_estimates.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
     def _follow(self, lab: KernelLab, search: Search) -> None:

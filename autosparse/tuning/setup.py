@@ -44,9 +44,9 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
     session = TuningSession(
         make_lab=lambda: lab_of(_alive(reference), state),
         effort=options.effort,
-        recall_price_s=stats.prices.price_s("recall"),
-        hash_price_s=stats.prices.price_s("hash", n_bytes),
-        import_price_s=stats.prices.price_s("import"),
+        recall_price_s=stats.cost_estimates.price_s("recall"),
+        hash_price_s=stats.cost_estimates.price_s("hash", n_bytes),
+        import_price_s=stats.cost_estimates.price_s("import"),
         runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
         recalled=state.recalled if isinstance(state.recalled, KernelTrial) else None,

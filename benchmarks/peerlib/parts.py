@@ -128,7 +128,7 @@ class PartSearch:
             make_trial=self.lab,
             model=lambda: statistics_model(self.lab.problem),
             supports=self.supports,
-            prices=self.lab.lab.stats.prices,
+            prices=self.lab.lab.stats.cost_estimates,
             style=self.style,
             propose=Given(self.part.first),
             build_all=self.lab.build,

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner import Search, tune
+from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.prices import DEFAULT_RATES_S, Mean, Prices
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Sample
 from autosparse.tuner.space import families as space
@@ -66,7 +66,7 @@ def make_search(
 ) -> Search:  # fmt: skip
     return Search(
         problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(),
-        supports=supports or any_schedule, prices=Prices(), style=style,
+        supports=supports or any_schedule, cost_estimates=CostEstimates(), style=style,
     )  # fmt: skip
 
 
@@ -271,20 +271,20 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
     factory = FakeFactory(clock, time_by_hash(0.5, 2.0))
     steps = make_search(factory, problem, style=LIVE).steps()
     step = next(steps)
-    prices = []
+    cost_estimates = []
     try:
         while True:
             if isinstance(step, Sample):
-                prices.append((step.trial.schedule is None, step.price_s))
+                cost_estimates.append((step.trial.schedule is None, step.price_s))
                 step = steps.send(factory.time_of(step.trial.schedule))
             else:
                 step.do()
                 step = steps.send(1e-3)
     except StopIteration:
         pass
-    assert all(price >= 0.0 for _, price in prices)
-    assert max(price for _, price in prices) <= 1.5e-3
-    assert prices
+    assert all(price >= 0.0 for _, price in cost_estimates)
+    assert max(price for _, price in cost_estimates) <= 1.5e-3
+    assert cost_estimates
 
 
 # -- prices -----------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
 def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
-    mean = Mean(values[0])
+    mean = RunningMean(values[0])
     for value in values:
         mean = mean.observed(value)
     assert min(values) * (1 - 1e-9) <= mean.value <= max(values) * (1 + 1e-9)
@@ -300,10 +300,12 @@ def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
 def test_prices_survive_their_record(seconds: float, units: float, gain: float) -> None:
-    prices = Prices().observed("pack", seconds, units).gained("matmul|32", gain)
-    assert Prices.from_record(prices.to_record()) == prices  # within ten times the default rates
-    assert prices.price_s("pack", units) == pytest.approx(min(seconds, 10 * Prices().price_s("pack", units)))
-    assert prices.price_s("recall") == DEFAULT_RATES_S["recall"]
+    cost_estimates = CostEstimates().observed("pack", seconds, units).gained("matmul|32", gain)
+    assert CostEstimates.from_record(cost_estimates.to_record()) == cost_estimates  # within ten times the default rates
+    assert cost_estimates.price_s("pack", units) == pytest.approx(
+        min(seconds, 10 * CostEstimates().price_s("pack", units))
+    )
+    assert cost_estimates.price_s("recall") == DEFAULT_RATES_S["recall"]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_prices_survive_their_record(seconds: float, units: float, gain: float) 
     [None, {}, {"rates_s": 3}, {"rates_s": {"pack": "x", "build?": [1, 2]}}, {"gains": {"a": [float("nan"), 1]}}],
 )
 def test_prices_read_any_record(record: dict[str, object] | None) -> None:
-    assert Prices.from_record(record) == Prices()
+    assert CostEstimates.from_record(record) == CostEstimates()
 
 
 @dataclasses.dataclass

@@ -152,7 +152,7 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
 
 
 @given(
-    prices=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8),
+    cost_estimates=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8),
     default_s=st.floats(1e-5, 1e-2),
     true_gain=st.floats(-0.5, 0.8),
     overhead=st.floats(0.01, 0.2),
@@ -160,7 +160,7 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
     in_advance=st.booleans(),
 )
 def test_ski_rental_total_is_bounded_whatever_tuning_brings(
-    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, in_advance: bool
+    cost_estimates: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, in_advance: bool
 ) -> None:
     """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
 
@@ -169,7 +169,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     """
     gain = max(0.0, true_gain)
     account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
-    queue, tuned = list(prices), False
+    queue, tuned = list(cost_estimates), False
     share = overhead * (1 + amortization.ADVANCE * outlook.gain if in_advance else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
@@ -184,9 +184,9 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
             account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
             tuned = not queue
     total_s = account.product_s + account.tuning_s
-    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
-    best_s = min(n_runs * default_s, sum(prices) + n_runs * default_s * (1 - gain))
-    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
+    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(cost_estimates) * amortization.NO_PRICE_S
+    best_s = min(n_runs * default_s, sum(cost_estimates) + n_runs * default_s * (1 - gain))
+    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(cost_estimates) * amortization.NO_PRICE_S
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))

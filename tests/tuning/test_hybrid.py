@@ -190,7 +190,7 @@ def test_parts_are_searched_where_their_kernels_can_be_compiled(monkeypatch):
     long = Division((Rows(9), REST), ("long", "rest"), 0.8)
     monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long])
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
-    compile_s = made.stats.prices.price_s("compile")
+    compile_s = made.stats.cost_estimates.price_s("compile")
     assert COMPOSITE in HybridDivider(made, 9.0 * compile_s)()
     assert COMPOSITE not in HybridDivider(made, 1.5 * compile_s)()
 

@@ -82,15 +82,15 @@ def make_live_tuner(**options: Any) -> LiveTuner:
 
 
 @given(
-    prices=st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=6),
+    cost_estimates=st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=6),
     default_s=st.floats(1e-5, 1e-1),
     n_runs=st.integers(1, 400),
     overhead=st.sampled_from([0.0, 0.01, 0.04, 0.2]),
 )
 def test_unasked_tuning_never_exceeds_its_share(
-    prices: list[float], default_s: float, n_runs: int, overhead: float
+    cost_estimates: list[float], default_s: float, n_runs: int, overhead: float
 ) -> None:
-    session = FakeSession(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
+    session = FakeSession(FakeClock(), cost_estimates, misjudged=1.0, challenger_s=1.0)
     total_s = simulate(make_live_tuner(overhead=overhead), session, n_runs=n_runs, default_s=default_s)
     assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-6) + 1e-6
 
@@ -98,10 +98,10 @@ def test_unasked_tuning_never_exceeds_its_share(
 @given(misjudged=st.floats(0.2, 5.0), seed=st.integers(0, 99))
 def test_misjudged_prices_cost_one_step_more_at_most(misjudged: float, seed: int) -> None:
     rng = random.Random(seed)
-    prices = [rng.uniform(1e-3, 0.1) for _ in range(5)]
-    session = FakeSession(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
+    cost_estimates = [rng.uniform(1e-3, 0.1) for _ in range(5)]
+    session = FakeSession(FakeClock(), cost_estimates, misjudged=misjudged, challenger_s=1.0)
     total_s = simulate(make_live_tuner(), session, n_runs=300, default_s=0.01)
-    assert total_s <= 1.04 * 3.0 + max(prices) + 1e-6
+    assert total_s <= 1.04 * 3.0 + max(cost_estimates) + 1e-6
 
 
 def test_given_enough_products_every_step_is_done() -> None:
@@ -258,8 +258,8 @@ def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: py
     stats.gained("matmul|32", 0.4)
     stats.flush()
     later = as_process(store, "two", monkeypatch)
-    assert later.prices.price_s("compile") == pytest.approx(0.77)
-    assert later.prices.gains["matmul|32"].value == pytest.approx(0.4)
+    assert later.cost_estimates.price_s("compile") == pytest.approx(0.77)
+    assert later.cost_estimates.gains["matmul|32"].value == pytest.approx(0.4)
 
 
 def test_broken_history_is_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:

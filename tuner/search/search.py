@@ -14,9 +14,9 @@ from typing import Final
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
 from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.search.candidates import Queue
+from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
-from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.second_round import corrected_favourites, runners_up
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
@@ -51,7 +51,7 @@ class Search:
     make_trial: TrialFactory
     model: Callable[[], CostModel]  # called inside the step "rank": gathering facts takes time
     supports: Supports
-    prices: Prices
+    cost_estimates: CostEstimates
     style: SearchStyle = BLOCKING
     start: SuperSchedule | None = None  # from a weaker record: tried first
     earlier: Earlier = field(default_factory=Earlier)  # measured by searches that did not end; `start` was the best
@@ -83,7 +83,7 @@ class Search:
 
     def steps(self) -> Steps:
         """Everything to be done, cheapest and most promising first; may be closed at any yield."""
-        price_s = self.prices.price_s("rank")
+        price_s = self.cost_estimates.price_s("rank")
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
         if not self.style.asks_late:
             yield from self._ask_learned()

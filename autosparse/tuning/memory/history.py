@@ -19,7 +19,7 @@ from autosparse import cache, forking
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
-from autosparse.tuner.search.prices import Prices
+from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuning.memory.sizes import sized
 
 FLUSH_INTERVAL_S: Final = 30.0
@@ -29,9 +29,9 @@ WORTH_WRITING_S: Final = 0.05
 MAX_CALL_COUNTS: Final = 512
 
 
-def packing_s(prices: Prices, n_entries: int) -> float:
+def packing_s(cost_estimates: CostEstimates, n_entries: int) -> float:
     """Expected seconds of packing so many entries in order."""
-    return prices.price_s(sized("pack", n_entries), n_entries)
+    return cost_estimates.price_s(sized("pack", n_entries), n_entries)
 
 
 @dataclass(slots=True)
@@ -49,7 +49,7 @@ class TuningStats:
 
     store: cache.Store
     machine_key: str
-    prices: Prices = field(default_factory=Prices)
+    cost_estimates: CostEstimates = field(default_factory=CostEstimates)
     clock: Callable[[], float] = time.monotonic
     _call_counts: dict[str, CallCounts] = field(default_factory=dict)
     _is_new: bool = False  # prices changed since they were written
@@ -57,19 +57,19 @@ class TuningStats:
     _lock: threading.Lock = field(default_factory=forking.lock)
 
     def __post_init__(self) -> None:
-        self.prices = Prices.from_record(self.store.load("machine", self.machine_key))
+        self.cost_estimates = CostEstimates.from_record(self.store.load("machine", self.machine_key))
         self._flushed_s = self.clock()
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
         """One step of tuning took `seconds`."""
         with self._lock:
-            self.prices = self.prices.observed(kind, seconds, units)
+            self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
             self._is_new = True
 
     def gained(self, kind: str, gain: float) -> None:
         """One finished tuning saved the share `gain` of the default time."""
         with self._lock:
-            self.prices = self.prices.gained(kind, gain)
+            self.cost_estimates = self.cost_estimates.gained(kind, gain)
             self._is_new = True
 
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
@@ -98,12 +98,12 @@ class TuningStats:
     def flush_if_due(self) -> None:
         """Write prices when that was long ago."""
         if self._is_new and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
-            self.flush_prices()
+            self.flush_costs()
 
-    def flush_prices(self) -> None:
+    def flush_costs(self) -> None:
         """Write prices now. Two processes may overwrite each other's: both are right about this machine."""
         with self._lock:
-            record, self._is_new = self.prices.to_record(), False
+            record, self._is_new = self.cost_estimates.to_record(), False
             self._flushed_s = self.clock()
         self.store.save("machine", self.machine_key, record)
 
@@ -113,7 +113,7 @@ class TuningStats:
             call_counts, self._call_counts = self._call_counts, {}
             is_new = self._is_new
         if is_new:
-            self.flush_prices()
+            self.flush_costs()
         for key, counts in call_counts.items():
             if counts.spent_s >= WORTH_WRITING_S:
                 self.store.update("history", key, _adding(counts))

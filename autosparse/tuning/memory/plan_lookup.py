@@ -43,7 +43,7 @@ def expected_gain(lab: KernelLab) -> float:
     """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
     problem = lab.problem
     prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
-    seen = lab.stats.prices.gains.get(gain_kind(problem))
+    seen = lab.stats.cost_estimates.gains.get(gain_kind(problem))
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
 

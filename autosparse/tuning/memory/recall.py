@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 REFRESH_S: Final = 2e-9
-"""Price of taking a new value into a packed copy, seconds: what `tuner.search.prices` begins with."""
+"""Price of taking a new value into a packed copy, seconds: what `tuner.search.cost_estimates` begins with."""
 
 
 class _NoTuningStats:
     """Prices of a process that has not imported those which were learned."""
 
     @property
-    def prices(self) -> _NoTuningStats:
+    def cost_estimates(self) -> _NoTuningStats:
         """The prices."""
         return self
 

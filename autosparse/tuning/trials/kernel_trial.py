@@ -100,7 +100,7 @@ class KernelTrial:
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
         """Seconds of repacking new values, lately; before the first time its price."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
-        return late_ns * 1e-9 or self.lab.stats.prices.price_s("refresh", self.lab.problem.pattern.nnz)
+        return late_ns * 1e-9 or self.lab.stats.cost_estimates.price_s("refresh", self.lab.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
@@ -123,7 +123,7 @@ class KernelTrial:
             return 0.0
         if self.lab.loaded(self.schedule) is not None:
             return 0.0
-        return self.lab.stats.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
+        return self.lab.stats.cost_estimates.price_s("load" if self.lab.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
         """Expected seconds of `pack`, with the comparison that it ends with."""
@@ -133,7 +133,7 @@ class KernelTrial:
         compare_s = 0.0 if self._is_compared() else self.lab.compare_price_s(self.schedule)
         if self.reads_live or self.lab.packed_copies.has(self.schedule.format, self.lab.handling.view(problem)):
             return compare_s
-        return compare_s + self.lab.stats.prices.price_s(self._pack_kind(), self._pack_units())
+        return compare_s + self.lab.stats.cost_estimates.price_s(self._pack_kind(), self._pack_units())
 
     def _pack_kind(self) -> str:
         return sized("pack", self.lab.problem.pattern.nnz)

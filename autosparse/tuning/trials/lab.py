@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 PATIENCE_S: Final = 0.5
 """Of a lab, all in all: how long it waits for threads that keep away from busy cores."""
 MIN_LIMIT_S: Final = 2.0
-COMPILE_PRICES: Final = 10.0
+HANGING_COMPILER: Final = 10.0
 """Times its expected price, and MIN_LIMIT_S at least, that a compiler may take: then it hangs."""
 _wrong: Final[dict[int, str]] = {}
 """Addresses of kernels of this process whose results were wrong, and how."""
@@ -95,9 +95,13 @@ class KernelLab:
         """Keep what is found from now on for this process, as `options` say: never on disk."""
         store = cache.open_store(options)
         if store is not self.store:
-            prices, self.store, self.options = self.stats.prices, store, self.options._replace(cache=False)
+            cost_estimates, self.store, self.options = (
+                self.stats.cost_estimates,
+                store,
+                self.options._replace(cache=False),
+            )
             self.stats = tuning_stats_of(store, self.problem.target)
-            self.stats.prices = prices
+            self.stats.cost_estimates = cost_estimates
 
     def n_threads(self) -> int:
         """Threads a kernel may use now."""
@@ -155,11 +159,11 @@ class KernelLab:
 
     def compile_limit_s(self) -> float:
         """Most seconds that one compilation may take."""
-        return max(self.patience_s, MIN_LIMIT_S, COMPILE_PRICES * self.stats.prices.price_s("compile"))
+        return max(self.patience_s, MIN_LIMIT_S, HANGING_COMPILER * self.stats.cost_estimates.price_s("compile"))
 
     def _compilers_end(self) -> float:
         """When every compiler is ended: with the budget, but none before twice the time that it is expected to take."""
-        return max(self.ends_at, time.monotonic() + 2.0 * self.stats.prices.price_s("compile"))
+        return max(self.ends_at, time.monotonic() + 2.0 * self.stats.cost_estimates.price_s("compile"))
 
     def _failed_before(self, trial: KernelTrial) -> bool:
         assert trial.schedule is not None
@@ -211,7 +215,7 @@ class KernelLab:
             self.problem, schedule or SuperSchedule(operation=self.problem.operation)
         )
         kind, units = comparison.kind(self.problem, n_columns), comparison.units(self.problem, n_columns)
-        return self.stats.prices.price_s(kind, units)
+        return self.stats.cost_estimates.price_s(kind, units)
 
     def compiler_id(self) -> str:
         """Names the compiler in failure records."""

@@ -112,7 +112,7 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
         assert not reads
         assert (proposer is not None) == asks
         if proposer is not None:
-            assert proposer.price_s > lab.lab.stats.prices.price_s("rank")
+            assert proposer.price_s > lab.lab.stats.cost_estimates.price_s("rank")
             assert len(proposer()) > 0
             assert reads
 

@@ -42,42 +42,42 @@ MAX_JUMP: Final = 10.0
 
 
 @dataclass(frozen=True, slots=True)
-class Mean:
+class RunningMean:
     """Mean of the observations so far, recent ones weighing more once there are `MEMORY`."""
 
     value: float
     n_seen: int = 0
 
-    def observed(self, value: float) -> Mean:
+    def observed(self, value: float) -> RunningMean:
         """With one more observation."""
         n_seen = self.n_seen + 1
-        return Mean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
+        return RunningMean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
 
 
 @dataclass(frozen=True, slots=True)
-class Prices:
+class CostEstimates:
     """Rates by kind of step, and mean gains (share of the default time saved) by operation and columns bucket."""
 
-    rates_s: Mapping[str, Mean] = field(default_factory=dict)
-    gains: Mapping[str, Mean] = field(default_factory=dict)
+    rates_s: Mapping[str, RunningMean] = field(default_factory=dict)
+    gains: Mapping[str, RunningMean] = field(default_factory=dict)
 
     def price_s(self, kind: str, units: float = 1.0) -> float:
         """Expected seconds of a step of `units`."""
         seen = self.rates_s.get(kind)
         return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
 
-    def observed(self, kind: str, seconds: float, units: float = 1.0) -> Prices:
+    def observed(self, kind: str, seconds: float, units: float = 1.0) -> CostEstimates:
         """With one more measured step; nonsense (no units, no time) is ignored."""
         if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
             return self
-        old = self.rates_s.get(kind, Mean(DEFAULT_RATES_S[kind]))
+        old = self.rates_s.get(kind, RunningMean(DEFAULT_RATES_S[kind]))
         rate_s = min(seconds / _with_start(kind, units), MAX_JUMP * old.value)
-        return Prices({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
+        return CostEstimates({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
 
-    def gained(self, kind: str, gain: float) -> Prices:
+    def gained(self, kind: str, gain: float) -> CostEstimates:
         """With the outcome of one finished tuning: `gain` in [0, 1), 0 when the default kernel won."""
-        old = self.gains.get(kind, Mean(0.0))
-        return Prices(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
+        old = self.gains.get(kind, RunningMean(0.0))
+        return CostEstimates(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
 
     def to_record(self) -> dict[str, Any]:
         """JSON-ready; `from_record` inverts it."""
@@ -87,14 +87,14 @@ class Prices:
         }
 
     @classmethod
-    def from_record(cls, record: Mapping[str, Any] | None) -> Prices:
+    def from_record(cls, record: Mapping[str, Any] | None) -> CostEstimates:
         """What `to_record` wrote; parts that make no sense are left out (prices are guesses, never reasons to fail)."""
         record = record if isinstance(record, Mapping) else {}
         rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
         most_s = {kind: MAX_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
         likely = {kind: mean for kind, mean in rates_s.items() if kind in most_s and 0 < mean.value <= MAX_RATE_S}
         return cls(
-            {kind: Mean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
+            {kind: RunningMean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
             {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
         )
 
@@ -110,15 +110,15 @@ MAX_RATE_S: Final = 1e9  # and none is 0: it would stay 0 for ever
 MAX_SEEN: Final = 2**53
 
 
-def _means(table: Any) -> dict[str, Mean]:
+def _means(table: Any) -> dict[str, RunningMean]:
     """Read {name: [value, count]}, skipping what is not that (a record may come from anywhere)."""
-    means: dict[str, Mean] = {}
+    means: dict[str, RunningMean] = {}
     if not isinstance(table, Mapping):
         return means
     for name, pair in table.items():
         match pair:
             case [int() | float() as value, int() as n_seen] if 0 <= value <= MAX_SEEN and 0 <= n_seen <= MAX_SEEN:
-                means[str(name)] = Mean(float(value), n_seen)
+                means[str(name)] = RunningMean(float(value), n_seen)
             case _:
                 continue
     return means
