@@ -101,7 +101,7 @@ def planned_single(view: Any, kind: str, costs: Any) -> float:
     return float((1.0 / fill).mean()) * tile / costs.tile(CSR, 1)
 
 
-def composites(lab: Any) -> dict[Any, float]:
+def composites(context: Any) -> dict[Any, float]:
     """Composite -> its planned cost over that of CSR, for every division, whether it promises anything or not."""
     from autosparse.tuner.hybrid.divisions import divisions
 
@@ -110,8 +110,10 @@ def composites(lab: Any) -> dict[Any, float]:
     from autosparse.tuning.hybrid import _composite, _Place, _view, costs_of, first_schedules
 
     found: dict[Any, float] = {}
-    problem = lab.problem
-    for division in divisions(_view(lab), problem.n_dense_cols, _native.block_fill, costs_of(lab), worth=math.inf):
+    problem = context.problem
+    for division in divisions(
+        _view(context), problem.n_dense_cols, _native.block_fill, costs_of(context), worth=math.inf
+    ):
         parts = []
         for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
             tried = first_schedules(problem, kind, selection, at)
@@ -131,17 +133,17 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
     group, name, make = matrix
     with asp.options(extra_memory=MEMORY, hybrid=True, cache_dir=cache, threads=1):
         A = asp.csr(sp.csr_array(make()), copy=True)
-        lab = lab_for(A, HybridCase(name, "matmul", columns))
-        view, costs = _view(lab), costs_of(lab)
+        context = lab_for(A, HybridCase(name, "matmul", columns))
+        view, costs = _view(context), costs_of(context)
         planned = {}
         for kind, schedules in singles(columns).items():
             ratio = planned_single(view, kind, costs)
             planned |= dict.fromkeys(schedules, ("single", kind, ratio))
-        for composite, ratio in composites(lab).items():
+        for composite, ratio in composites(context).items():
             kind = "rows" if composite.parts[0].takes_rows else "values"
             dense = kind == "rows" and composite.parts[0].schedule.format.split("k") > 1
             planned[composite] = ("composite", "dense rows" if dense else kind, ratio)
-        times = _times(lab, [None, *planned], protocol)
+        times = _times(context, [None, *planned], protocol)
     measured = [
         [*planned[one], times[one], str(one) if planned[one][0] == "composite" else str(one.format)]
         for one in planned
@@ -153,14 +155,14 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
     }  # fmt: skip
 
 
-def _times(lab: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
+def _times(context: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
     """Median seconds of a product with each schedule that can run."""
-    trials = [lab(one) for one in schedules]
-    lab.build([one for one in trials if one.schedule is not None])
+    trials = [context(one) for one in schedules]
+    context.build([one for one in trials if one.schedule is not None])
     runs = {}
     for trial in trials:
         trial.pack()
-        if (run := lab.served(trial, is_fresh=False)) is not None:
+        if (run := context.served(trial, is_fresh=False)) is not None:
             runs[trial.schedule] = run
     times = take_turns(runs, protocol)
     for trial in trials:

@@ -106,9 +106,9 @@ def measure(n: int, path: Path, seed: int) -> None:
             continue
         pattern = tensor_of(recipe, None)
         op = dataclasses.replace(OP, n_dims=recipe.n_dims)
-        with lab_for(pattern, op) as lab:
-            problem, heats = lab.problem, Heats(lab)
-            chosen = drawn(problem, lab.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
+        with lab_for(pattern, op) as context:
+            problem, heats = context.problem, Heats(context)
+            chosen = drawn(problem, context.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
             heats.run(chosen, until_s=heats.clock() + PATTERN_S)
             columns, heat_columns = heats.columns()
             facts: dict[str, Any] = {

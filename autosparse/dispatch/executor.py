@@ -310,7 +310,7 @@ def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
-    if trial is not None and (trial.lab.is_stale or operand.structure_version != trial.lab.structure_version):
+    if trial is not None and (trial.context.is_stale or operand.structure_version != trial.context.structure_version):
         operand.dispatcher = None
     return None
 

@@ -214,11 +214,11 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
     if not is_guarded:
-        return operand.structure_version == trial.lab.structure_version
+        return operand.structure_version == trial.context.structure_version
     return (
         operand.watch is not None
         and bool(object_layout.OF_PACKED_COPY)
-        and operand.structure_version == trial.lab.structure_version
+        and operand.structure_version == trial.context.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
 

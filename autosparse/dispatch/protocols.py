@@ -92,7 +92,7 @@ class Serving(Protocol):
         """What says whether its packed copy pays; None: it reads the user's own arrays, or is a candidate."""
 
     @property
-    def lab(self) -> Problems:
+    def context(self) -> Problems:
         """Who made it."""
 
     @property

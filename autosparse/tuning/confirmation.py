@@ -22,8 +22,8 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.second_round import CLOSE
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
 """Of the budget of a search that the user asked for: the last race."""
@@ -67,7 +67,9 @@ class CheckedWidth:
         return True
 
 
-def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
+def confirmed(
+    context: TuningContext, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]
+) -> Plan:
     """What is left of a measured plan after a race on memory as users have it; the search's incumbent is who won.
 
     The best single formats beside the incumbent run as well, as many as there is time for: who wins a race on one
@@ -79,14 +81,14 @@ def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, cl
         return found
     start_s = clock()
     incumbents = _incumbents(search, limit_s)
-    winner = _winner(lab, search, incumbents, limit_s=limit_s, clock=clock)
+    winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
     for other in _close(search, [one for one in _singles(search) if one not in incumbents])[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # there was no room for it before
-        winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
+        winner = _winner(context, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
     search.incumbent = winner or search.default
-    search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
+    search.in_place = _confirmed_in_place(context, search, limit_s=limit_s, clock=clock)
     return planned(search, tune_s=found.tune_s + clock() - start_s)
 
 
@@ -113,20 +115,22 @@ def planned(search: Search, *, tune_s: float) -> Plan:
     return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
 
 
-def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
+def _confirmed_in_place(
+    context: TuningContext, search: Search, *, limit_s: float, clock: Callable[[], float]
+) -> Trial | None:
     """The fastest kernel that reads the user's arrays, where it wins a last race; None where the incumbent does so."""
     trial = fastest_in_place(search)
     if trial is None:
         return None
     trial.pack()
-    return _winner(lab, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
+    return _winner(context, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
 
 
 def _winner(
-    lab: KernelLab, search: Search, incumbents: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
+    context: TuningContext, search: Search, incumbents: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
 ) -> Trial | None:
     """Which of these serves, by a race with the default kernel; None: none. The others are dropped."""
-    ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *incumbents)] for fresh in (True, False)]
+    ways = [[context.served(one, is_fresh=fresh) for one in (search.default, *incumbents)] for fresh in (True, False)]
     runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(incumbents)]
     try:
         races = last_race(runs, clock=clock, limit_s=limit_s)
@@ -211,7 +215,7 @@ def _singles(search: Search) -> list[Trial]:
     return sorted(able, key=lambda one: times_s[id(one)])
 
 
-def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
+def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
     Step, float | None, KernelTrial
 ]:  # fmt: skip
     """Compare what `served` gives with the default kernel, which takes `excess_s` longer, until it has lost; who lost.
@@ -219,7 +223,7 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
     Where the default kernel serves, there is nothing to compare. A kernel that lost by single products is compared once
     more, by products that follow each other: a short product that comes alone finds threads asleep and is not shared.
     """
-    default, n_calls = lab(None), WATCH_CALLS
+    default, n_calls = context(None), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
         if (trial := served()) is None:
@@ -258,10 +262,10 @@ def _is_lost(race: Race) -> bool:
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
 
 
-def given_up(lab: KernelLab, plan: Plan) -> Plan:
+def given_up(context: TuningContext, plan: Plan) -> Plan:
     """The default kernel instead of `plan`, also for who remembers that."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
     instead = dataclasses.replace(plan, schedule=None, why=why)
-    if plan.effort != Effort.OFF.value and not lab.is_stale:
-        remember(lab, instead)
+    if plan.effort != Effort.OFF.value and not context.is_stale:
+        remember(context, instead)
     return instead

@@ -42,7 +42,7 @@ from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
 from autosparse.tuning.sweeps import near_division, panels, stands_in_panels, sweeps
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 Array = NDArray[Any]  # indices or values
 
@@ -91,7 +91,7 @@ class _First:
 class HybridDivider:
     """Makes composites of one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
 
-    lab: KernelLab
+    context: TuningContext
     budget_s: float
     end_s: float = math.inf  # of the search, by `clock`
     seed: Composite | None = None
@@ -116,26 +116,26 @@ class HybridDivider:
         end_s, self._share_ends_s = now_s + PARTS_SHARE * share_s, now_s + share_s
         composites: list[Schedule] = [] if self.seed is None else [self.seed]
         try:
-            view = _view(self.lab)
+            view = _view(self.context)
             self.found = self.divisions(view)
             is_near = any("near" in one.kinds for one in self.found)
             for division in self.found:  # those without a compiler first: they race within moments
                 composites += self._ready(view, division)
             for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
-                compile_s = len(division.kinds) * self.lab.stats.cost_estimates.price_s("compile")
+                compile_s = len(division.kinds) * self.context.stats.cost_estimates.price_s("compile")
                 if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
                     composites += self._searched(division, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
-        rival: list[Schedule] = list(ordered(self.lab.problem.operation)[:1])
+        rival: list[Schedule] = list(ordered(self.context.problem.operation)[:1])
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
     def divisions(self, view: Pattern | None = None) -> list[Division]:
         """The divisions of op(A) that are looked into, most promising first."""
-        view = _view(self.lab) if view is None else view
+        view = _view(self.context) if view is None else view
         start_s = self.clock()
-        problem, n_cols = self.lab.problem, self.lab.problem.n_dense_cols
+        problem, n_cols = self.context.problem, self.context.problem.n_dense_cols
         is_swept = not OPS[problem.operation].is_sampled and _is_far(problem, view)
         near = near_division(view, n_cols) if is_swept else []
         worth = WORTH / (COPIED if not near and _parts_copy(problem, view) else 1.0)
@@ -150,12 +150,12 @@ class HybridDivider:
     @property
     def _is_narrow(self) -> bool:
         """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
-        return self.lab.problem.n_dense_cols < MIN_COLUMNS
+        return self.context.problem.n_dense_cols < MIN_COLUMNS
 
     def _ready(self, view: Pattern, division: Division) -> list[Composite]:
         """Composites of a division that need no compiler."""
-        swept = sweeps(self.lab.problem.operation, view, division, self.lab.problem.n_dense_cols)
-        return [*fused_of(self.lab, division), *filter(self.lab.is_built, swept), *self._at_once(division)]
+        swept = sweeps(self.context.problem.operation, view, division, self.context.problem.n_dense_cols)
+        return [*fused_of(self.context, division), *filter(self.context.is_built, swept), *self._at_once(division)]
 
     def _at_once(self, division: Division) -> list[Composite]:
         """Where it needs no compiler, the composite of what parts are tried with first: of narrow products, and of
@@ -165,19 +165,19 @@ class HybridDivider:
             return []
         parts = []
         for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
-            place, firsts = _Place(division, at), first_schedules(self.lab.problem, kind, selection, at)
-            able = [one for one in firsts if place.reason(self.lab.problem.operation, one) is None]
+            place, firsts = _Place(division, at), first_schedules(self.context.problem, kind, selection, at)
+            able = [one for one in firsts if place.reason(self.context.problem.operation, one) is None]
             parts += [Part(selection, one) for one in able[:1]]
         is_whole = len(parts) == len(division.kinds) and len({part.schedule for part in parts}) > 1  # else one format
-        made = _composite(self.lab.problem.operation, division, parts) if is_whole else None
-        return [made] if made is not None and self.lab.is_built(made) else []
+        made = _composite(self.context.problem.operation, division, parts) if is_whole else None
+        return [made] if made is not None and self.context.is_built(made) else []
 
     def _searched(self, division: Division, limit_s: float) -> list[Composite]:
         """Composites of what parts are tried with first, and of the best found; none where a part has neither.
 
         The former race even where the seconds did not suffice to compile anything for a part.
         """
-        problem = self.lab.problem
+        problem = self.context.problem
         parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
         sizes = [max(MIN_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
         firsts: list[Part] = []
@@ -200,30 +200,30 @@ class HybridDivider:
         """The fastest schedule that a part's own search finds and that can take the part's place."""
         if pattern.nnz == 0:
             return next(iter(able), None)
-        whole = self.lab.operand()
+        whole = self.context.operand()
         assert isinstance(whole, Operand)
         values = np.ascontiguousarray(whole.data[entries])
         operand = Operand.over(pattern.n_rows, pattern.n_cols, [pattern.indptr, pattern.indices, values], is_valid=True)
         operand.validate()
-        lab = _part_lab(self.lab, operand)
-        problem = lab.problem
+        context = _part_lab(self.context, operand)
+        problem = context.problem
         search = Search(
             problem=problem,
             effort=Effort.MEASURE,
-            make_trial=lab,
+            make_trial=context,
             model=lambda: statistics_model(problem),
-            supports=place.supports(lab.supports),
-            cost_estimates=lab.stats.cost_estimates,
+            supports=place.supports(context.supports),
+            cost_estimates=context.stats.cost_estimates,
             style=PART_STYLE,
             propose=_First(tuple(one for one in able if not one.is_precompiled)),
             always=[one for one in able if one.is_precompiled],  # measured even where there is no time to compile
-            is_built=lab.is_built,
-            build_all=lab.build,
+            is_built=context.is_built,
+            build_all=context.build,
         )
         try:
-            tune(search, runner=lab.runner, budget_s=limit_s, clock=self.clock)
+            tune(search, runner=context.runner, budget_s=limit_s, clock=self.clock)
         finally:
-            lab.release()
+            context.release()
             search.incumbent.drop()
         times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
@@ -239,16 +239,16 @@ def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Com
     return None
 
 
-def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
+def fused_of(context: TuningContext, division: Division) -> list[Composite]:
     """The composite of blocks and the rest that the runtime adds up in registers; none where it has no loops for it."""
-    blocks, operation = division.selections[0], lab.problem.operation
-    if OPS[operation].is_sampled or lab.problem.n_dense_cols < MIN_COLUMNS or not isinstance(blocks, Blocks):
+    blocks, operation = division.selections[0], context.problem.operation
+    if OPS[operation].is_sampled or context.problem.n_dense_cols < MIN_COLUMNS or not isinstance(blocks, Blocks):
         return []
     fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
     loops = SuperSchedule(operation=operation, format=fmt, loop_order=tuple(fmt.order), implementation=RUNTIME)
     made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=division.window)
     is_known = len(division.selections) == 2 and _native.composite_unsupported(operation, made) is None
-    return [made] if is_known and lab.loaded(made) is not None else []
+    return [made] if is_known and context.loaded(made) is not None else []
 
 
 @dataclass(frozen=True, slots=True)
@@ -301,19 +301,19 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
     return tuple(runtime(operation, order) for order in orders)
 
 
-def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
+def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
     """Panels of one row where most rows stand in them well: nothing is compiled for them either."""
-    problem = lab.problem
+    problem = context.problem
     if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
-    view = _view(lab)
+    view = _view(context)
     is_near = _is_far(problem, view) and stands_in_panels(view, problem.n_dense_cols)
     return (panels(problem.operation, 1),) if is_near else ()
 
 
-def _view(lab: KernelLab) -> Pattern:
+def _view(context: TuningContext) -> Pattern:
     """op(A) by rows."""
-    return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
+    return _native.View.of(context.problem.matrix, transposed=context.problem.transposed).pattern
 
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
@@ -328,39 +328,41 @@ def _is_far(problem: Problem, view: Pattern) -> bool:
     return n_bytes > problem.target.l2_bytes
 
 
-def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
-    """A lab for a part, on the dense operands of `lab`; its packed copies go with it. The caller keeps `operand`."""
-    problem = dataclasses.replace(lab.problem, pattern=operand.pattern, transposed=False)
-    part = KernelLab(
-        problem=problem, operand=weakref.ref(operand), options=lab.options, store=lab.store,
-        stats=lab.stats, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
-        patience_s=lab.patience_s,
+def _part_lab(context: TuningContext, operand: Operand) -> TuningContext:
+    """A lab for a part, on the dense operands of `context`; its packed copies go with it. The caller keeps
+    `operand`.
+    """
+    problem = dataclasses.replace(context.problem, pattern=operand.pattern, transposed=False)
+    part = TuningContext(
+        problem=problem, operand=weakref.ref(operand), options=context.options, store=context.store,
+        stats=context.stats, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
+        patience_s=context.patience_s,
     )  # fmt: skip
-    lab.lend_calls(part)
+    context.lend_calls(part)
     return part
 
 
 def divider_of(
-    lab: KernelLab, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
+    context: TuningContext, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
 ) -> HybridDivider | None:
     """What makes composites for a search; None where they are forbidden, unknown to the operation, or not worth it.
 
     Without being asked (``hybrid=True``) only full searches look for composites, of matrices and widths that can gain.
     """
-    problem, wish = lab.problem, lab.options.hybrid
+    problem, wish = context.problem, context.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
     is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):
         return None
     seed = known.schedule if known is not None and isinstance(known.schedule, Composite) else None
-    return HybridDivider(lab, SHARE * budget_s, clock() + budget_s, seed, costs_of(lab), clock=clock)
+    return HybridDivider(context, SHARE * budget_s, clock() + budget_s, seed, costs_of(context), clock=clock)
 
 
-def costs_of(lab: KernelLab) -> PrimitiveCosts:
+def costs_of(context: TuningContext) -> PrimitiveCosts:
     """Of primitives in products of this width: as `calibrate` measured them on this machine, else the default."""
-    problem = lab.problem
-    table = known_costs(calibrated_folder(lab.options, problem.target))
+    problem = context.problem
+    table = known_costs(calibrated_folder(context.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     costs = table.of(problem.n_dense_cols, far=farness(n_bytes, problem.target.l2_bytes)) or DEFAULT_COSTS

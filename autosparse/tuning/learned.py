@@ -27,7 +27,7 @@ from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
 from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
@@ -138,13 +138,13 @@ def _plain(one: SuperSchedule) -> SuperSchedule:
 class LearnedProposer:
     """The learned model's proposals for one lab's problem; see `tuner.model.Proposer`."""
 
-    lab: KernelLab
+    context: TuningContext
     model: LearnedModel
 
     @property
     def price_s(self) -> float:
         """Of features that are kept already: a look into the cache and a search."""
-        cost_estimates = self.lab.stats.cost_estimates
+        cost_estimates = self.context.stats.cost_estimates
         search_s = cost_estimates.price_s("propose")
         if self.is_known():
             return search_s
@@ -156,23 +156,23 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """The ten best predicted of those that there is room for."""
-        problem, features, clock = self.lab.problem, self.features(), self.lab.stats.clock
+        problem, features, clock = self.context.problem, self.features(), self.context.stats.clock
         start_s = clock()
         proposals = self._stored(self.model.propose(problem, features, self._able()))
-        self.lab.stats.observe("propose", clock() - start_s)
+        self.context.stats.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
         """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
-        problem, features = self.lab.problem, self.features()
+        problem, features = self.context.problem, self.features()
         named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
         others = set(map(_plain, known)) - {one.schedule for one in named}
         return self._stored([*named, *self.model.predict(problem, features, others)])
 
     def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
         """`proposals`, which know values as they are, with numbered ones where these are of few kinds."""
-        if self.lab.problem.storage != NUMBERED:
+        if self.context.problem.storage != NUMBERED:
             return proposals
         return [
             Proposal(_numbered(one.schedule), one.ratio * NUMBERED_TIME, one.guess * NUMBERED_TIME)
@@ -182,17 +182,17 @@ class LearnedProposer:
         ]
 
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
-        """As `KernelLab.supports`, and why a packed copy would have no room; each format is laid out once.
+        """As `TuningContext.supports`, and why a packed copy would have no room; each format is laid out once.
 
         Ten proposals of formats that have none left an estimate with the default kernel (ADR 74).
         """
-        lab, rooms = self.lab, dict[Format, bool]()
+        context, rooms = self.context, dict[Format, bool]()
 
         def reason(operation: str, one: SuperSchedule) -> str | None:
-            if (why := lab.supports(operation, one)) is not None:
+            if (why := context.supports(operation, one)) is not None:
                 return why
             if one.format not in rooms:
-                rooms[one.format] = lab(one).fits()
+                rooms[one.format] = context(one).fits()
             return None if rooms[one.format] else "its packed copy has no room"
 
         return reason
@@ -204,28 +204,28 @@ class LearnedProposer:
         kept = self._load()
         if kept is not None:
             return kept
-        clock = self.lab.stats.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        problem = self.lab.problem
+        problem = self.context.problem
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
-        self.lab.stats.observe("features", clock() - start_s, self._n_entries)
-        self.lab.store.save_later("features", self._key, lambda: {"values": found.tolist()})
+        self.context.stats.observe("features", clock() - start_s, self._n_entries)
+        self.context.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
     @property
     def _n_entries(self) -> int:
         """What features cost is counted in: entries that are looked at."""
-        return min(self.lab.problem.pattern.nnz, 2 * self.model.weights.limit)
+        return min(self.context.problem.pattern.nnz, 2 * self.model.weights.limit)
 
     @property
     def _key(self) -> str:
-        problem = self.lab.problem
+        problem = self.context.problem
         rows = f"-{problem.mode}" if problem.mode else ""
         return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
 
     def _load(self) -> Floats | None:
-        record = self.lab.store.load("features", self._key)
+        record = self.context.store.load("features", self._key)
         values = record.get("values") if isinstance(record, dict) else None
         try:
             found = np.array(values, np.float32)
@@ -238,12 +238,12 @@ class LearnedProposer:
 class LazyProposer:
     """Proposals of a model that this process has not read yet: reading it is part of their price."""
 
-    lab: KernelLab
+    context: TuningContext
 
     @property
     def price_s(self) -> float:
         """Of reading the model, of features, and of a search."""
-        cost_estimates, nnz = self.lab.stats.cost_estimates, self.lab.problem.pattern.nnz
+        cost_estimates, nnz = self.context.stats.cost_estimates, self.context.problem.pattern.nnz
         return (
             cost_estimates.price_s("model")
             + cost_estimates.price_s("features", nnz)
@@ -252,22 +252,22 @@ class LazyProposer:
 
     def __call__(self) -> list[Proposal]:
         """What the model proposes; nothing when it turns out to be none."""
-        clock = self.lab.stats.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        proposer = proposer_of(self.lab, live=False)
-        self.lab.stats.observe("model", clock() - start_s)
+        proposer = proposer_of(self.context, live=False)
+        self.context.stats.observe("model", clock() - start_s)
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
         """What the model names beside its proposals; nothing when it turns out to be none."""
-        proposer = proposer_of(self.lab, live=False)
+        proposer = proposer_of(self.context, live=False)
         return proposer.more(known) if proposer is not None else []
 
 
-def training_domain_of(lab: KernelLab, *, is_learned: bool) -> TrainingDomain:
+def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
     """The problems that the learned model of the lab's operation has seen, or the statistics."""
-    op = op_of(lab.problem)
-    path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
+    op = op_of(context.problem)
+    path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:
         return STATISTICS
     try:
@@ -282,7 +282,7 @@ def _domain_of(path: Path, op: str, changed: int) -> TrainingDomain:
     return TrainingDomain.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
 
 
-def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
+def proposer_of(context: TuningContext, *, live: bool) -> LearnedProposer | LazyProposer | None:
     """Who to ask about the lab's problem; None when no model is for it.
 
     Background tuning (`live`) reads no model and computes no features before run time has paid for it: both are part
@@ -290,13 +290,13 @@ def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer
     operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there are models of
     tensors of order 3.
     """
-    problem = lab.problem
+    problem = context.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
-        has_model = weights_in_use(lab.options, problem.target, op_of(problem)) is not None
-        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MAX_DIMS else None
-    model = find_model(lab.options, problem.target, op_of(problem))
+        has_model = weights_in_use(context.options, problem.target, op_of(problem)) is not None
+        return LazyProposer(context) if has_model and len(problem.pattern.shape) <= MAX_DIMS else None
+    model = find_model(context.options, problem.target, op_of(problem))
     if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None
-    return LearnedProposer(lab, model)
+    return LearnedProposer(context, model)

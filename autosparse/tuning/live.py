@@ -92,8 +92,8 @@ class LiveTuner:
     @property
     def is_stale(self) -> bool:
         """Whether the matrix turned out to have another structure than the problem that is tuned."""
-        lab = self.session.lab if self.session is not None else None
-        return lab is not None and lab.is_stale
+        context = self.session.context if self.session is not None else None
+        return context is not None and context.is_stale
 
     @property
     def history_key(self) -> str:
@@ -303,11 +303,11 @@ class LiveTuner:
         """Account for a piece of work."""
         self._worked_s += seconds
         self._spend(seconds)
-        lab = self.session.lab if self.session is not None else None
-        if lab is not None:
-            planner.observe(lab, step, seconds)
-            lab.stats.flush_if_due()
-            self.count_into(lab.stats)
+        context = self.session.context if self.session is not None else None
+        if context is not None:
+            planner.observe(context, step, seconds)
+            context.stats.flush_if_due()
+            self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
 
     def _spend(self, seconds: float) -> None:

@@ -31,8 +31,8 @@ from autosparse.tuning.planner import (
     satisfies,
     search_for,
 )
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 
 @dataclass(slots=True)
@@ -42,14 +42,14 @@ class TuningSession:
     `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
     """
 
-    make_lab: Callable[[], KernelLab]
+    make_lab: Callable[[], TuningContext]
     effort: Effort
     recall_price_s: float
     hash_price_s: float
     import_price_s: float
     runs_expected: Callable[[], float | None]  # looks into the history
     total_runs: float | None = None  # hint or history
-    lab: KernelLab | None = None
+    context: TuningContext | None = None
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
     incumbent: KernelTrial | None = None  # None: the default kernel
@@ -86,8 +86,8 @@ class TuningSession:
 
     def keep_private(self, options: Options) -> None:
         """Under ``cache=False``: what is found from now on is not written to disk, nor later."""
-        if self.lab is not None and not options.cache:
-            self.lab.keep_private(options)
+        if self.context is not None and not options.cache:
+            self.context.keep_private(options)
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
         """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
@@ -101,9 +101,9 @@ class TuningSession:
 
     def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
         """A trial of the same schedule, ready on the same packed copy; None where that has gone."""
-        if trial is None or self.lab is None or not trial.ready:
+        if trial is None or self.context is None or not trial.ready:
             return None
-        twin = self.lab(trial.schedule)
+        twin = self.context(trial.schedule)
         twin.build()
         twin.pack()
         return twin if twin.ready else None
@@ -132,16 +132,16 @@ class TuningSession:
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
         yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, in_advance=True)
         yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
-        assert self.lab is not None
+        assert self.context is not None
         if self._known is not None and self._known.schedule is not None:
             self.plan = default_plan("a remembered plan waits until products have paid for using it")
             yield from self._load(partial(getattr, _native, "supports"))
-            self._known = supported(self.lab, self._known)
+            self._known = supported(self.context, self._known)
         known = self._known
         if known is not None and satisfies(known, self.effort, 0.0):
-            yield from self._adopt(self.lab, known)
+            yield from self._adopt(self.context, known)
         else:
-            yield from self._find(self.lab, known)
+            yield from self._find(self.context, known)
         yield from self._watch()
 
     def _look_back(self) -> None:
@@ -149,10 +149,10 @@ class TuningSession:
             self.total_runs = self.runs_expected()
 
     def _identify(self) -> None:
-        self.lab = self.make_lab()
-        self.lab.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
-        self._known = recall(self.lab)
-        self.gain = expected_gain(self.lab)
+        self.context = self.make_lab()
+        self.context.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
+        self._known = recall(self.context)
+        self.gain = expected_gain(self.context)
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
@@ -162,28 +162,28 @@ class TuningSession:
             import_s = self.import_price_s
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
 
-    def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
+    def _adopt(self, context: TuningContext, known: Plan) -> Steps:
         self.is_settled = True
-        decision = yield from adoption(lab, known)
+        decision = yield from adoption(context, known)
         self.plan, self.incumbent, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None or known.schedule is None:
-            notes.note(lab, known)
+            notes.note(context, known)
         if decision.trial is not None and known.schedule is not None:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
-    def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
-        make = partial(make_space, lab)  # the first of a process loads what the others find
+    def _find(self, context: TuningContext, known: Plan | None) -> Steps:
+        make = partial(make_space, context)  # the first of a process loads what the others find
         yield from self._load(make)
-        if not has_space(lab.problem):
-            space_s = lab.stats.cost_estimates.price_s("space")
+        if not has_space(context.problem):
+            space_s = context.stats.cost_estimates.price_s("space")
             yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
         start = known.schedule if known else None
-        self.search = search = search_for(lab, effort=self.effort, live=True, start=start, unfinished=known)
+        self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
         loop = StepLoop(search.steps())
         memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
-                self._follow(lab, search)
+                self._follow(context, search)
                 self.next_price_s = step.price_s if isinstance(step, (Work, Sample)) else 0.0
                 loop.answer((yield step))
         except GeneratorExit:
@@ -192,47 +192,47 @@ class TuningSession:
         finally:
             loop.close()
             memory.SCRATCH.release()
-            self._follow(lab, search)
-        price_s = lab.stats.cost_estimates.price_s("save")
+            self._follow(context, search)
+        price_s = context.stats.cost_estimates.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
-    def _follow(self, lab: KernelLab, search: Search) -> None:
+    def _follow(self, context: TuningContext, search: Search) -> None:
         """The search's incumbent serves products from the moment it is crowned."""
-        self.gain = _gain_after_ranking(lab, search)
+        self.gain = _gain_after_ranking(context, search)
         incumbent = search.incumbent
         self.incumbent = incumbent if isinstance(incumbent, KernelTrial) and incumbent.schedule is not None else None
 
     def _save(self) -> None:
-        assert self.lab is not None
+        assert self.context is not None
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
         self.in_place = in_place_of(self.search)
         self.plan, self.is_settled = planned(self.search, tune_s=self.tuning_s), True
-        conclude(self.lab, self.plan)
-        notes.note(self.lab, self.plan)
+        conclude(self.context, self.plan)
+        notes.note(self.context, self.plan)
 
     def keep_unfinished(self) -> None:
         """Keep what a search that will not be finished has found: the process, or the matrix, ends before it."""
-        lab, search = self.lab, self.search
-        if lab is None or search is None or self.is_settled or sys.is_finalizing():
+        context, search = self.context, self.search
+        if context is None or search is None or self.is_settled or sys.is_finalizing():
             return
-        found = remember_measured(lab, search, self._known, tune_s=self.tuning_s)
+        found = remember_measured(context, search, self._known, tune_s=self.tuning_s)
         if found is not None and found.schedule is not None:
-            notes.note(lab, found)
-        notes.note_next_step(lab, self.next_price_s)
+            notes.note(context, found)
+        notes.note_next_step(context, self.next_price_s)
 
     def _watch(self) -> Steps:
         """Compare the incumbent with the default kernel now and then, and give it up when it is no faster."""
-        lab, incumbent = self.lab, self.incumbent
-        if lab is None or incumbent is None:
+        context, incumbent = self.context, self.incumbent
+        if context is None or incumbent is None:
             return
         excess_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0)
-        while (yield from watch(lab, self._served, excess_s=excess_s)) is not incumbent:
+        while (yield from watch(context, self._served, excess_s=excess_s)) is not incumbent:
             self.in_place = None
             self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
         incumbent.drop()
         self.incumbent = self.in_place = None
-        self.plan = given_up(lab, self.plan)
+        self.plan = given_up(context, self.plan)
         event("plan", self.plan.why)
 
     def _served(self) -> KernelTrial | None:
@@ -243,13 +243,13 @@ class TuningSession:
         return incumbent if is_packed else self.in_place
 
 
-def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
+def _gain_after_ranking(context: TuningContext, search: Search) -> float:
     """Expected gain, halfway between experience and the model once the model was asked about this pattern.
 
     Of an operand that no cache holds the model's word alone: packing it takes seconds, and experience is of others.
     """
-    gain, ratio = expected_gain(lab), search.queue.best_ratio()
+    gain, ratio = expected_gain(context), search.queue.best_ratio()
     if ratio is None:
         return gain
     predicted = max(0.0, 1.0 - ratio)
-    return predicted if lab.problem.pattern.nnz >= LARGE_ENTRIES else 0.5 * gain + 0.5 * predicted
+    return predicted if context.problem.pattern.nnz >= LARGE_ENTRIES else 0.5 * gain + 0.5 * predicted

@@ -15,8 +15,8 @@ from autosparse.tuning.memory.history import before_flush, tuning_stats_of
 from autosparse.tuning.memory.plan_lookup import history_key
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
@@ -78,9 +78,9 @@ def _report_counts() -> None:
             if (
                 isinstance(live_tuner, LiveTuner)
                 and live_tuner.session is not None
-                and live_tuner.session.lab is not None
+                and live_tuner.session.context is not None
             ):
-                live_tuner.count_into(live_tuner.session.lab.stats)
+                live_tuner.count_into(live_tuner.session.context.stats)
                 live_tuner.session.keep_unfinished()
 
 
@@ -90,12 +90,12 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
     return operand
 
 
-def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
+def lab_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
     """Everything that trials of the state's problem need; hashes the structure."""
     options = state.options
     store = cache.open_store(options)
     dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
-    return KernelLab(
+    return TuningContext(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
         stats=tuning_stats_of(store, problem.target), packed_copies=dispatcher.packed_copies,
         structure_version=operand.structure_version,

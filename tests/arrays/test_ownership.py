@@ -117,7 +117,7 @@ def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
         A = pickle.loads(pickle.dumps(A, protocol))
     with autosparse.options(effort="off"):
         trial = force(A, schedule_of("slices", 1))
-        timed = trial.lab.runner(trial)
+        timed = trial.context.runner(trial)
         through_python.clear()
         timed()
         assert not through_python

@@ -91,12 +91,16 @@ def test_searches_have_the_memory_of_users_and_races_more():
     n, n_long = 500, 400  # a diagonal and a long row, which every slice with it is as long as
     rows, cols = np.append(np.arange(n), np.zeros(n_long, int)), np.append(np.arange(n), np.arange(1, 1 + n_long))
     pattern = Coordinates.of((n, n), (rows, cols))
-    with lab_for(pattern, OPS["spmv"]) as lab:
-        users = oracle.as_users_have_it(lab)
-        assert users.limit_bytes == int(Options().extra_memory * lab.problem.operand_bytes) < lab.lab.limit_bytes
-        sliced = (one for one in spaces.everything(lab.problem, lab.supports) if one.format.is_sliced)
+    with lab_for(pattern, OPS["spmv"]) as context:
+        users = oracle.as_users_have_it(context)
+        assert (
+            users.limit_bytes
+            == int(Options().extra_memory * context.problem.operand_bytes)
+            < context.context.limit_bytes
+        )
+        sliced = (one for one in spaces.everything(context.problem, context.supports) if one.format.is_sliced)
         slices = min(sliced, key=lambda one: one.format.split("i"))  # how many rows depends on the instruction set
-        assert lab(slices).fits()
+        assert context(slices).fits()
         assert not users(slices).fits()
 
 

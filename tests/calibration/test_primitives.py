@@ -120,8 +120,8 @@ def planted() -> Any:
 def costs_in_use(matrix: Any) -> PrimitiveCosts:
     """Those by which a search with 32 columns divides."""
     cell = matrix._cell
-    lab = lab_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
-    made = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
+    context = lab_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
+    made = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     assert made is not None
     return made.costs
 

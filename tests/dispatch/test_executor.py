@@ -154,7 +154,9 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
 def test_runs_lower_the_effort_of_the_options_and_none_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts = []
     search = planner.search_for
-    monkeypatch.setattr(planner, "search_for", lambda lab, **how: efforts.append(how["effort"]) or search(lab, **how))
+    monkeypatch.setattr(
+        planner, "search_for", lambda context, **how: efforts.append(how["effort"]) or search(context, **how)
+    )
     monkeypatch.setattr(amortization, "pick", lambda offered, **_: offered[0])  # an estimate pays best
     with asp.options(effort="measure"):
         asp.csr(make(), copy=True).tune(runs=10**6, budget_s=0.05)

@@ -53,7 +53,7 @@ class World:
     operation: str
     columns: int
     wanted: np.ndarray
-    lab: Any = None
+    context: Any = None
     schedules: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
@@ -61,22 +61,22 @@ class World:
         operand = self.cell(self.make())
         rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
         self.kept = operand
-        self.lab = lab_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
-        found = spaces.candidates(self.lab.problem, self.lab.supports)
+        self.context = lab_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
+        found = spaces.candidates(self.context.problem, self.context.supports)
         self.schedules = (None, *found[:: max(1, len(found) // 5)])
 
     def key(self, kind: str, rng: random.Random) -> str:
         """Of the record of `kind` that products of this problem look at."""
         if kind == "plan":
-            return plan_lookup.key_of(self.lab).stable_hash()
+            return plan_lookup.key_of(self.context).stable_hash()
         if kind == "history":
-            operand, dtype = self.kept, self.lab.problem.dtype
+            operand, dtype = self.kept, self.context.problem.dtype
             return plan_lookup.history_key(
                 operand, operation=self.operation, transposed=False, n_dense_cols=self.columns, dtype=dtype
             )
         if kind == "failure":
-            return str(self.lab.spec(rng.choice(self.schedules[1:])).key())
-        return self.lab.stats.machine_key
+            return str(self.context.spec(rng.choice(self.schedules[1:])).key())
+        return self.context.stats.machine_key
 
     def record(self, kind: str, rng: random.Random) -> Any:
         """A record that says what its kind must say."""

@@ -85,8 +85,8 @@ def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
     order = (COMPOSITE, SINGLE)
     search, found, clock = searched(dict(zip(order, in_search, strict=True)))
     assert found.schedule == min(order, key=lambda one: in_search[order.index(one)])
-    lab = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
-    plan = confirmed(lab, search, found, limit_s=1.0, clock=clock)
+    context = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
+    plan = confirmed(context, search, found, limit_s=1.0, clock=clock)
     if found.schedule == SINGLE and chosen == COMPOSITE:
         chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before: it does not come back
     assert plan.schedule == chosen

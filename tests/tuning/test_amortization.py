@@ -223,10 +223,10 @@ def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: i
 @pytest.mark.parametrize("ratio", [None, 0.5, 0.99, 1.3])
 def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio, monkeypatch):
     """Where the model sees nothing to gain, what other matrices gained is no reason to pack a large one."""
-    monkeypatch.setattr(session, "expected_gain", lambda lab: 0.31)
-    lab: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
+    monkeypatch.setattr(session, "expected_gain", lambda context: 0.31)
+    context: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
     search: Any = SimpleNamespace(queue=SimpleNamespace(best_ratio=lambda: ratio))
-    gain = session._gain_after_ranking(lab, search)
+    gain = session._gain_after_ranking(context, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"
     elif n_entries < LARGE_ENTRIES:

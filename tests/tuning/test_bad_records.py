@@ -73,13 +73,13 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
     """Remember a plan for 8 columns of `plain`, with some fields changed; its record."""
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
-    lab = lab_of(A._cell, state_for(A._cell, rows, 8, False))
+    context = lab_of(A._cell, state_for(A._cell, rows, 8, False))
     known = Plan(schedule=schedule_of("csr", 8), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
     record = cache.plan_to_record(known)
     own = {name: value for name, value in changed.items() if name in record["schedule"]}
     record = record | {name: value for name, value in changed.items() if name not in own}
     record["schedule"] |= own
-    cache.open_store().save("plan", plan_lookup.key_of(lab).stable_hash(), json.loads(json.dumps(record)))
+    cache.open_store().save("plan", plan_lookup.key_of(context).stable_hash(), json.loads(json.dumps(record)))
     return record
 
 

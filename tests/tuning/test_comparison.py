@@ -33,9 +33,9 @@ def lab_for(operand: Any, columns: int, *, operation: str = "matmul", transposed
     return lab_of(operand, state)
 
 
-def is_made_by_us(lab: Any, plan: Plan) -> bool:
+def is_made_by_us(context: Any, plan: Plan) -> bool:
     """Whether no compiler was needed for the plan's kernel."""
-    return plan.schedule is None or ready_kernel(specs.spec_of(lab.problem, plan.schedule)) is not None
+    return plan.schedule is None or ready_kernel(specs.spec_of(context.problem, plan.schedule)) is not None
 
 
 @pytest.mark.parametrize(
@@ -48,11 +48,11 @@ def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS[lie])), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name in ("csr", "blocks"):
-            lab = lab_for(A._cell, columns)
+            context = lab_for(A._cell, columns)
             known = Plan(schedule=schedule_of(name, columns), why="remembered", effort="full", measured_s=0.5)
-            decision = planner.adopt(lab, known)
-            assert is_made_by_us(lab, decision.plan), name
-            assert lab.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
+            decision = planner.adopt(context, known)
+            assert is_made_by_us(context, decision.plan), name
+            assert context.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
     assert [one.category for one in caught] == [FallbackWarning]
     assert "compared" in str(caught[0].message)
     assert n_compilations(tmp_path) == 2

@@ -41,7 +41,9 @@ def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(mon
     monkeypatch.setattr(
         planner,
         "observe",
-        lambda lab, work, seconds: had.append(planner.has_space(lab.problem)) or original(lab, work, seconds),
+        lambda context, work, seconds: (
+            had.append(planner.has_space(context.problem)) or original(context, work, seconds)
+        ),
     )
     matrix().tune(effort="estimate")
     assert had

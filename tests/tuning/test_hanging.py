@@ -15,7 +15,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.tuning import live as driver_module
-from autosparse.tuning.trials import lab as bench_module
+from autosparse.tuning.trials import context as bench_module
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import close, dense, make, state_of, until
 
@@ -47,7 +47,7 @@ def _is_alive(pid: int) -> bool:
 
 def lab_of(state: Any) -> Any:
     """What tuning knows of the problem; None before it began."""
-    return state.live_tuner and state.live_tuner.session.lab
+    return state.live_tuner and state.live_tuner.session.context
 
 
 def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
@@ -80,13 +80,13 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
         state = state_of(A, 8)
         for _ in until(lambda: lab_of(state) is not None):
             A @ dense(plain, 8)
-    lab = lab_of(state)
+    context = lab_of(state)
     expected = max(
-        bench_module.MIN_LIMIT_S, bench_module.HANGING_COMPILER * lab.stats.cost_estimates.price_s("compile")
+        bench_module.MIN_LIMIT_S, bench_module.HANGING_COMPILER * context.stats.cost_estimates.price_s("compile")
     )
-    assert lab.compile_limit_s() == expected
-    lab.patience_s = 1e3
-    assert lab.compile_limit_s() == 1e3
+    assert context.compile_limit_s() == expected
+    context.patience_s = 1e3
+    assert context.compile_limit_s() == 1e3
 
 
 def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:

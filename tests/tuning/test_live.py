@@ -33,7 +33,7 @@ class FakeSession:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
-        self.lab = self.search = self.incumbent = self.in_place = None
+        self.context = self.search = self.incumbent = self.in_place = None
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
@@ -153,7 +153,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
         make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
-    session.lab = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
+    session.context = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
     session.settle(plan, incumbent)  # type: ignore[arg-type]
     return session, incumbent

@@ -31,13 +31,13 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     operand.refresh()
     state = state_for(operand, typed, columns, False, operation=operation)
     state.n_dense_cols = columns
-    lab = lab_of(operand, state)
+    context = lab_of(operand, state)
     plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
-    decision = planner.adopt(lab, plan)
+    decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial)
     return state
 

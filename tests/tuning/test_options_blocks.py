@@ -207,7 +207,7 @@ def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeyp
         state = state_of(A)
         if state.live_tuner.session.incumbent is not None:  # what becomes of the plan is not written either
             state.live_tuner.session.plan = live.planner.default_plan("x")
-            live.planner.conclude(state.live_tuner.session.lab, state.live_tuner.session.plan)
+            live.planner.conclude(state.live_tuner.session.context, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)
 
 
@@ -218,7 +218,7 @@ def test_tuning_that_goes_on_inside_a_block_without_a_cache_writes_nothing(tmp_p
     with asp.options(cache_dir=tmp_path, overhead=1.0, runs=10**8, budget_s=1000.0):
         A = asp.csr(plain, copy=True)
         state = state_of(A)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.lab is not None):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.context is not None):
             A @ x
         for _ in until(lambda: state.live_tuner.session.is_settled):
             with asp.options(cache=False):

@@ -35,11 +35,11 @@ def install(A: Any, plan: Plan) -> Any:
     """Let products of `A` with one column run `plan`; its trial."""
     operand, state = A._cell, state_of(A)
     operand.refresh()
-    lab = lab_of(operand, state)
-    decision = planner.adopt(lab, plan)
+    context = lab_of(operand, state)
+    decision = planner.adopt(context, plan)
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
     return decision.trial
 
@@ -133,7 +133,7 @@ def test_what_was_found_while_sharing_serves_an_owner_and_the_other_way_round(is
     m = make()
     first, second = asp.csr(m, copy=not is_first_shared), asp.csr(m, copy=is_first_shared)
     trial = install(first, plan_of(**SMALL_GAIN))
-    plan_lookup.remember(trial.lab, plan_of(**SMALL_GAIN))
+    plan_lookup.remember(trial.context, plan_of(**SMALL_GAIN))
     assert (state_of(first).serving is None) == is_first_shared
     plan = second.tune(effort="measure")
     assert plan.remembered
@@ -228,12 +228,12 @@ def test_records_say_both_kernels_and_old_or_broken_ones_are_not_believed() -> N
 def test_a_kernel_in_place_that_is_foreign_is_left_out(tmp_path: Any) -> None:
     A = asp.csr(make(), copy=True)
     with asp.options(cache_dir=tmp_path):
-        lab = lab_of(A._cell, state_of(A))
+        context = lab_of(A._cell, state_of(A))
         plan = plan_of(in_place="csr", **LARGE_GAIN)
         foreign = schedule_of("csr", 8)
         plan = dataclasses.replace(plan, in_place=dataclasses.replace(foreign, operation="sddmm"))
-        plan_lookup.remember(lab, plan)
-        found = plan_lookup.recall(lab)
+        plan_lookup.remember(context, plan)
+        found = plan_lookup.recall(context)
         assert found is not None
         assert found.schedule == plan.schedule
         assert found.in_place is None

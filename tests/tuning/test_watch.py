@@ -96,14 +96,14 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
 def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
-        lab = state_of(A, 8).serving.lab
-        plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        context = state_of(A, 8).serving.context
+        plan_lookup.remember(context, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
         for _ in until(lambda: state_of(other, 8).serving is not None):  # the plan was adopted
             other @ B
         slow_products(other, columns=8)
-        assert plan_lookup.recall(lab).is_default
+        assert plan_lookup.recall(context).is_default
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
@@ -113,8 +113,8 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         X = np.ones((800, 8), np.float32)
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
-        lab = live_tuner.session.lab
-        trial = planner.adopt(lab, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        context = live_tuner.session.context
+        trial = planner.adopt(context, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
         assert trial is not None
         live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
         for _ in range(400):

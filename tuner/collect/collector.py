@@ -14,7 +14,7 @@ import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.files import MEASURED, Measurements, write
-from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
+from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, TimingContext
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.collect.recipes import Recipe
@@ -49,10 +49,10 @@ def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
 
 
 class MakeBench(Protocol):
-    """Opens the workbench of one operation on one pattern; leaving the context frees what it holds."""
+    """Opens the timing context of one operation on one pattern; leaving the context frees what it holds."""
 
-    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of Workbench
-        """The workbench."""
+    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of TimingContext
+        """The timing context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,7 +189,7 @@ class Collector:
             )
         return self._pools[op.algorithm]
 
-    def _heats(self, bench: Workbench) -> Heats:
+    def _heats(self, bench: TimingContext) -> Heats:
         if not self.order.duty:
             return Heats(bench)
 

@@ -33,8 +33,8 @@ QUIET_LOAD: Final = 0.25
 """Processors that others may keep busy without a heat being run again, when `patience` asks for that."""
 
 
-class Workbench(Protocol):
-    """Where schedules of one problem become kernels that run: `tuning.trials.lab.KernelLab`, or arithmetic."""
+class TimingContext(Protocol):
+    """Where schedules of one problem become kernels that run: `tuning.trials.context.TuningContext`, or arithmetic."""
 
     @property
     def problem(self) -> Problem:
@@ -76,12 +76,12 @@ class Timing:
 
 @dataclass(slots=True)
 class Heats:
-    """Runs heats on one workbench and keeps what they found.
+    """Runs heats on one timing context and keeps what they found.
 
     `patience`: how often a heat is run again because others disturbed it; `before_heat` may wait for quiet.
     """
 
-    lab: Workbench
+    context: TimingContext
     rule: RaceRule = COLLECTING_RULE
     patience: int = 0
     before_heat: Callable[[], None] = lambda: None
@@ -94,7 +94,7 @@ class Heats:
         for at in range(0, len(schedules), HEAT_SIZE):
             if self.clock() >= until_s:
                 return
-            self._heat([self.lab(one) for one in schedules[at : at + HEAT_SIZE]])
+            self._heat([self.context(one) for one in schedules[at : at + HEAT_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
         """The `n` fastest of those that raced to the end."""
@@ -102,7 +102,7 @@ class Heats:
         return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
 
     def _heat(self, trials: list[Trial]) -> None:
-        self.lab.build(trials)
+        self.context.build(trials)
         try:
             crowded = []
             for trial in trials:
@@ -142,17 +142,17 @@ class Heats:
                 return
 
     def _race(self, trials: Sequence[Trial]) -> tuple[Race, list[Trial]] | None:
-        able = [trial for trial in trials if self.lab.runner(trial) is not None]
+        able = [trial for trial in trials if self.context.runner(trial) is not None]
         self._refuse([trial for trial in trials if trial not in able])
-        default = self.lab(None)
-        run = self.lab.runner(default)
+        default = self.context(None)
+        run = self.context.runner(default)
         if run is None or not able:
             return None
         entrants = [default, *able]
         race = Race(len(entrants), self._rule(timed_s(run, clock=self.clock) * len(entrants)))
         while (at := race.next_entrant()) is not None:
             # A new one each time: an old one goes on with other memory than those that ran less often.
-            run = self.lab.runner(entrants[at], race.n_rounds)
+            run = self.context.runner(entrants[at], race.n_rounds)
             if run is not None:
                 race.add(timed_s(run, clock=self.clock))
             elif at == 0:

@@ -33,7 +33,7 @@ class Session:
     def __init__(self, clock: FakeClock, prices_s: list[float], *, in_advance: bool, gain: float) -> None:
         self.clock, self.prices_s, self.in_advance, self.gain = clock, prices_s, in_advance, gain
         self.total_runs: float | None = None
-        self.lab = self.search = self.incumbent = self.in_place = self.recalled = None
+        self.context = self.search = self.incumbent = self.in_place = self.recalled = None
         self.tuning_s = 0.0
         self.plan = planner.default_plan("fake")
 

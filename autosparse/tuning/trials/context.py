@@ -57,7 +57,7 @@ def unwatched(way: Callable[[Any], object], call: object) -> None:
 
 
 @dataclass(slots=True, eq=False)
-class KernelLab:
+class TuningContext:
     """Makes trials of one problem on one operand; what they need beside their schedule."""
 
     problem: Problem
@@ -243,7 +243,7 @@ class KernelLab:
         if not self._calls:
             self._calls = self.handling.synthetic(self.problem, operand)
 
-    def lend_calls(self, part: KernelLab) -> None:
+    def lend_calls(self, part: TuningContext) -> None:
         """Let the lab of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""
         whole, operand = self.operand(), part.operand()
         if whole is not None and operand is not None:
