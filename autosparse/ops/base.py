@@ -61,7 +61,7 @@ class Operation:
     library: str  # that computes where our kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
     packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
-    handling: str = "autosparse.tuning.trials.matmul"  # module whose `HANDLING` packs, times and compares
+    adapter: str = "autosparse.tuning.trials.matmul"  # module whose `ADAPTER` packs, times and compares
     dtypes: tuple[str, ...] = REAL  # that plans choose kernels for
     default_dtypes: tuple[str, ...] = ()  # further ones that the default kernel computes
     abilities: frozenset[Ability] = frozenset()  # what its kernels can do beside

@@ -326,7 +326,7 @@ def _shipped(context: TuningContext) -> list[SuperSchedule]:
 
 def is_read_in_place(context: TuningContext) -> bool:
     """Whether kernels of the operation can read the user's own arrays."""
-    return context.handling.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
+    return context.adapter.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
 
 
 def _always(context: TuningContext) -> list[SuperSchedule]:

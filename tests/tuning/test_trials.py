@@ -26,8 +26,8 @@ from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
 from autosparse.tuning.trials import context as contexts
-from autosparse.tuning.trials.handling import PLACES
 from autosparse.tuning.trials.iterations import n_iterations
+from autosparse.tuning.trials.operand_adapter import PLACES
 from tests.tuning import test_comparison
 from tests.tuning.forcing import force, make, schedule_of
 
@@ -124,7 +124,7 @@ def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
 def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
     """On cache lines, and 16 bytes behind one, as NumPy's large arrays: `out=` may be one of these or lie elsewhere."""
     with lab_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
-        calls = context.context.handling.synthetic(context.problem, context.context.operand())
+        calls = context.context.adapter.synthetic(context.problem, context.context.operand())
         for call, (of_operands, of_result) in zip(calls, PLACES, strict=True):
             *operands, result = call.kept
             operands = operands[0] if isinstance(operands[0], list | tuple) else operands

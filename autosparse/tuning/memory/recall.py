@@ -31,8 +31,8 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
-from autosparse.tuning.trials.handling import Handling, handling_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.operand_adapter import OperandAdapter, adapter_of
 from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
@@ -73,9 +73,9 @@ class RecallBench:
         self._account = account
 
     @property
-    def handling(self) -> Handling:
+    def adapter(self) -> OperandAdapter:
         """How the sparse operand is packed."""
-        return handling_of(self.problem.operation)
+        return adapter_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:

@@ -17,7 +17,7 @@ from autosparse.core.formats import NUMBERED
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.tuning.memory.sizes import sized
-from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
+from autosparse.tuning.trials.operand_adapter import AnyArray, Trustworthy, adapter_of
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
@@ -68,7 +68,7 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
     """
     n_columns = columns_compared(problem, schedule)
     with np.errstate(all="ignore"):  # values may be anything
-        default = handling_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
+        default = adapter_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
         if not default.anew(found).by(bound, n_threads):

@@ -30,8 +30,8 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuning.memory.history import TuningStats, tuning_stats_of
 from autosparse.tuning.trials import comparison
-from autosparse.tuning.trials.handling import LINE_BYTES, Handling, handling_of, rows_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.operand_adapter import LINE_BYTES, OperandAdapter, adapter_of, rows_of
 from autosparse.tuning.trials.specs import spec_of, supports_of
 
 if TYPE_CHECKING:
@@ -82,9 +82,9 @@ class TuningContext:
         return KernelTrial(schedule, self)
 
     @property
-    def handling(self) -> Handling:
+    def adapter(self) -> OperandAdapter:
         """What the operation does differently."""
-        return handling_of(self.problem.operation)
+        return adapter_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:
@@ -241,7 +241,7 @@ class TuningContext:
     def _make_calls(self, operand: AnyOperand) -> None:
         """Dense operands, once: every candidate meets the same memory."""
         if not self._calls:
-            self._calls = self.handling.synthetic(self.problem, operand)
+            self._calls = self.adapter.synthetic(self.problem, operand)
 
     def lend_calls(self, part: TuningContext) -> None:
         """Let the lab of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from autosparse.operands.packed_copies import PackedCopyCache
     from autosparse.operands.unfolding import AnyOperand
     from autosparse.tuning.memory.history import TuningStats
-    from autosparse.tuning.trials.handling import Handling
+    from autosparse.tuning.trials.operand_adapter import OperandAdapter
     from autosparse.tuning.trials.service import Service
 
 
@@ -43,7 +43,7 @@ class TrialContext(Protocol):
     is_stale: bool
 
     @property
-    def handling(self) -> Handling:
+    def adapter(self) -> OperandAdapter:
         """How the sparse operand is packed."""
 
     @property
@@ -95,7 +95,7 @@ class KernelTrial:
     @property
     def reads_live(self) -> bool:
         """Whether the kernel reads the user's own arrays: nothing is packed, nothing can go stale."""
-        return self.schedule is None or self.context.handling.reads_live(self.context.problem, self.schedule.format)
+        return self.schedule is None or self.context.adapter.reads_live(self.context.problem, self.schedule.format)
 
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
         """Seconds of repacking new values, lately; before the first time its price."""
@@ -131,7 +131,7 @@ class KernelTrial:
         if self.schedule is None:
             return 0.0
         compare_s = 0.0 if self._is_compared() else self.context.compare_price_s(self.schedule)
-        if self.reads_live or self.context.packed_copies.has(self.schedule.format, self.context.handling.view(problem)):
+        if self.reads_live or self.context.packed_copies.has(self.schedule.format, self.context.adapter.view(problem)):
             return compare_s
         return compare_s + self.context.stats.cost_estimates.price_s(self._pack_kind(), self._pack_units())
 
@@ -154,10 +154,10 @@ class KernelTrial:
         """
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
-        problem, fmt, handling = self.context.problem, self.schedule.format, self.context.handling
-        unfit = handling.reason_unfit(problem, fmt)
+        problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
+        unfit = adapter.reason_unfit(problem, fmt)
         if not unfit:
-            self.packed_bytes = handling.packed_bytes(problem, fmt)
+            self.packed_bytes = adapter.packed_bytes(problem, fmt)
         if unfit:
             self._fail(PackError.unfit(fmt, unfit))
         elif self.packed_bytes > self.context.limit_bytes:
@@ -201,7 +201,7 @@ class KernelTrial:
     def _pack_in_time(self, operand: AnyOperand, schedule: Schedule) -> None:
         start_s = time.perf_counter()
         is_new = not self.reads_live and not self.context.packed_copies.has(
-            schedule.format, self.context.handling.view(self.context.problem)
+            schedule.format, self.context.adapter.view(self.context.problem)
         )
         try:
             self._pack(operand, schedule)
@@ -221,7 +221,7 @@ class KernelTrial:
         assert self.schedule is not None
         problem = self.context.problem
         n_columns = comparison.columns_compared(problem, self.schedule)
-        return self.code_address, self.schedule, self.context.handling.view(problem), n_columns
+        return self.code_address, self.schedule, self.context.adapter.view(problem), n_columns
 
     @property
     def code_address(self) -> int:
@@ -241,7 +241,7 @@ class KernelTrial:
             operand.refresh()
             versions = operand.structure_version, operand.values_version
             packed_copy = self.packed_copy
-            if packed_copy is not None and context.handling.keeps_values and not packed_copy.refresh(operand):
+            if packed_copy is not None and context.adapter.keeps_values and not packed_copy.refresh(operand):
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
@@ -261,7 +261,7 @@ class KernelTrial:
             context.note_wrong(self, reason)
 
     def _pack(self, operand: AnyOperand, schedule: Schedule) -> None:
-        problem, fmt, handling = self.context.problem, schedule.format, self.context.handling
+        problem, fmt, adapter = self.context.problem, schedule.format, self.context.adapter
         if self.reads_live:
             assert isinstance(operand, Operand)
             self._bind_live(operand, operand.rows or operand.validate())
@@ -273,11 +273,11 @@ class KernelTrial:
             if operand.structure_version != self.context.structure_version:
                 self.context.is_stale = True
                 raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
-            return handling.pack(problem, operand, fmt), version
+            return adapter.pack(problem, operand, fmt), version
 
         self.packed_copy = self.context.packed_copies.take(
             fmt,
-            handling.view(problem),
+            adapter.view(problem),
             needed_bytes=self.packed_bytes,
             limit_bytes=self.context.limit_bytes,
             pack=pack,
@@ -352,7 +352,7 @@ class KernelTrial:
         operand.refresh()
         if operand.structure_version != self.context.structure_version:
             return False
-        is_stale = self.context.handling.keeps_values and operand.values_version != packed_copy.values_version
+        is_stale = self.context.adapter.keeps_values and operand.values_version != packed_copy.values_version
         if isinstance(operand, Operand) and self.service is not None and (is_stale or operand.n_looks != n_looks):
             repack_s = self._late_repack_s(packed_copy) if is_stale else None
             if not self.service.looked(operand, repack_s=repack_s):
@@ -362,7 +362,7 @@ class KernelTrial:
     def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays where they lie now: any structure will do, it is read live."""
         assert isinstance(operand, Operand)
-        pack_live = self.context.handling.pack_live
+        pack_live = self.context.adapter.pack_live
         assert self.schedule is not None
         assert pack_live is not None
         if rows.index_code != runtime_api.INDEX_CODES[self.context.problem.pattern.index_dtype]:

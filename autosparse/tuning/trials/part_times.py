@@ -39,7 +39,7 @@ def part_times(context: TuningContext, serving: Serving | None, composite: Compo
         return ()
     bounds: Any = getattr(bound, "bounds", ())
     try:
-        call = context.handling.synthetic(context.problem, operand)[0]
+        call = context.adapter.synthetic(context.problem, operand)[0]
 
         def run_alone(part: Bound) -> Callable[[], object]:
             return lambda: unwatched(lambda given: given.by(part, context.n_threads()), call)

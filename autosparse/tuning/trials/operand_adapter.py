@@ -1,6 +1,6 @@
 """What operations do differently with their sparse operand: packing it, keeping it current, timing a product.
 
-Each row of `OPS` names the module whose `HANDLING` says it.
+Each row of `OPS` names the module whose `ADAPTER` says it.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Trustworthy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Handling:
+class OperandAdapter:
     """Functions of a problem, a format, and the operand where one is needed."""
 
     packed_bytes: Callable[[Problem, Storage], int]  # known before packing, O(nnz) at most
@@ -82,14 +82,14 @@ class Handling:
 
 
 @functools.lru_cache
-def _in(module: str) -> Handling:
-    found: Handling = importlib.import_module(module).HANDLING
+def _in(module: str) -> OperandAdapter:
+    found: OperandAdapter = importlib.import_module(module).ADAPTER
     return found
 
 
-def handling_of(operation: str) -> Handling:
-    """What `operation` does differently: the `HANDLING` of the module that its row names."""
-    return _in(OPS[operation].handling)
+def adapter_of(operation: str) -> OperandAdapter:
+    """What `operation` does differently: the `ADAPTER` of the module that its row names."""
+    return _in(OPS[operation].adapter)
 
 
 def rows_of(operand: AnyOperand) -> Any:  # Any: NativeRows
