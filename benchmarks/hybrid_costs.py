@@ -89,7 +89,7 @@ def singles(columns: int) -> dict[str, list[Any]]:
 def planned_single(view: Any, kind: str, costs: Any) -> float:
     """Planned cost of a single format over that of CSR."""
     from autosparse.tuner.hybrid.costs import CSR, Operator
-    from autosparse.tuner.hybrid.divisions import sample_of
+    from autosparse.tuner.hybrid.partitions import sample_of
 
     from autosparse import _native
 
@@ -103,7 +103,7 @@ def planned_single(view: Any, kind: str, costs: Any) -> float:
 
 def composites(context: Any) -> dict[Any, float]:
     """Composite -> its planned cost over that of CSR, for every division, whether it promises anything or not."""
-    from autosparse.tuner.hybrid.divisions import divisions
+    from autosparse.tuner.hybrid.partitions import partitions
 
     from autosparse import _native
     from autosparse.core.composite import Part
@@ -111,17 +111,17 @@ def composites(context: Any) -> dict[Any, float]:
 
     found: dict[Any, float] = {}
     problem = context.problem
-    for division in divisions(
+    for partition in partitions(
         _view(context), problem.n_dense_cols, _native.block_fill, costs_of(context), worth=math.inf
     ):
         parts = []
-        for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
+        for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True)):
             tried = first_schedules(problem, kind, selection, at)
-            place = _Place(division, at)
+            place = _Place(partition, at)
             parts.append([Part(selection, one) for one in tried if place.reason(problem.operation, one) is None][:2])
         for chosen in zip(*(part if len(part) > 1 else part * 2 for part in parts), strict=True):
-            if (composite := _composite(problem.operation, division, chosen)) is not None:
-                found[composite] = division.predicted_ratio
+            if (composite := _composite(problem.operation, partition, chosen)) is not None:
+                found[composite] = partition.predicted_ratio
     return found
 
 

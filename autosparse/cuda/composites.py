@@ -18,7 +18,7 @@ from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 from autosparse.tuner.gpu import composites, space
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
-from autosparse.tuner.hybrid.divisions import MIN_COLUMNS, MIN_NNZ
+from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
 Given = Mapping[Selection, DevicePattern]
 
@@ -37,9 +37,9 @@ def offered(
 ) -> Iterator[tuple[str, DeviceSchedule, Given]]:
     """(name, schedule, what its rules give) of all divisions that are expected to gain; the host waits."""
     pattern = host_pattern(structure.entries(transposed))
-    for division in composites.divisions(pattern, asked, target):
-        given = given_by(structure, transposed, division.selections)
-        for name, schedule in composites.schedules(asked, division.selections):
+    for partition in composites.partitions(pattern, asked, target):
+        given = given_by(structure, transposed, partition.selections)
+        for name, schedule in composites.schedules(asked, partition.selections):
             yield name, schedule, given
 
 

@@ -34,14 +34,14 @@ from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
-from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, MIN_COLUMNS, MIN_NNZ, WORTH, Division, divisions
+from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, MIN_COLUMNS, MIN_NNZ, WORTH, Partition, partitions
 from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
-from autosparse.tuning.sweeps import near_division, panels, stands_in_panels, sweeps
+from autosparse.tuning.sweeps import panels, resident_partition, stands_in_panels, sweeps
 from autosparse.tuning.trials.context import TuningContext
 
 Array = NDArray[Any]  # indices or values
@@ -50,7 +50,7 @@ SHARE: Final = 0.25
 """Most of a search's budget that goes into composites, their races included."""
 PARTS_SHARE: Final = 0.6
 """Of these seconds: the searches of parts."""
-MAX_DIVISIONS: Final = 3
+MAX_PARTITIONS: Final = 3
 COPIED: Final = 0.7
 """Time over that of the same parts without copied panels of B: 1.15 to 1.41 were gained on seven matrices (Xeon)."""
 READS_BY_PARTS: Final = 16
@@ -97,7 +97,7 @@ class HybridDivider:
     seed: Composite | None = None
     costs: PrimitiveCosts = DEFAULT_COSTS
     clock: Callable[[], float] = time.perf_counter
-    found: list[Division] = field(default_factory=list)  # divisions that were looked into
+    found: list[Partition] = field(default_factory=list)  # divisions that were looked into
     _share_ends_s: float = math.inf  # of composites, by `clock`
 
     @property
@@ -117,33 +117,33 @@ class HybridDivider:
         composites: list[Schedule] = [] if self.seed is None else [self.seed]
         try:
             view = _view(self.context)
-            self.found = self.divisions(view)
+            self.found = self.partitions(view)
             is_near = any("near" in one.kinds for one in self.found)
-            for division in self.found:  # those without a compiler first: they race within moments
-                composites += self._ready(view, division)
-            for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
+            for partition in self.found:  # those without a compiler first: they race within moments
+                composites += self._ready(view, partition)
+            for n_left, partition in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
-                compile_s = len(division.kinds) * self.context.stats.cost_estimates.price_s("compile")
+                compile_s = len(partition.kinds) * self.context.stats.cost_estimates.price_s("compile")
                 if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
-                    composites += self._searched(division, limit_s)
+                    composites += self._searched(partition, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
         rival: list[Schedule] = list(ordered(self.context.problem.operation)[:1])
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
-    def divisions(self, view: Pattern | None = None) -> list[Division]:
+    def partitions(self, view: Pattern | None = None) -> list[Partition]:
         """The divisions of op(A) that are looked into, most promising first."""
         view = _view(self.context) if view is None else view
         start_s = self.clock()
         problem, n_cols = self.context.problem, self.context.problem.n_dense_cols
         is_swept = not OPS[problem.operation].is_sampled and _is_far(problem, view)
-        near = near_division(view, n_cols) if is_swept else []
+        near = resident_partition(view, n_cols) if is_swept else []
         worth = WORTH / (COPIED if not near and _parts_copy(problem, view) else 1.0)
         dense = max(worth, WORTH / SWEPT) if is_swept and not near else worth
-        found = divisions(view, n_cols, _native.block_fill, self.costs, worth=dense)
+        found = partitions(view, n_cols, _native.block_fill, self.costs, worth=dense)
         limits = {"dense": dense, "blocks": min(worth, BLOCKS_WORTH)}
         found = [one for one in found if one.predicted_ratio < limits.get(one.kinds[0], worth)]
-        found = [*near, *found[:MAX_DIVISIONS]]
+        found = [*near, *found[:MAX_PARTITIONS]]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
@@ -152,38 +152,38 @@ class HybridDivider:
         """Whether products are of so few columns that parts hardly gain: no seconds go into searches of parts."""
         return self.context.problem.n_dense_cols < MIN_COLUMNS
 
-    def _ready(self, view: Pattern, division: Division) -> list[Composite]:
+    def _ready(self, view: Pattern, partition: Partition) -> list[Composite]:
         """Composites of a division that need no compiler."""
-        swept = sweeps(self.context.problem.operation, view, division, self.context.problem.n_dense_cols)
-        return [*fused_of(self.context, division), *filter(self.context.is_built, swept), *self._at_once(division)]
+        swept = sweeps(self.context.problem.operation, view, partition, self.context.problem.n_dense_cols)
+        return [*fused_of(self.context, partition), *filter(self.context.is_built, swept), *self._at_once(partition)]
 
-    def _at_once(self, division: Division) -> list[Composite]:
+    def _at_once(self, partition: Partition) -> list[Composite]:
         """Where it needs no compiler, the composite of what parts are tried with first: of narrow products, and of
         dense rows, whose panels are the runtime's.
         """
-        if not self._is_narrow and "dense" not in division.kinds:
+        if not self._is_narrow and "dense" not in partition.kinds:
             return []
         parts = []
-        for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
-            place, firsts = _Place(division, at), first_schedules(self.context.problem, kind, selection, at)
+        for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True)):
+            place, firsts = _Place(partition, at), first_schedules(self.context.problem, kind, selection, at)
             able = [one for one in firsts if place.reason(self.context.problem.operation, one) is None]
             parts += [Part(selection, one) for one in able[:1]]
-        is_whole = len(parts) == len(division.kinds) and len({part.schedule for part in parts}) > 1  # else one format
-        made = _composite(self.context.problem.operation, division, parts) if is_whole else None
+        is_whole = len(parts) == len(partition.kinds) and len({part.schedule for part in parts}) > 1  # else one format
+        made = _composite(self.context.problem.operation, partition, parts) if is_whole else None
         return [made] if made is not None and self.context.is_built(made) else []
 
-    def _searched(self, division: Division, limit_s: float) -> list[Composite]:
+    def _searched(self, partition: Partition, limit_s: float) -> list[Composite]:
         """Composites of what parts are tried with first, and of the best found; none where a part has neither.
 
         The former race even where the seconds did not suffice to compile anything for a part.
         """
         problem = self.context.problem
-        parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
+        parts = _native.subsets(problem.matrix, partition.selections, transposed=problem.transposed)
         sizes = [max(MIN_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
         firsts: list[Part] = []
         winners: list[Part] = []
-        for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
-            share_s, place = limit_s * sizes[at] / sum(sizes), _Place(division, at)
+        for at, (selection, kind, subset) in enumerate(zip(partition.selections, partition.kinds, parts, strict=True)):
+            share_s, place = limit_s * sizes[at] / sum(sizes), _Place(partition, at)
             tried_first = first_schedules(problem, kind, selection, at)
             able = tuple(one for one in tried_first if place.reason(problem.operation, one) is None)
             schedule = self._best(subset.pattern, subset.entries, place, able, share_s)
@@ -191,7 +191,7 @@ class HybridDivider:
                 return []
             winners.append(Part(selection, schedule))
             firsts.append(Part(selection, able[0] if able else schedule))
-        made = (_composite(problem.operation, division, chosen) for chosen in (firsts, winners))
+        made = (_composite(problem.operation, partition, chosen) for chosen in (firsts, winners))
         return list(dict.fromkeys(one for one in made if one is not None))
 
     def _best(
@@ -230,24 +230,24 @@ class HybridDivider:
         return next(iter(fastest), next(iter(able), None))
 
 
-def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Composite | None:
+def _composite(operation: str, partition: Partition, parts: Sequence[Part]) -> Composite | None:
     """The composite of `parts`, in windows where its kernels can take turns; None without kernels."""
-    for window in (division.window if "blocks" in division.kinds else 0, 0):
+    for window in (partition.window if "blocks" in partition.kinds else 0, 0):
         composite = Composite(parts=tuple(parts), window=window)
         if _native.composite_unsupported(operation, composite) is None:
             return composite
     return None
 
 
-def fused_of(context: TuningContext, division: Division) -> list[Composite]:
+def fused_of(context: TuningContext, partition: Partition) -> list[Composite]:
     """The composite of blocks and the rest that the runtime adds up in registers; none where it has no loops for it."""
-    blocks, operation = division.selections[0], context.problem.operation
+    blocks, operation = partition.selections[0], context.problem.operation
     if OPS[operation].is_sampled or context.problem.n_dense_cols < MIN_COLUMNS or not isinstance(blocks, Blocks):
         return []
     fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
     loops = SuperSchedule(operation=operation, format=fmt, loop_order=tuple(fmt.order), implementation=RUNTIME)
-    made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=division.window)
-    is_known = len(division.selections) == 2 and _native.composite_unsupported(operation, made) is None
+    made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=partition.window)
+    is_known = len(partition.selections) == 2 and _native.composite_unsupported(operation, made) is None
     return [made] if is_known and context.loaded(made) is not None else []
 
 
@@ -255,7 +255,7 @@ def fused_of(context: TuningContext, division: Division) -> list[Composite]:
 class _Place:
     """A part's place in a composite, which asks something of its schedule: to add, or to list its rows."""
 
-    division: Division
+    partition: Partition
     at: int
 
     def reason(self, operation: str, schedule: SuperSchedule) -> str | None:
@@ -264,7 +264,7 @@ class _Place:
             filler = SuperSchedule(operation=operation)
             parts = tuple(
                 Part(selection, schedule if at == self.at else filler)
-                for at, selection in enumerate(self.division.selections)
+                for at, selection in enumerate(self.partition.selections)
             )
             return _native.part_unsupported(Composite(parts=parts), self.at)
         except TUNING_FAILURES as err:

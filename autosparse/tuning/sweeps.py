@@ -15,7 +15,7 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from autosparse.tuner.hybrid.divisions import MIN_COLUMNS, MIN_SHARE, Division
+from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_SHARE, Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
@@ -54,13 +54,13 @@ def stands_in_panels(pattern: Pattern, n_dense_cols: int) -> bool:
     return near_share(pattern, n_dense_cols) > 0.0 and n_near > half
 
 
-def near_division(pattern: Pattern, n_dense_cols: int) -> list[Division]:
+def resident_partition(pattern: Pattern, n_dense_cols: int) -> list[Partition]:
     """By such rows: one division, or none where too little stands in them, or everything, or only in dense ones."""
     share, cut, lengths = near_share(pattern, n_dense_cols), _near_cut(pattern, NEAR[0]), pattern.row_lengths
     n_between = int(lengths[(lengths >= cut) & (lengths < _dense_cut(pattern))].sum())
     if share in {0.0, 1.0} or n_between < MIN_SHARE * pattern.nnz:
         return []
-    return [Division((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - NEAR_COST))]
+    return [Partition((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - NEAR_COST))]
 
 
 def _dense_cut(pattern: Pattern) -> int:
@@ -82,15 +82,15 @@ def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
             yield Part(Rows(dense), four), Part(Rows(cut, dense - 1), one)
 
 
-def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) -> list[Composite]:
+def sweeps(operation: str, pattern: Pattern, partition: Partition, n_cols: int) -> list[Composite]:
     """Of a division by rows of op(A) that have many entries in panels, most promising first; none of any other."""
-    dense = division.selections[0]
-    if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
+    dense = partition.selections[0]
+    if partition.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
         return []
     rest = pattern.row_lengths[pattern.row_lengths < dense.least]
     one_by_one, by_column = panels(operation, 1), runtime(operation, "first", AHEAD)
     last = one_by_one if rest.size and rest.mean() * PANEL >= pattern.n_cols else by_column
-    if division.kinds[0] == "near":
+    if partition.kinds[0] == "near":
         ways, last = _near_parts(operation, pattern), by_column
     else:
         ways = _dense_parts(operation, pattern, dense)

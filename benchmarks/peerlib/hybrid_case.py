@@ -160,14 +160,14 @@ def fixed_composites(case: HybridCase) -> list[str]:
     divider = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     found: list[str] = []
     pattern = View.of(context.problem.matrix, transposed=False).pattern
-    for division in divider.divisions() if divider is not None else ():
-        found += map(text_of, sweeps("matmul", pattern, division, case.columns) if case.operation == "matmul" else ())
+    for partition in divider.partitions() if divider is not None else ():
+        found += map(text_of, sweeps("matmul", pattern, partition, case.columns) if case.operation == "matmul" else ())
         tried = [
             first_schedules(context.problem, kind, selection, at)
-            for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True))
+            for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True))
         ]
         for chosen in itertools.product(*tried):
-            parts = tuple(Part(selection, one) for selection, one in zip(division.selections, chosen, strict=True))
+            parts = tuple(Part(selection, one) for selection, one in zip(partition.selections, chosen, strict=True))
             composite = Composite(parts=parts)
             if composite_unsupported(context.problem.operation, composite) is None:
                 found.append(text_of(composite))

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import REFERENCE, PrimitiveCosts, Rate
-from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, divisions
 from autosparse.tuner.hybrid.greedy import plan_tiles
+from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, partitions
 from autosparse.tuner.hybrid.tiles import block_operators
 
 import autosparse as asp
@@ -139,7 +139,7 @@ def test_planned_costs_follow_what_was_measured(tmp_path):
         (folder / COSTS).write_text("{", encoding="utf-8")
         assert costs_in_use(asp.csr(A)) == DEFAULT_COSTS
     ratios = [
-        [one.predicted_ratio for one in divisions(pattern, 32, _native.block_fill, c)] for c in (costs, DEFAULT_COSTS)
+        [one.predicted_ratio for one in partitions(pattern, 32, _native.block_fill, c)] for c in (costs, DEFAULT_COSTS)
     ]
     assert ratios[0]
     assert ratios[0] != ratios[1]

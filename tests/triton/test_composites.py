@@ -81,7 +81,7 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
     assert sum(one.nnz for one in given.values()) == A.nnz
     whole = facts.facts_of(A.structure.crow, A.structure.col, 1600)
     pattern = offers.host_pattern(A.structure.entries(False))
-    found = composites.divisions(pattern, asked, target)
+    found = composites.partitions(pattern, asked, target)
     assert BLOCKS in [one.selections for one in found]
     single = min(model.predicted_s(whole, one, product, target) for _, one in space.offered(asked))
     divided = min(
@@ -113,7 +113,7 @@ def test_dense_tiles_of_float32_are_for_full_blocks() -> None:
 def test_uniform_matrices_are_not_divided() -> None:
     A = sp.random_array((640, 640), density=0.02, format="csr", random_state=np.random.default_rng(0))
     asked = space.Setting(operation="matmul", n_dense_cols=64, dtype="float16", vector=8)
-    assert not composites.divisions(Pattern(*A.shape, A.indptr, A.indices), asked, targets()["h100-sxm"])
+    assert not composites.partitions(Pattern(*A.shape, A.indptr, A.indices), asked, targets()["h100-sxm"])
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native.kernels.composite import is_swept
-from autosparse.tuner.hybrid.divisions import Division
+from autosparse.tuner.hybrid.partitions import Partition
 
 import autosparse as asp
 from autosparse import cache
@@ -117,7 +117,7 @@ def test_rows_are_divided_where_parts_read_copied_panels_of_B(l2_bytes: int, n_e
     made.problem = dataclasses.replace(made.problem, target=dataclasses.replace(made.problem.target, l2_bytes=l2_bytes))
     with asp.options(hybrid=True):
         divider = HybridDivider(made, 1.0)
-    assert any("dense" in one.kinds for one in divider.divisions()) is is_divided
+    assert any("dense" in one.kinds for one in divider.partitions()) is is_divided
 
 
 @pytest.mark.parametrize(("n_cols", "columns", "is_raced"), [(600, 64, True), (600, 1, False), (40_000, 64, False)])
@@ -162,8 +162,8 @@ def test_composites_without_a_compiler_race_before_the_others(monkeypatch):
     dense = (rng.random((200, 300)) < 0.02) * 1.0
     dense[::20, ::2] = 1.0
     made = context(asp.csr(sp.csr_array(dense.astype(np.float32))), 64)
-    long = Division((Rows(9), REST), ("long", "rest"), 0.8)
-    by_panels = Division((Rows(100), REST), ("dense", "rest"), 0.9)
+    long = Partition((Rows(9), REST), ("long", "rest"), 0.8)
+    by_panels = Partition((Rows(100), REST), ("dense", "rest"), 0.9)
     monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long, by_panels])
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
     found = [one for one in HybridDivider(made, 9.0)() if isinstance(one, Composite)]
@@ -187,7 +187,7 @@ def test_parts_are_searched_where_their_kernels_can_be_compiled(monkeypatch):
     """Not in a share of the budget that one compilation would use up: single formats would have been compiled in it."""
     rng = np.random.default_rng(0)
     made = context(asp.csr(sp.csr_array((rng.random((200, 300)) < 0.02).astype(np.float32))), 64)
-    long = Division((Rows(9), REST), ("long", "rest"), 0.8)
+    long = Partition((Rows(9), REST), ("long", "rest"), 0.8)
     monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long])
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
     compile_s = made.stats.cost_estimates.price_s("compile")
@@ -200,17 +200,17 @@ def test_blocks_that_are_planned_to_gain_little_are_not_tried(
     ratio: float, is_tried: bool, matrix, monkeypatch
 ) -> None:
     """Dense and long rows of the same planned gain are."""
-    blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), ratio)
-    rows = [Division((Rows(9), REST), (kind, "rest"), ratio) for kind in ("dense", "long")]
+    blocks = Partition((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), ratio)
+    rows = [Partition((Rows(9), REST), (kind, "rest"), ratio) for kind in ("dense", "long")]
     monkeypatch.setattr("autosparse.tuning.hybrid.divisions", lambda *given, **named: [*rows, blocks])
-    assert HybridDivider(context(matrix), 1.0).divisions() == [*rows, *([blocks] if is_tried else [])]
+    assert HybridDivider(context(matrix), 1.0).partitions() == [*rows, *([blocks] if is_tried else [])]
 
 
 def test_narrow_products_search_no_parts(matrix, monkeypatch):
     """Nor races a composite that is one format in two parts: nothing is taken from single formats."""
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: pytest.fail("parts are searched"))
-    division = Division((Rows(20), REST), ("long", "rest"), 0.9)
-    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [division])
+    partition = Partition((Rows(20), REST), ("long", "rest"), 0.9)
+    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [partition])
     assert HybridDivider(context(matrix, 1), 1.0)() == []
 
 

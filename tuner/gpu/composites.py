@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
 from autosparse.tuner.gpu.space import Family, Setting, sized
-from autosparse.tuner.hybrid import divisions as hybrid
+from autosparse.tuner.hybrid import partitions as hybrid
 from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.tiles import blocks
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from autosparse.ops.base import ProductKind
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Blocks that are looked for; the small ones are gathered into windows."""
-MAX_DIVISIONS: Final = 4
+MAX_PARTITIONS: Final = 4
 NARROW: Final = 8
 """Height of blocks up to which windows of 8 rows waste less than those of 16."""
 CUT_TO: Final = 16
@@ -140,13 +140,13 @@ def name_of(schedule: DeviceSchedule) -> str:
     return " + ".join(f"{rule} by {', '.join(schedule.layouts_of(rule))}" for rule in schedule.selections)
 
 
-def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:
+def partitions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Partition]:
     """Divisions of op(A) that a GPU is expected to gain by, best first; O(rows) and a sample of the entries."""
     if asked.kind not in OFFERS:
         return []
     fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
     costs = costs_on(target, asked)
-    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_DIVISIONS]
+    return hybrid.partitions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_PARTITIONS]
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:

@@ -54,7 +54,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
 
 
 @dataclass(frozen=True, slots=True)
-class Division:
+class Partition:
     """Rules of the parts, what each part is like ("dense", "long", "blocks", "rest"), and the predicted time of all
     over that of CSR.
     """
@@ -68,10 +68,10 @@ class Division:
         return " + ".join(map(str, self.selections))
 
 
-def divisions(
+def partitions(
     pattern: Pattern, n_dense_cols: int, fill_of: FillOf | None, costs: PrimitiveCosts = DEFAULT_COSTS,
     *, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES, worth: float = WORTH,
-) -> list[Division]:  # fmt: skip
+) -> list[Partition]:  # fmt: skip
     """Divisions of op(A) that are predicted to be faster than CSR, best first, by whole rows before by value.
 
     O(rows) and a sample of the entries.
@@ -85,7 +85,7 @@ def divisions(
     return sorted(kept, key=lambda one: ("blocks" in one.kinds, one.predicted_ratio))
 
 
-def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Division]:
+def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list[Partition]:
     n_rows_of = np.bincount(pattern.row_lengths)  # by length
     n_rows_from = n_rows_of[::-1].cumsum()[::-1]
     n_entries_from = (n_rows_of * np.arange(n_rows_of.size))[::-1].cumsum()[::-1]
@@ -101,10 +101,10 @@ def _by_rows(pattern: Pattern, n_dense_cols: int, costs: PrimitiveCosts) -> list
         selections: tuple[Selection, ...] = (Rows(cut), REST)
         if density >= DENSE and n_long >= 2 and n_dense_cols >= MIN_COLUMNS:
             ratio = 1.0 - share * (1.0 - _panel_cost(costs, density, min(n_long, 4)))
-            dense.append(Division(selections, ("dense", "rest"), ratio))
+            dense.append(Partition(selections, ("dense", "rest"), ratio))
             known.add(n_long)
         elif cut >= 4 * mean:
-            long.append(Division(selections, ("long", "rest"), 1.0 - 0.1 * min(share, 1.0 - share) - 0.02))
+            long.append(Partition(selections, ("long", "rest"), 1.0 - 0.1 * min(share, 1.0 - share) - 0.02))
             known.add(n_long)
     best = [sorted(kind, key=lambda one: one.predicted_ratio)[:MAX_OF_A_KIND] for kind in (dense, long)]
     return [*best[0], *best[1]]
@@ -136,7 +136,7 @@ def sample_of(pattern: Pattern, shapes: Sequence[tuple[int, int]] = BLOCK_SHAPES
 
 def _by_blocks(
     pattern: Pattern, fill_of: FillOf, costs: PrimitiveCosts, shapes: Sequence[tuple[int, int]]
-) -> list[Division]:  # fmt: skip
+) -> list[Partition]:  # fmt: skip
     csr, sample = costs.tile(CSR, 1), sample_of(pattern, shapes)
     if not sample.nnz:
         return []
@@ -153,8 +153,8 @@ def _by_blocks(
             blocks = n_tiles * costs.tile(Operator("block", r, c), 1)
             further = costs.further_row * pattern.n_rows / pattern.nnz
             ratio = (blocks + (1.0 - share) * csr + further) / csr
-            found.append(Division((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
-    kept: list[Division] = []
+            found.append(Partition((Blocks(r, c, tau), REST), ("blocks", "rest"), ratio, WINDOW))
+    kept: list[Partition] = []
     for one in sorted(found, key=lambda one: one.predicted_ratio):
         known = {(block.r, block.c) for kept_one in kept for block in kept_one.selections if isinstance(block, Blocks)}
         first = one.selections[0]
