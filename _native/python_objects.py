@@ -71,15 +71,15 @@ def _arrays_are_known() -> bool:
 arrays_are_known: Final = _arrays_are_known()
 """Whether the runtime's builtins can read array objects."""
 
-Maker = Callable[[Any, object], Any]
+Factory = Callable[[Any, object], Any]
 
 
-def maker(name: str) -> Maker | None:
+def maker(name: str) -> Factory | None:
     """The function of two objects whose address the runtime's function `name` tells."""
     if not arrays_are_known or not hasattr(runtime_api.lib, name):
         return None
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
-    made: Maker = signature(int(getattr(runtime_api.lib, name)()))
+    made: Factory = signature(int(getattr(runtime_api.lib, name)()))
     return made
 
 

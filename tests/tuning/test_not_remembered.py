@@ -100,7 +100,7 @@ def test_a_plan_made_with_another_compiler_is_not_believed() -> None:
     with asp.options(compiler="cc -g1"):
         plan = matrix().tune(columns=8)
     assert not plan.remembered
-    if identity.maker_of("cc").implementation == "c":
+    if identity.toolchain_of("cc").implementation == "c":
         assert "the compiler (" in plan.not_remembered
 
 
@@ -111,7 +111,7 @@ def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
         with asp.options(compiler=compiler):
             keys.append(plan_lookup.key_of(context(A)).stable_hash())
     assert keys[0] == keys[2]
-    assert len(set(keys)) == (2 if identity.maker_of("cc").implementation == "c" else 1)
+    assert len(set(keys)) == (2 if identity.toolchain_of("cc").implementation == "c" else 1)
 
 
 def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) -> None:
@@ -149,8 +149,8 @@ def test_who_asked_for_more_is_told_so() -> None:
 
 
 def test_the_makers_are_found_at_once() -> None:
-    made = identity.maker_of(None)
-    assert made == identity.maker_of(None)
+    made = identity.toolchain_of(None)
+    assert made == identity.toolchain_of(None)
     assert len({identity.code_digest("c"), identity.code_digest("numba")}) == 2
     assert all(getattr(made, field.name) for field in dataclasses.fields(made))
-    assert identity.maker_of("no-such-compiler-here").implementation == "none"
+    assert identity.toolchain_of("no-such-compiler-here").implementation == "none"

@@ -201,8 +201,8 @@ def key_of(context: TuningContext) -> cache.PlanKey:
         problem = context.problem
         space = space_signature(problem.operation, storage=problem.storage)
         space += HYBRIDS[context.options.hybrid]
-        maker = identity.maker_of(context.options.compiler)
-        context.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
+        toolchain = identity.toolchain_of(context.options.compiler)
+        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain)
     return context.plan_key
 
 
