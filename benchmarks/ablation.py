@@ -93,7 +93,7 @@ def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> t
     first, *waiting = trials
     times: dict[SuperSchedule | None, dict[str, float]] = {}
     while True:
-        found, crowded = _heat(context, {one: trials[one] for one in (first, *waiting)})
+        found, crowded = _batch(context, {one: trials[one] for one in (first, *waiting)})
         drift = times[first]["median_s"] / found[first].median_s if times else 1.0
         for one, timing in found.items():
             seconds = {name: value * drift for name, value in asdict(timing).items() if name.endswith("_s")}
@@ -106,7 +106,7 @@ def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> t
     return kept, {name: why or "no room, or too slow" for name, why in absent.items()}
 
 
-def _heat(
+def _batch(
     context: CollectingLab, trials: Mapping[SuperSchedule | None, Trial]
 ) -> tuple[dict[SuperSchedule | None, Timing], list[SuperSchedule | None]]:
     """(times of those that can run side by side, those that had no room)."""

@@ -98,8 +98,8 @@ class Search:
             yield from self._run_composites()  # first, within their share: what follows takes whatever a budget leaves
             for one in self.always:
                 yield from self._run_alone(one)
-            for heat in self._heats():
-                yield from self._run_heat(heat)
+            for batch in self._batches():
+                yield from self._run_batch(batch)
             if self.style.asks_late:
                 yield from self._second_opinion()
         self.finished = True
@@ -121,7 +121,7 @@ class Search:
     def _run_alone(self, schedule: Schedule) -> Steps:
         if not self.tried(schedule):
             self._unbuilt = [trial := self._enter(schedule)]
-            yield from self._run_heat([trial])
+            yield from self._run_batch([trial])
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
@@ -155,8 +155,8 @@ class Search:
         title = self.measured_s.get(id(self.incumbent), self.default_s or 0.0) / (self.default_s or 1.0)
         named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(one)]
         better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
-        for heat in self._groups(self._fresh(better, self.style.n_late)):
-            yield from self._run_heat(heat)
+        for batch in self._groups(self._fresh(better, self.style.n_late)):
+            yield from self._run_batch(batch)
 
     def predicted_ratio(self, schedule: Schedule | None) -> float | None:
         """Predicted time over the default kernel's; None when the model was not asked."""
@@ -190,7 +190,7 @@ class Search:
         is_named = not is_learned or self.queue.is_proposed(schedule)
         return is_named and is_accepted(schedule, ratio, most=self._acceptable(schedule), is_learned=is_learned)
 
-    def _heats(self) -> Iterator[list[Trial]]:
+    def _batches(self) -> Iterator[list[Trial]]:
         """Groups of candidates: the best predicted, then as the corrected model says, the incumbent's neighbours, close
         losers once more, and (effort "full") the rest.
         """
@@ -214,7 +214,7 @@ class Search:
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
             fresh = [one for one in self._around_incumbent() if not self.tried(one)]
-            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
+            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.batch))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
@@ -253,19 +253,19 @@ class Search:
         return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
-        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the incumbent's.
+        """Heats of at most `style.batch`; those that pack run alone: one packed copy beside the incumbent's.
 
         As many candidates are compiled together, on all cores, before the first of them runs.
         """
         group: list[Trial] = []
-        while batch := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.heat)]:
-            self._unbuilt += batch
-            for trial in batch:
+        while entered := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.batch)]:
+            self._unbuilt += entered
+            for trial in entered:
                 if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
                     yield [trial]
                     continue
                 group.append(trial)
-                if len(group) == self.style.heat:
+                if len(group) == self.style.batch:
                     yield group
                     group = []
         if group:
@@ -276,28 +276,28 @@ class Search:
         self.trials.append(trial)
         return trial
 
-    def _run_heat(self, heat: Sequence[Trial]) -> Steps:
+    def _run_batch(self, batch: Sequence[Trial]) -> Steps:
         try:
-            yield from self._prepare(heat)
-            ready = [trial for trial in heat if trial.ready]
+            yield from self._prepare(batch)
+            ready = [trial for trial in batch if trial.ready]
             if ready:
                 yield from self._race(ready)
             if self.incumbent.schedule is not None and not self.incumbent.ready:
-                for trial in heat:
+                for trial in batch:
                     trial.drop()
                 yield self._work(
                     "pack", self.incumbent.pack_price_s(), self.incumbent.pack, what=name_of(self.incumbent)
                 )
         finally:  # also when the driver closes us in the middle: nothing but the incumbent keeps memory
-            for trial in heat:
+            for trial in batch:
                 if trial is not self.incumbent:
                     trial.drop()
 
-    def _prepare(self, heat: Sequence[Trial]) -> Steps:
+    def _prepare(self, batch: Sequence[Trial]) -> Steps:
         """Build, then pack."""
-        asked = {id(trial): trial for trial in (*heat, *self._unbuilt)}
+        asked = {id(trial): trial for trial in (*batch, *self._unbuilt)}
         build_s = {at: trial.build_price_s() for at, trial in asked.items()}
-        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in heat)
+        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in batch)
         wanted, self._unbuilt = self._unbuilt, []
         if self.build_all is not None and len(wanted) > 1:
             price_s, together = sum(build_s[id(trial)] for trial in wanted), list(wanted)
@@ -310,14 +310,14 @@ class Search:
                 "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
             )
         if wanted:  # alone, or what there is does not pay for all of them: then for these
-            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in heat}]
-            for trial in heat:
+            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in batch}]
+            for trial in batch:
                 what = name_of(trial)
                 price_s = build_s[id(trial)]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
                 in_advance = is_cheap and self._is_first(trial)
                 yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
-        for trial in heat:
+        for trial in batch:
             if trial.failed is None:
                 price_s, in_advance = trial.pack_price_s(), self._is_first(trial)
                 yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)

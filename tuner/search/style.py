@@ -20,7 +20,7 @@ class SearchStyle:
 
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
-    heat: int = 4  # candidates raced at once
+    batch: int = 4  # candidates raced at once
     n_built: int = 1  # kernels that need no compiler and come first
     n_neighbours: int = 8  # tried at the end: of the incumbent, or
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
@@ -41,7 +41,7 @@ LIVE: Final = SearchStyle(
     n_corrected=0,
     n_reraces=0,
     takes_all_proposals=False,
-    heat=1,
+    batch=1,
     n_built=2,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),

@@ -164,7 +164,7 @@ def _case(
     if len(kept) < FEWEST:
         return None
     rows = np.stack([codes[one.schedules[at]] for at in kept])
-    default_s = float(np.nanmedian(one.heats["default_s"]))
+    default_s = float(np.nanmedian(one.batches["default_s"]))
     is_censored = status[kept] == CENSORED
     row = OPS[one.facts["op"]]
     return Case(

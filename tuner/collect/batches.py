@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from autosparse.tuner.collect.duty import Load, others_load
-from autosparse.tuner.collect.files import CENSORED, HEAT_COLUMNS, MEASURED, REFUSED, SCHEDULE_COLUMNS
+from autosparse.tuner.collect.files import BATCH_COLUMNS, CENSORED, MEASURED, REFUSED, SCHEDULE_COLUMNS
 from autosparse.tuner.search.race import MIN_SAMPLE_S, Race, RaceRule, timed_s
 from autosparse.tuner.search.trial import Trial
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
-HEAT_SIZE: Final = 6
+BATCH_SIZE: Final = 6
 """Schedules raced at once: their packed operands are in memory together."""
 COLLECTING_RULE: Final = RaceRule(margin=0.0, min_rounds=7, max_rounds=7, first_cut=1, cut=6.0, final_cut=2.0)
 """Everybody runs once. Who is 6 times slower than the best then leaves, later on who is twice as slow."""
@@ -75,33 +75,33 @@ class Timing:
 
 
 @dataclass(slots=True)
-class Heats:
+class Batches:
     """Runs heats on one timing context and keeps what they found.
 
-    `patience`: how often a heat is run again because others disturbed it; `before_heat` may wait for quiet.
+    `patience`: how often a heat is run again because others disturbed it; `before_batch` may wait for quiet.
     """
 
     context: TimingContext
     rule: RaceRule = COLLECTING_RULE
     patience: int = 0
-    before_heat: Callable[[], None] = lambda: None
+    before_batch: Callable[[], None] = lambda: None
     clock: Callable[[], float] = time.perf_counter
     timings: list[Timing] = field(default_factory=list)
-    heats: list[dict[str, float]] = field(default_factory=list)
+    batches: list[dict[str, float]] = field(default_factory=list)
 
     def run(self, schedules: Sequence[SuperSchedule], *, until_s: float = float("inf")) -> None:
         """Time `schedules` heat by heat; stops between heats once the clock passes `until_s`."""
-        for at in range(0, len(schedules), HEAT_SIZE):
+        for at in range(0, len(schedules), BATCH_SIZE):
             if self.clock() >= until_s:
                 return
-            self._heat([self.context(one) for one in schedules[at : at + HEAT_SIZE]])
+            self._batch([self.context(one) for one in schedules[at : at + BATCH_SIZE]])
 
     def best(self, n: int) -> list[SuperSchedule]:
         """The `n` fastest of those that raced to the end."""
         whole = [one for one in self.timings if one.status == MEASURED]
         return [one.schedule for one in sorted(whole, key=lambda one: one.ratio)[:n]]
 
-    def _heat(self, trials: list[Trial]) -> None:
+    def _batch(self, trials: list[Trial]) -> None:
         self.context.build(trials)
         try:
             crowded = []
@@ -117,20 +117,20 @@ class Heats:
             for trial in trials:
                 trial.drop()
         if crowded and len(crowded) < len(trials):
-            self._heat(crowded)  # with the room that the others have left
+            self._batch(crowded)  # with the room that the others have left
         else:
             self._refuse(crowded)
 
     def _refuse(self, trials: Sequence[Trial]) -> None:
         self.timings += [
-            Timing(trial.schedule, REFUSED, len(self.heats), packed_bytes=trial.packed_bytes)
+            Timing(trial.schedule, REFUSED, len(self.batches), packed_bytes=trial.packed_bytes)
             for trial in trials
             if isinstance(trial.schedule, SuperSchedule)
         ]
 
     def _repeat_until_quiet(self, trials: Sequence[Trial]) -> None:
         for attempt in range(self.patience + 1):
-            self.before_heat()
+            self.before_batch()
             before = Load.now()
             outcome = self._race(trials)
             if outcome is None:
@@ -163,7 +163,7 @@ class Heats:
 
     def _rule(self, round_s: float) -> RaceRule:
         """With more rounds where one takes `round_s` or, with samples of that length, not much."""
-        most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (HEAT_SIZE + 1)))
+        most = int(ROUNDS_S / max(2 * round_s, 2 * MIN_SAMPLE_S * (BATCH_SIZE + 1)))
         return dataclasses.replace(self.rule, max_rounds=max(self.rule.max_rounds, min(MAX_ROUNDS, most)))
 
     def _keep(self, race: Race, trials: Sequence[Trial], load: float) -> None:
@@ -177,7 +177,7 @@ class Heats:
                 Timing(
                     trial.schedule,
                     MEASURED if len(samples) == race.n_rounds >= self.rule.max_rounds else CENSORED,
-                    len(self.heats),
+                    len(self.batches),
                     ratio=race.ratio(at),
                     seconds=race.typical_s(at) or float("nan"),
                     fastest_s=min(samples),
@@ -186,7 +186,7 @@ class Heats:
                     n_rounds=len(samples),
                 )
             )
-        self.heats.append(
+        self.batches.append(
             {
                 "default_s": race.typical_s(0) or float("nan"),
                 "default_fastest_s": min(race.samples_s[0]),
@@ -200,4 +200,4 @@ class Heats:
             name: np.array([getattr(one, name) for one in self.timings], dtype)
             for name, dtype in SCHEDULE_COLUMNS.items()
         }
-        return mine, {name: np.array([one[name] for one in self.heats], dt) for name, dt in HEAT_COLUMNS.items()}
+        return mine, {name: np.array([one[name] for one in self.batches], dt) for name, dt in BATCH_COLUMNS.items()}
