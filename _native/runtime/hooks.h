@@ -23,7 +23,7 @@ int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_th
 int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns);
 /* In how many of n calls a thread had others beside it, if call i came from thread callers[i] (not 0) at now_ns[i]. */
-int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n);
+int64_t asp_concurrent_calls(const int64_t *callers, const int64_t *now_ns, int64_t n);
 /* How long a helper stays awake after n jobs that began and ended at these times, ns (waiting.h); `how` as asp_pool_wait.
  * `is_limited`: a control group limits CPU time. */
 int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64_t n, int how, int is_limited);

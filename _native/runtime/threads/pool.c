@@ -29,7 +29,7 @@
 #include <stdatomic.h>
 
 #include "bell.h"
-#include "company.h"
+#include "concurrent_callers.h"
 #include "cycles.h"
 #include "placing.h"
 #include "team.h"
@@ -71,7 +71,7 @@ static struct {
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers linger */
     int64_t penalty_ns, cautious_until_ns;
-    asp_company callers;
+    asp_concurrent_callers callers;
     int64_t n_shared, n_held_back, n_stalls;
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
@@ -340,7 +340,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
     static _Thread_local char self;
-    const int is_beside = is_worth && asp_has_company(&pool.callers, &self, now_ns) && !IS_RECKLESS;
+    const int is_beside = is_worth && asp_has_concurrent_callers(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);

@@ -1,4 +1,4 @@
-"""Threads that call at the same time have no helpers: the rules of company.c, with given times."""
+"""Threads that call at the same time have no helpers: the rules of concurrent_callers.c, with given times."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = needs_runtime
 Calls = Sequence[tuple[int, float]]
 
 
-def with_company(calls: Calls) -> int:
+def concurrent_calls(calls: Calls) -> int:
     """How many of calls (thread, ms) had another thread beside them."""
     callers = np.array([thread for thread, _ in calls], np.int64)
     now_ns = np.array([1_000_000 * (1.0 + ms) for _, ms in calls]).astype(np.int64)
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (callers, now_ns)]
-    return hook("asp_company_had")(*pointers, len(calls))
+    return hook("asp_concurrent_calls")(*pointers, len(calls))
 
 
 def turns(begin: int, end: int) -> Calls:
@@ -35,11 +35,11 @@ def alone(begin: int, end: int) -> Calls:
 
 
 def test_a_thread_alone_has_none():
-    assert with_company(alone(0, 100)) == 0
+    assert concurrent_calls(alone(0, 100)) == 0
 
 
 def test_threads_that_take_turns_have():
-    assert with_company(turns(0, 100)) == 99  # all but the first call
+    assert concurrent_calls(turns(0, 100)) == 99  # all but the first call
 
 
 @pytest.mark.parametrize("away_ms", [25, 60, 90])
@@ -49,20 +49,20 @@ def test_a_neighbour_that_waits_for_a_lock_is_not_gone(away_ms):
     for _ in range(10):
         calls += [*alone(at, at + away_ms), *turns(at + away_ms, at + away_ms + 10)]
         at += away_ms + 10
-    assert with_company(calls) == len(calls) - 1
+    assert concurrent_calls(calls) == len(calls) - 1
 
 
 def test_a_neighbour_that_called_once_is_soon_forgotten():
-    assert with_company([*alone(0, 50), (2, 50.0), *alone(51, 200)]) <= 22
+    assert concurrent_calls([*alone(0, 50), (2, 50.0), *alone(51, 200)]) <= 22
 
 
 @pytest.mark.parametrize(("beside_ms", "after_ms"), [(10, 20), (100, 100), (400, 400), (3_000, 500)])
-def test_company_is_believed_for_as_long_as_it_was_there_and_half_a_second_at_most(beside_ms, after_ms):
+def test_concurrency_is_believed_for_as_long_as_it_was_there_and_half_a_second_at_most(beside_ms, after_ms):
     calls = [*turns(0, beside_ms), *alone(beside_ms, beside_ms + 2_000)]
-    assert with_company(calls) == pytest.approx(beside_ms + after_ms, abs=4)
+    assert concurrent_calls(calls) == pytest.approx(beside_ms + after_ms, abs=4)
 
 
 def test_a_neighbour_that_calls_now_and_then_is_no_company():
     """Once in 50 ms, for ten seconds: the others are helped most of the time."""
     calls = [one for begin in range(0, 10_000, 50) for one in [(2, float(begin)), *alone(begin + 1, begin + 50)]]
-    assert with_company(calls) < 0.5 * len(calls)
+    assert concurrent_calls(calls) < 0.5 * len(calls)

@@ -6,12 +6,12 @@
  */
 #include "common.h"
 
-#include "company.h"
+#include "concurrent_callers.h"
 #include "hooks.h"
 
 enum { BESIDE_MIN_NS = 20000000, BESIDE_MAX_NS = 500000000 };
 
-int asp_has_company(asp_company *it, const void *self, int64_t now_ns)
+int asp_has_concurrent_callers(asp_concurrent_callers *it, const void *self, int64_t now_ns)
 {
     const void *last = atomic_exchange_explicit(&it->caller, self, memory_order_relaxed);
     const int64_t other_ns = atomic_load_explicit(&it->other_ns, memory_order_relaxed);
@@ -25,11 +25,11 @@ int asp_has_company(asp_company *it, const void *self, int64_t now_ns)
 }
 
 #ifdef ASP_HOOKS
-int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n)
+int64_t asp_concurrent_calls(const int64_t *callers, const int64_t *now_ns, int64_t n)
 {
-    asp_company it = {0};
+    asp_concurrent_callers it = {0};
     int64_t n_had = 0;
-    for (int64_t i = 0; i < n; i++) n_had += asp_has_company(&it, (const void *)(uintptr_t)callers[i], now_ns[i]);
+    for (int64_t i = 0; i < n; i++) n_had += asp_has_concurrent_callers(&it, (const void *)(uintptr_t)callers[i], now_ns[i]);
     return n_had;
 }
 #endif

@@ -4,7 +4,7 @@
 typedef struct {
     _Atomic(const void *) caller;        /* the thread that called last */
     _Atomic int64_t since_ns, other_ns;  /* when callers began to take turns, and did so last */
-} asp_company;
+} asp_concurrent_callers;
 
 /* The thread `self` (any address of its own) calls: whether others are at work beside it. */
-int asp_has_company(asp_company *it, const void *self, int64_t now_ns);
+int asp_has_concurrent_callers(asp_concurrent_callers *it, const void *self, int64_t now_ns);
