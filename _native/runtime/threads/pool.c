@@ -28,7 +28,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "bell.h"
+#include "wakeup.h"
 #include "concurrent_callers.h"
 #include "cycles.h"
 #include "placing.h"
@@ -36,7 +36,7 @@
 #include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
-enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
+enum { WAKEUP_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
 enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
 enum { TEAMMATE_WORTH_NS = 1000 };/* ... and of which each thread of a host's team has; chosen, not measured above two */
@@ -60,7 +60,7 @@ static struct {
     void *context;
     int64_t n_items, min_items, max_items;
     int n_sharing;
-    bell bell; /* helpers sleep on it */
+    wakeup wakeup; /* helpers sleep on it */
     _Atomic int is_for_next; /* it rang for the jobs that follow: who comes too late for this one waits for those */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
     _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
@@ -161,11 +161,11 @@ static int linger(uint32_t *served, lingering *it)
 
 static void sleep_unless_open(uint32_t served)
 {
-    uint32_t seen = atomic_load(&pool.bell.rings);
-    atomic_fetch_add(&pool.bell.n_sleeping, 1);
+    uint32_t seen = atomic_load(&pool.wakeup.count);
+    atomic_fetch_add(&pool.wakeup.n_sleeping, 1);
     uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: either we see the job or its caller sees us */
-    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
-    atomic_fetch_sub(&pool.bell.n_sleeping, 1);
+    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_wakeup(&pool.wakeup, seen);
+    atomic_fetch_sub(&pool.wakeup.n_sleeping, 1);
 }
 
 static void serve(int self)
@@ -217,7 +217,7 @@ static void hire(int n)
 void asp_after_fork(void)
 {
     atomic_store(&pool.gate, 0);
-    atomic_store(&pool.bell.n_sleeping, 0);
+    atomic_store(&pool.wakeup.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
     pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
@@ -237,10 +237,10 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!IS_RECKLESS) {
-        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.wakeup.n_sleeping, memory_order_relaxed);
         const int64_t linger_ns = asp_linger_ns(&pool.waiting, now_ns);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, linger_ns, n_awake > 0);
-        if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
+        if (n_awake < 1 && serial_ns < 2 * WAKEUP_NS + pool.arrival_ns) {
             pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
             if (!is_waking && !is_for_next) return 0;
         }
@@ -307,8 +307,8 @@ static int64_t share(int n_helpers, double serial_ns)
     atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
     pool.opened_ns = clock_ns();
     atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
-    const int n_woken = atomic_load(&pool.bell.n_sleeping);
-    if (n_woken > 0) ring_bell(&pool.bell, n_woken < n_helpers ? n_woken : n_helpers);
+    const int n_woken = atomic_load(&pool.wakeup.n_sleeping);
+    if (n_woken > 0) wake_sleepers(&pool.wakeup, n_woken < n_helpers ? n_woken : n_helpers);
     take_ranges(0);
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
     const int64_t done_ns = clock_ns();

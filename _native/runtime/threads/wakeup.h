@@ -11,9 +11,9 @@
 #endif
 
 typedef struct {
-    _Alignas(128) _Atomic uint32_t rings;
+    _Alignas(128) _Atomic uint32_t count;
     _Atomic int n_sleeping;
-} bell;
+} wakeup;
 
 static int64_t clock_ns(void)
 {
@@ -32,33 +32,33 @@ static inline void relax(void)
 }
 
 #ifndef __linux__
-static pthread_mutex_t bell_mutex = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t bell_rings = PTHREAD_COND_INITIALIZER;
+static pthread_mutex_t wakeup_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t wakeup_condition = PTHREAD_COND_INITIALIZER;
 #endif
 
 /* Sleep until the bell rings, unless it has rung since `seen` was read. */
-static void sleep_until_bell(bell *it, uint32_t seen)
+static void sleep_until_wakeup(wakeup *it, uint32_t seen)
 {
 #ifdef __linux__
-    syscall(SYS_futex, &it->rings, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
+    syscall(SYS_futex, &it->count, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
 #else
-    pthread_mutex_lock(&bell_mutex);
-    while (atomic_load(&it->rings) == seen) pthread_cond_wait(&bell_rings, &bell_mutex);
-    pthread_mutex_unlock(&bell_mutex);
+    pthread_mutex_lock(&wakeup_mutex);
+    while (atomic_load(&it->count) == seen) pthread_cond_wait(&wakeup_condition, &wakeup_mutex);
+    pthread_mutex_unlock(&wakeup_mutex);
 #endif
 }
 
 /* Wake n sleepers. */
-static void ring_bell(bell *it, int n)
+static void wake_sleepers(wakeup *it, int n)
 {
 #ifdef __linux__
-    atomic_fetch_add(&it->rings, 1);
-    syscall(SYS_futex, &it->rings, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
+    atomic_fetch_add(&it->count, 1);
+    syscall(SYS_futex, &it->count, FUTEX_WAKE_PRIVATE, n, NULL, NULL, 0);
 #else
     (void)n;
-    pthread_mutex_lock(&bell_mutex);
-    atomic_fetch_add(&it->rings, 1);
-    pthread_cond_broadcast(&bell_rings);
-    pthread_mutex_unlock(&bell_mutex);
+    pthread_mutex_lock(&wakeup_mutex);
+    atomic_fetch_add(&it->count, 1);
+    pthread_cond_broadcast(&wakeup_condition);
+    pthread_mutex_unlock(&wakeup_mutex);
 #endif
 }
