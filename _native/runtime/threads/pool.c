@@ -193,7 +193,7 @@ static void *helper(void *unused)
 }
 
 /* Start helpers until there are n; fewer when the system refuses. Signals stay with the threads of the application. */
-static void hire(int n)
+static void start_workers(int n)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -252,7 +252,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         const double worth = serial_ns / SHARE_WORTH_NS - 1;
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
-    if (pool.n_helpers < wanted) hire(wanted);
+    if (pool.n_helpers < wanted) start_workers(wanted);
     if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
