@@ -11,7 +11,7 @@
  * lingers longer, across the Python code between two products (waiting.h). A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
  * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
  * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
- * program is slower with helpers (cycles.c).
+ * program is slower with helpers (call_intervals.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -30,7 +30,7 @@
 
 #include "wakeup.h"
 #include "concurrent_callers.h"
-#include "cycles.h"
+#include "call_intervals.h"
 #include "placing.h"
 #include "team.h"
 #include "waiting.h"
@@ -232,7 +232,7 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
-/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (cycles.c). */
+/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (call_intervals.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
@@ -347,7 +347,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)

@@ -1,7 +1,7 @@
 /* How long helpers wait awake (waiting.h). */
 #include "common.h"
 
-#include "cycles.h"
+#include "call_intervals.h"
 #include "hooks.h"
 #include "pool_api.h"
 #include "waiting.h"

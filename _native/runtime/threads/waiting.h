@@ -6,7 +6,7 @@
  * - no thread of the process waits for a core (the run delay in /proc/self/task/TID/schedstat; a thread that is woken
  *   waits some 10 us for it each time, which does not count), and
  * - no control group limits the process's CPU time.
- * Elsewhere it stays awake for LINGER_NS (cycles.h). */
+ * Elsewhere it stays awake for LINGER_NS (call_intervals.h). */
 #include <stdatomic.h>
 
 enum { ASP_WAIT_AUTO = 0, ASP_WAIT_ACTIVE = 1, ASP_WAIT_PASSIVE = 2 };

@@ -49,11 +49,11 @@ _wrong: Final[dict[int, str]] = {}
 def unwatched(way: Callable[[Any], object], call: object) -> None:
     """Run a call for its time alone: on its threads, whatever the program's own products found better."""
     lib = runtime_api.lib
-    lib.asp_pool_watch_cycles(0)
+    lib.asp_pool_tune_call_intervals(0)
     try:
         way(call)
     finally:
-        lib.asp_pool_watch_cycles(1)
+        lib.asp_pool_tune_call_intervals(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -296,11 +296,11 @@ class TuningContext:
             return None
 
         def past(B: Any, result: Any) -> bool:
-            lib.asp_pool_watch_cycles(0)
+            lib.asp_pool_tune_call_intervals(0)
             try:
                 return path.run(B, result, state.decisive, transposed)
             finally:
-                lib.asp_pool_watch_cycles(1)
+                lib.asp_pool_tune_call_intervals(1)
 
         return past
 

@@ -17,15 +17,15 @@
  */
 #include "common.h"
 
-#include "cycles.h"
+#include "call_intervals.h"
 #include "hooks.h"
 #include "pool_api.h"
 
-enum { CYCLE_SLOTS = 64 };
+enum { INTERVAL_SLOTS = 64 };
 enum { TRIAL_FIRST = 48, TRIAL_LOOPS = 512, TRIAL_REST = 512, TRIAL_REST_MAX = 4096 }; /* calls */
 enum { ALONE_CALLS = 40, ALONE_NS = 100000000 }; /* a decision for one thread is tried again after both have passed */
-enum { CYCLE_MAX = 32 };   /* in a cycle so many times as long as its job the way matters little */
-enum { CYCLE_MARGIN = 32 }; /* the other way must save this part of the cycle */
+enum { INTERVAL_MAX = 32 };   /* in a cycle so many times as long as its job the way matters little */
+enum { INTERVAL_MARGIN = 32 }; /* the other way must save this part of the cycle */
 
 static int is_other_way(int step)
 {
@@ -35,7 +35,7 @@ static int is_other_way(int step)
 
 static int64_t median_ns(const int64_t *given, int n)
 {
-    int64_t sorted[TRIAL_BLOCKS / 2 * BLOCK_CYCLES];
+    int64_t sorted[TRIAL_BLOCKS / 2 * BLOCK_INTERVALS];
     for (int i = 0; i < n; i++) {
         int at = i;
         for (; at > 0 && sorted[at - 1] > given[i]; at--) sorted[at] = sorted[at - 1];
@@ -44,7 +44,7 @@ static int64_t median_ns(const int64_t *given, int n)
     return sorted[n / 2];
 }
 
-static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
+static void end_trial(asp_call_interval *it, int is_changed, int64_t lasted_ns)
 {
     it->usual_ns = it->judged_ns = lasted_ns;
     it->is_alone ^= is_changed;
@@ -55,13 +55,13 @@ static void end_trial(asp_cycle *it, int is_changed, int64_t lasted_ns)
     it->step = it->n[0] = it->n[1] = 0;
 }
 
-static int is_settling(const asp_cycle *it) { return it->begin_ns - it->woken_ns < WAKE_NS; }
+static int is_settling(const asp_call_interval *it) { return it->begin_ns - it->woken_ns < WAKE_NS; }
 
 /* One more call of the trial; whether it goes the other way. */
-static int try_other_way(asp_cycle *it, int64_t lasted_ns)
+static int try_other_way(asp_call_interval *it, int64_t lasted_ns)
 {
     if (it->step > 0 && is_settling(it)) return is_other_way(it->step - 1);
-    if (it->step > 0 && (it->step - 1) % BLOCK_CALLS >= BLOCK_SETTLES) {
+    if (it->step > 0 && (it->step - 1) % BLOCK_CALLS >= BLOCK_SKIPPED) {
         const int other = is_other_way(it->step - 1);
         it->lasted_ns[other][it->n[other]++] = lasted_ns;
     }
@@ -69,7 +69,7 @@ static int try_other_way(asp_cycle *it, int64_t lasted_ns)
         const int64_t now = median_ns(it->lasted_ns[0], it->n[0]), other = median_ns(it->lasted_ns[1], it->n[1]);
         const int is_clear = it->step == TRIAL_BLOCKS * BLOCK_CALLS || other > now + now / 8;
         if (is_clear) {
-            const int is_changed = other < now - now / CYCLE_MARGIN;
+            const int is_changed = other < now - now / INTERVAL_MARGIN;
             end_trial(it, is_changed, is_changed ? other : now);
             return 0;
         }
@@ -78,7 +78,7 @@ static int try_other_way(asp_cycle *it, int64_t lasted_ns)
 }
 
 /* Another part of the program, whose cycles are of another length, is soon tried for itself. */
-static void note_cycle(asp_cycle *it, int64_t lasted_ns)
+static void note_interval(asp_call_interval *it, int64_t lasted_ns)
 {
     if (it->step > 0) return;
     if (!it->usual_ns) it->usual_ns = it->judged_ns = lasted_ns;
@@ -90,15 +90,15 @@ static void note_cycle(asp_cycle *it, int64_t lasted_ns)
     }
 }
 
-static int is_to_stay(asp_cycle *it, int64_t now_ns)
+static int is_to_stay(asp_call_interval *it, int64_t now_ns)
 {
     if (!it->begin_ns) it->begin_ns = now_ns;
     const int64_t lasted_ns = now_ns - it->begin_ns;
     it->begin_ns = now_ns;
-    note_cycle(it, lasted_ns);
+    note_interval(it, lasted_ns);
     if (it->rest > 0 && --it->rest > 0) return it->is_alone;
     if (it->step == 0) { /* a trial is due */
-        if (lasted_ns / CYCLE_MAX > it->own_ns) {
+        if (lasted_ns / INTERVAL_MAX > it->own_ns) {
             it->rest = TRIAL_REST;
             return it->is_alone;
         }
@@ -112,7 +112,7 @@ static int is_to_stay(asp_cycle *it, int64_t now_ns)
     return it->is_alone ^ is_other;
 }
 
-int asp_stays_alone(asp_cycle *it, int64_t now_ns)
+int asp_stays_alone(asp_call_interval *it, int64_t now_ns)
 {
     const int stays = is_to_stay(it, now_ns);
     it->is_waking = it->was_alone && !stays;
@@ -121,7 +121,7 @@ int asp_stays_alone(asp_cycle *it, int64_t now_ns)
     return stays;
 }
 
-void asp_found_no_helper(asp_cycle *it)
+void asp_found_no_helper(asp_call_interval *it)
 {
     if (it->step == 0 || is_settling(it)) return;
     it->step = it->n[0] = it->n[1] = 0;
@@ -138,28 +138,28 @@ int asp_wakes_for_next(asp_succession *it, int64_t now_ns, int64_t serial_ns, in
     return 1;
 }
 
-static asp_cycle as_new(uint64_t key) { return (asp_cycle){.key = key, .rest = TRIAL_FIRST, .rest_next = TRIAL_REST / 2}; }
+static asp_call_interval as_new(uint64_t key) { return (asp_call_interval){.key = key, .rest = TRIAL_FIRST, .rest_next = TRIAL_REST / 2}; }
 
 static _Thread_local int is_unwatched;
-void asp_pool_watch_cycles(int on) { is_unwatched = !on; }
+void asp_pool_tune_call_intervals(int on) { is_unwatched = !on; }
 
-asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads)
+asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads)
 {
-    static asp_cycle known[CYCLE_SLOTS];
+    static asp_call_interval known[INTERVAL_SLOTS];
     uint64_t key = (uint64_t)(uintptr_t)task * 0x9e3779b97f4a7c15u ^ (uint64_t)n_items * 0xc2b2ae3d27d4eb4fu;
     key ^= (uint64_t)n_threads << 32;
     key = (key ^ key >> 29) | 1; /* 0: a place that is free */
-    asp_cycle *it = &known[key / 2 % CYCLE_SLOTS];
+    asp_call_interval *it = &known[key / 2 % INTERVAL_SLOTS];
     if (is_unwatched) return NULL;
     if (it->key != key) *it = as_new(key);
     return it;
 }
 
 #ifdef ASP_HOOKS
-int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
+int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns)
 {
-    asp_cycle it = as_new(1);
+    asp_call_interval it = as_new(1);
     int64_t now_ns = WAKE_NS, n_alone = 0, asleep = 0, awake_ns = 0;
     for (int64_t i = 0; i < n; i++) {
         const int stays = asp_stays_alone(&it, now_ns);

@@ -24,7 +24,7 @@ def share_alone(
     """
     shared, alone = (np.ascontiguousarray(one, dtype=np.int64) for one in (shared_ns, alone_ns))
     pointers = [runtime_api.ffi.cast("const int64_t *", one.ctypes.data) for one in (shared, alone)]
-    return hook("asp_cycles_alone")(*pointers, len(shared), own_ns, n_asleep, wake_ns) / len(shared)
+    return hook("asp_intervals_alone")(*pointers, len(shared), own_ns, n_asleep, wake_ns) / len(shared)
 
 
 def noisy(rng: np.random.Generator, ns: float, n: int = N) -> np.ndarray:

@@ -2,9 +2,9 @@
 enum { LINGER_NS = 60000 };      /* a helper looks for the next job this long before it sleeps */
 enum { WAKE_NS = 60000 };        /* ... and has arrived so long after it was woken */
 enum { LINGER_REST_MAX = 128 }; /* jobs after which what was in vain, lingering or waking, is tried again, at most */
-enum { BLOCK_SETTLES = 2, BLOCK_CYCLES = 6, BLOCK_CALLS = BLOCK_SETTLES + BLOCK_CYCLES, TRIAL_BLOCKS = 4 };
+enum { BLOCK_SKIPPED = 2, BLOCK_INTERVALS = 6, BLOCK_CALLS = BLOCK_SKIPPED + BLOCK_INTERVALS, TRIAL_BLOCKS = 4 };
 
-typedef struct asp_cycle {
+typedef struct asp_call_interval {
     uint64_t key;
     int64_t begin_ns, own_ns; /* when the job began last, and how long it lasted when it was shared last */
     int64_t usual_ns, judged_ns; /* cycles of late, and when a trial was last ended or asked for */
@@ -14,16 +14,16 @@ typedef struct asp_cycle {
     int rest, rest_next;      /* calls until the next trial; and after it */
     int step;                 /* calls of this trial */
     int n[2];
-    int64_t lasted_ns[2][TRIAL_BLOCKS / 2 * BLOCK_CYCLES]; /* cycles as now, and the other way */
-} asp_cycle;
+    int64_t lasted_ns[2][TRIAL_BLOCKS / 2 * BLOCK_INTERVALS]; /* cycles as now, and the other way */
+} asp_call_interval;
 
 /* The place of a job among those that are watched; NULL while this thread's are not. */
-asp_cycle *asp_watched(const void *task, int64_t n_items, int n_threads);
+asp_call_interval *asp_watched(const void *task, int64_t n_items, int n_threads);
 /* The job begins: whether it stays on the calling thread. */
-int asp_stays_alone(asp_cycle *it, int64_t now_ns);
+int asp_stays_alone(asp_call_interval *it, int64_t now_ns);
 /* The call that began last was to be shared and found no helper: it tells nothing about sharing. A trial ends with it,
  * unless helpers were woken just now. */
-void asp_found_no_helper(asp_cycle *it);
+void asp_found_no_helper(asp_call_interval *it);
 
 /* Jobs that follow each other: whether helpers that sleep are woken for a job too short to wait for them, because more follow
  * at once and they stay awake then. One that arrived late after a pause would else count for hundreds of jobs. Where they
