@@ -93,14 +93,14 @@ def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> t
     first, *waiting = trials
     times: dict[SuperSchedule | None, dict[str, float]] = {}
     while True:
-        found, crowded = _batch(context, {one: trials[one] for one in (first, *waiting)})
+        found, lacks_memory = _batch(context, {one: trials[one] for one in (first, *waiting)})
         drift = times[first]["median_s"] / found[first].median_s if times else 1.0
         for one, timing in found.items():
             seconds = {name: value * drift for name, value in asdict(timing).items() if name.endswith("_s")}
             times.setdefault(one, {**asdict(timing), **seconds})
-        if not crowded or len(crowded) == len(waiting):
+        if not lacks_memory or len(lacks_memory) == len(waiting):
             break
-        waiting = crowded
+        waiting = lacks_memory
     absent = {name: trials[one].failed for name, one in named.items() if one not in times}
     kept = {name: times[one] for name, one in named.items() if one in times}
     return kept, {name: why or "no room, or too slow" for name, why in absent.items()}
@@ -111,16 +111,16 @@ def _batch(
 ) -> tuple[dict[SuperSchedule | None, Timing], list[SuperSchedule | None]]:
     """(times of those that can run side by side, those that had no room)."""
     runs: dict[SuperSchedule | None, Callable[[], object]] = {}
-    crowded = []
+    lacks_memory = []
     try:
         for one, trial in trials.items():
             trial.pack()
-            if trial.crowded:
-                crowded.append(one)
+            if trial.lacks_memory:
+                lacks_memory.append(one)
             elif (run := context.served(trial, is_fresh=True)) is not None:  # one memory for all of them
                 runs[one] = run
         timings = take_turns({str(at): run for at, run in enumerate(runs.values())}, PROTOCOL)
-        return dict(zip(runs, timings.values(), strict=True)), crowded
+        return dict(zip(runs, timings.values(), strict=True)), lacks_memory
     finally:
         for trial in trials.values():
             trial.drop()

@@ -10,7 +10,7 @@ void asp_force_copies(int copies);
 /* Whether SpMV kernels use gather instructions. */
 void asp_force_gathers(int gathers);
 /* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 2 as Zen 5 minds it, 0. */
-void asp_force_crowded(int crowded);
+void asp_force_llc_contention(int contention);
 /* Whether small jobs use helpers even while the cores are busy, or 0. */
 void asp_force_helpers(int on);
 

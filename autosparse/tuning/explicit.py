@@ -199,7 +199,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         default_s=plan.default_s or outlook.default_s or None,
         expected_gain=plan_lookup.expected_gain(context),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
-        cores_are_contended=bool(runtime_api.lib.asp_pool_is_crowded()),
+        cores_are_contended=bool(runtime_api.lib.asp_pool_is_contended()),
         tiers=_tiers(context, plan.default_s or outlook.default_s),
         part_times=part_times(context, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={

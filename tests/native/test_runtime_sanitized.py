@@ -15,7 +15,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 NATIVE_TESTS = (
     "test_runtime_matmul.py",  # the longest first: each core has a file of its own
-    "test_runtime_crowded.py",
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
     "test_assembly.py",
     "test_composites.py",
@@ -43,7 +43,7 @@ NATIVE_TESTS = (
 )
 THREADED_TESTS = (
     "test_runtime_matmul.py",
-    "test_runtime_crowded.py",
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
     "test_runtime_concurrent_callers.py",
     "test_runtime_neighbours.py",

@@ -36,12 +36,12 @@ def test_twins_are_found(index_dtype: str) -> None:
 @pytest.mark.parametrize("index_dtype", INDEX_DTYPES)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64"])
 @pytest.mark.parametrize("isa", isas())
-@pytest.mark.parametrize("crowded", [0, 1])
-def test_each_row_has_the_bits_that_it_has_alone(isa: str, dtype: str, index_dtype: str, crowded: int) -> None:
+@pytest.mark.parametrize("contention", [0, 1])
+def test_each_row_has_the_bits_that_it_has_alone(isa: str, dtype: str, index_dtype: str, contention: int) -> None:
     """Wherever operands begin in a cache line, stored past the caches or not, however threads share the rows."""
     A, csr = spoken(patterns()["twins"], dtype, index_dtype)
     indptr, indices, data = csr
-    with forced_choice("crowded", crowded):
+    with forced_choice("llc_contention", contention):
         for columns in COLUMNS:
             B = values(np.random.default_rng(columns), (A.shape[1], columns), dtype)
             wanted = np.empty((A.shape[0], columns), dtype)

@@ -104,22 +104,22 @@ class Batches:
     def _batch(self, trials: list[Trial]) -> None:
         self.context.build(trials)
         try:
-            crowded = []
+            lacks_memory = []
             for trial in trials:
                 if trial.failed is None:
                     trial.pack()
-                if trial.crowded:
-                    crowded.append(trial)
+                if trial.lacks_memory:
+                    lacks_memory.append(trial)
             ready = [trial for trial in trials if trial.ready]
-            self._refuse([trial for trial in trials if not trial.ready and trial not in crowded])
+            self._refuse([trial for trial in trials if not trial.ready and trial not in lacks_memory])
             self._repeat_until_quiet(ready)
         finally:
             for trial in trials:
                 trial.drop()
-        if crowded and len(crowded) < len(trials):
-            self._batch(crowded)  # with the room that the others have left
+        if lacks_memory and len(lacks_memory) < len(trials):
+            self._batch(lacks_memory)  # with the room that the others have left
         else:
-            self._refuse(crowded)
+            self._refuse(lacks_memory)
 
     def _refuse(self, trials: Sequence[Trial]) -> None:
         self.timings += [

@@ -321,7 +321,7 @@ class Search:
             if trial.failed is None:
                 price_s, in_advance = trial.pack_price_s(), self._is_first(trial)
                 yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)
-            if trial.crowded and self.incumbent.packed_bytes:
+            if trial.lacks_memory and self.incumbent.packed_bytes:
                 # Its time is known: it can make room, and is packed again if it stays incumbent.
                 self.incumbent.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))

@@ -63,7 +63,7 @@ class Trial(Protocol):
         """Why it cannot run, once that is known."""
 
     @property
-    def crowded(self) -> bool:
+    def lacks_memory(self) -> bool:
         """Whether packing failed only for want of room beside other packed copies of the operand."""
 
     @property
@@ -92,7 +92,9 @@ class Trial(Protocol):
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`, or `crowded` (then try again)."""
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` (then try
+        again).
+        """
 
     def drop(self) -> None:
         """Release the packed operand."""

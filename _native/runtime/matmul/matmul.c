@@ -134,11 +134,11 @@ static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
-ASP_FORCIBLE(forced_crowded, asp_force_crowded)
+ASP_FORCIBLE(forced_llc_contention, asp_force_llc_contention)
 
-int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
+int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 {
-    const int wish = ASP_FORCED(forced_crowded);
+    const int wish = ASP_FORCED(forced_llc_contention);
     if (wish >= 0) return wish ? 2 : 0;
     if (!asp_amd_family()) return 0;
     const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
@@ -147,7 +147,7 @@ int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 
 int asp_looks_far(void)
 {
-    const int wish = ASP_FORCED(forced_crowded);
+    const int wish = ASP_FORCED(forced_llc_contention);
     return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
 }
 
@@ -169,12 +169,12 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
     const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     const int64_t B_bytes = args->n_cols * row_bytes;
-    const int crowded = asp_crowding(args->n_rows, args->n_cols, row_bytes);
-    const int is_large = crowded == 2 || (crowded == 1 && args->nnz >= 12 * args->n_rows) ||
+    const int contention = asp_llc_contention(args->n_rows, args->n_cols, row_bytes);
+    const int is_large = contention == 2 || (contention == 1 && args->nnz >= 12 * args->n_rows) ||
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
     args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_crowded) > 0) &&
+    const int is_far = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
                        asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
     if (args->asked) {
         args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;

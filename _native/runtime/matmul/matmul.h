@@ -15,7 +15,7 @@ int asp_amd_family(void);
 /* How much two dense operands of n_rows and n_cols rows are for the last cache, in a processor where what the cores' own
  * caches throw out goes there: 0, 1 when a result stored past it pays if it is a small part of what is moved, 2 when it
  * pays always, and fetching rows long before they are read may. */
-int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
+int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
 /* Whether the processor looks so far ahead (Zen 5) that fetching rows which entries name gains only where few entries
  * follow each other in a row, and otherwise costs: docs/adr/0023-zen-5.md. */
 int asp_looks_far(void);

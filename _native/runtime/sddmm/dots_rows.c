@@ -19,9 +19,9 @@ enum {
     NEAR_BYTES = 1 << 21, /* a Y that is near anyway: the second-level cache holds it */
     FAR_BYTES = 1 << 25,  /* ... and one so far away that asking for more, or for short rows, pays */
     /* Where X and Y crowd the last cache, whole rows of both are asked for long before, into the second cache. */
-    CROWDED_BYTES = 16 << 10, /* of Y ahead */
+    CONTENDED_BYTES = 16 << 10, /* of Y ahead */
     ROWS_AHEAD = 4,           /* of X: those of a row that is new make all its sums wait */
-    CROWDED_ENTRIES = 24      /* in a row on average, from which rows of Y come back soon */
+    CONTENDED_ENTRIES = 24      /* in a row on average, from which rows of Y come back soon */
 };
 
 /* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead, into the second cache if
@@ -38,8 +38,8 @@ static g_ahead g_rows_ahead(const g_sddmm *s)
         return (g_ahead){is_far ? row : asp_min(row, LONG_BYTES), s->ahead, row < LONG_BYTES ? 0 : ROWS_AHEAD, is_far};
     }
     if (row < LONG_BYTES) return (g_ahead){all <= FAR_BYTES ? 0 : row, 32, 0, 0};
-    if (asp_crowding(s->n_rows, s->n_cols, row) == 2 && asp_fetches_far(s->nnz, s->n_rows, CROWDED_ENTRIES))
-        return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CROWDED_BYTES / row), ROWS_AHEAD, 1};
+    if (asp_llc_contention(s->n_rows, s->n_cols, row) == 2 && asp_fetches_far(s->nnz, s->n_rows, CONTENDED_ENTRIES))
+        return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CONTENDED_BYTES / row), ROWS_AHEAD, 1};
     if (asp_looks_far()) return (g_ahead){0, 0, ROWS_AHEAD, 0};
     return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
 }

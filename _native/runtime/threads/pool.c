@@ -374,9 +374,9 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 
 void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memory_order_relaxed); }
 
-int asp_pool_is_crowded(void)
+int asp_pool_is_contended(void)
 {
-    return clock_ns() < atomic_load_explicit(&pool.waiting.crowded_until_ns, memory_order_relaxed);
+    return clock_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)

@@ -26,7 +26,7 @@ void asp_pool_tune_call_intervals(int on);
  * a millisecond after each job, 2 asleep at once. */
 void asp_pool_wait(int how);
 /* Whether the pool saw threads of this process wait for a core within the last second (waiting.h). */
-int asp_pool_is_crowded(void);
+int asp_pool_is_contended(void);
 /* Run shared jobs on the threads of a host's OpenMP, by the addresses of its GOMP_parallel and omp_get_thread_num (team.h);
  * with zeros by helpers of the pool again. */
 void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num);

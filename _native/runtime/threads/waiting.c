@@ -45,7 +45,7 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
     if (how == ASP_WAIT_PASSIVE) return 0;
     if (how == ASP_WAIT_ACTIVE) return LINGER_LONG_NS;
     const int is_near = atomic_load_explicit(&it->n_near, memory_order_relaxed) >= NEAR_ENOUGH;
-    const int is_free = now_ns >= atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    const int is_free = now_ns >= atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
     return is_near && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
 }
 
@@ -92,7 +92,7 @@ static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t no
         it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
         return 0;
     }
-    atomic_store_explicit(&it->crowded_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
+    atomic_store_explicit(&it->contended_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
     it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MAX_NS);
     return 1;
 }
@@ -101,7 +101,7 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 {
     if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
     if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
-    int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    int is_wanted = now_ns < atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
     if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) {
         int64_t n_slices;
         const int64_t delay_ns = run_delay_ns(&n_slices);
@@ -114,7 +114,7 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 void asp_forget_waiting(asp_waiting *it)
 {
     atomic_store(&it->n_near, 0);
-    atomic_store(&it->crowded_until_ns, 0);
+    atomic_store(&it->contended_until_ns, 0);
     atomic_flag_clear(&it->looking);
     it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;
 }
@@ -136,7 +136,7 @@ int64_t asp_looks_that_refuse(const int64_t *delays_ns, const int64_t *n_slices,
     int64_t n_refused = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t now_ns = (i + 1) * step_ns;
-        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
+        n_refused += now_ns < it.contended_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
     }
     return n_refused;
 }

@@ -79,7 +79,7 @@ class KernelTrial:
     schedule: Schedule | None
     context: TrialContext
     failed: str | None = None
-    crowded: bool = False
+    lacks_memory: bool = False
     packed_bytes: int = 0
     build_s: float = 0.0
     pack_s: float = 0.0
@@ -174,7 +174,7 @@ class KernelTrial:
         """
         if self.schedule is None or self.kernel is None:
             return
-        self.crowded = False
+        self.lacks_memory = False
         operand = self.context.operand()
         if operand is None:
             self.failed = "the matrix is gone"
@@ -184,10 +184,10 @@ class KernelTrial:
             if self._bound is not None and self._ends(self._bound, self.schedule):
                 self._compare(operand, self.schedule)
         except PackError as err:
-            self.crowded = (
+            self.lacks_memory = (
                 self.packed_bytes <= self.context.limit_bytes < self.packed_bytes + self.context.packed_copies.n_bytes
             )
-            if not self.crowded:
+            if not self.lacks_memory:
                 self._fail(err)
         except MemoryError:
             self.failed = "not enough memory to pack the operand"

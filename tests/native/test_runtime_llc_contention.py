@@ -30,9 +30,9 @@ COLUMNS = (2, 8, 16, 31, 32, 64, 130, 256, 272)
 WAYS = {"zen4": 1, "zen5": 2}
 
 
-def crowded(way):
+def contention(way):
     """As if B and C were too much for the last cache of one of these processors."""
-    return forced_choice("crowded", (WAYS | {"roomy": 0})[way])
+    return forced_choice("llc_contention", (WAYS | {"roomy": 0})[way])
 
 
 def placed(shape, dtype, late):
@@ -53,7 +53,7 @@ def test_the_answer_is_scipys_and_memory_beside_it_is_not_touched(isa, dtype, na
             B, *_ = placed(given.shape, dtype, late_b)
             out, memory, start = placed(added.shape, dtype, late_c)
             B[...], out[...] = given, added
-            with forced(isa), crowded(way):
+            with forced(isa), contention(way):
                 runtime_api.matmul(csr, A.shape, B, out, threads=1 + at % 3, flags=flags)
             assert_product(out, A, B, added_to=added if flags else None)
             assert (memory[:start] == 255).all()
@@ -70,7 +70,7 @@ def test_the_bits_are_those_of_operands_that_fit(way, isa, dtype):
         found = []
         for chosen in (way, "roomy"):
             out = np.full((A.shape[0], columns), np.nan, dtype)
-            with forced(isa), crowded(chosen):
+            with forced(isa), contention(chosen):
                 runtime_api.matmul(csr, A.shape, B, out, threads=2, flags=0)
             found.append(out)
         np.testing.assert_array_equal(*found)
@@ -85,7 +85,7 @@ def test_sampled_products_are_numpys(isa, dtype, name, way):
         rows = np.repeat(np.arange(n), np.diff(indptr))
         for K in (64, 128, 130, 256):
             X, Y, out = values(rng, (n, K), dtype), values(rng, (m, K), dtype), np.full(nnz + 8, 7, dtype)
-            with forced(isa), crowded(way):
+            with forced(isa), contention(way):
                 status = runtime_api.lib.asp_sddmm_at(
                     dtype == "float64", index_dtype == "int64", n, m, indptr.ctypes.data, indices.ctypes.data, nnz,
                     X.ctypes.data, K, Y.ctypes.data, 1, K, K, 2.0, 0.5, data.ctypes.data, out.ctypes.data, 0, 2,
