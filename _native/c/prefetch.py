@@ -10,14 +10,14 @@ from autosparse._native.c.emitting import Emitter, Scope
 from autosparse._native.ir import nodes as ir
 
 from autosparse.core.expression import Access
-from autosparse.core.schedule import FAR_AHEAD
+from autosparse.core.schedule import L2_AHEAD
 
 CACHE_LINE_BYTES: Final = 64
 
 
 def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
     """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
-    locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
+    locality = ", 0, 2" if node.prefetch >= L2_AHEAD else ""
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
     shape = replace(emitter.shape(block, scope), entry=entry)
     position = shape.variable(f"p_{node.level.name}")

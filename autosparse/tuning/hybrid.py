@@ -118,13 +118,15 @@ class HybridDivider:
         try:
             view = _view(self.context)
             self.found = self.partitions(view)
-            is_near = any("near" in one.kinds for one in self.found)
+            is_resident = any("near" in one.kinds for one in self.found)
             for partition in self.found:  # those without a compiler first: they race within moments
                 composites += self._ready(view, partition)
             for n_left, partition in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 limit_s = (end_s - self.clock()) / min(n_left, 2)  # the most promising takes half of what is left
                 compile_s = len(partition.kinds) * self.context.stats.cost_estimates.price_s("compile")
-                if limit_s > compile_s and not (self._is_narrow or is_near):  # what is near needs a race, no compiler
+                if limit_s > compile_s and not (
+                    self._is_narrow or is_resident
+                ):  # what is near needs a race, no compiler
                     composites += self._searched(partition, limit_s)
         except (*TUNING_FAILURES, MemoryError) as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
@@ -136,14 +138,14 @@ class HybridDivider:
         view = _view(self.context) if view is None else view
         start_s = self.clock()
         problem, n_cols = self.context.problem, self.context.problem.n_dense_cols
-        is_swept = not OPS[problem.operation].is_sampled and _is_far(problem, view)
-        near = resident_partition(view, n_cols) if is_swept else []
-        worth = WORTH / (COPIED if not near and _parts_copy(problem, view) else 1.0)
-        dense = max(worth, WORTH / SWEPT) if is_swept and not near else worth
+        is_swept = not OPS[problem.operation].is_sampled and _is_streaming(problem, view)
+        resident = resident_partition(view, n_cols) if is_swept else []
+        worth = WORTH / (COPIED if not resident and _parts_copy(problem, view) else 1.0)
+        dense = max(worth, WORTH / SWEPT) if is_swept and not resident else worth
         found = partitions(view, n_cols, _native.block_fill, self.costs, worth=dense)
         limits = {"dense": dense, "blocks": min(worth, BLOCKS_WORTH)}
         found = [one for one in found if one.predicted_ratio < limits.get(one.kinds[0], worth)]
-        found = [*near, *found[:MAX_PARTITIONS]]
+        found = [*resident, *found[:MAX_PARTITIONS]]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
@@ -307,8 +309,8 @@ def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
     if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
     view = _view(context)
-    is_near = _is_far(problem, view) and stands_in_panels(view, problem.n_dense_cols)
-    return (panels(problem.operation, 1),) if is_near else ()
+    is_resident = _is_streaming(problem, view) and stands_in_panels(view, problem.n_dense_cols)
+    return (panels(problem.operation, 1),) if is_resident else ()
 
 
 def _view(context: TuningContext) -> Pattern:
@@ -319,10 +321,10 @@ def _view(context: TuningContext) -> Pattern:
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
     """Whether parts read copied panels of a B that the default kernel does not copy (`runtime/matmul/panels.c`)."""
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
-    return not is_sampled and _is_far(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
+    return not is_sampled and _is_streaming(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
 
 
-def _is_far(problem: Problem, view: Pattern) -> bool:
+def _is_streaming(problem: Problem, view: Pattern) -> bool:
     """Whether B does not fit a core's own cache."""
     n_bytes: int = view.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     return n_bytes > problem.target.l2_bytes

@@ -197,12 +197,12 @@ class TrafficModel:
         panel_bytes = self.facts.n_cols / shape.n_panels * setting.n_columns * setting.item
         width = setting.n_columns * traits.c * setting.item
         touched = shape.n_blocks * np.maximum(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        far_s = touched / self._rates(setting, panel_bytes)
-        is_far = panel_bytes > setting.cache_bytes[1]
-        if self.locality is None or not is_far.any():
-            return np.asarray(far_s)
+        streaming_s = touched / self._rates(setting, panel_bytes)
+        is_streaming = panel_bytes > setting.cache_bytes[1]
+        if self.locality is None or not is_streaming.any():
+            return np.asarray(streaming_s)
         share = np.where(traits.is_shared, *self._fetched_shares(setting))
-        return np.where(is_far, share * far_s + (1.0 - share) * touched / self.rates.l2, far_s)
+        return np.where(is_streaming, share * streaming_s + (1.0 - share) * touched / self.rates.l2, streaming_s)
 
     def _fetched_shares(self, setting: _Setting) -> tuple[float, float]:
         """Share of the rows of B that are not in the core's own cache when they are wanted: (rows in order, as stored).

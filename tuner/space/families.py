@@ -18,7 +18,7 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
 
 
@@ -92,7 +92,7 @@ MAX_BLOCK_VECTORS: Final = 24
 FAR_CACHES: Final = 8
 """Second-level caches that an operand fills: of a larger symmetric A half is worth reading even if rows that are not at
 hand are added to; rows of a larger B are worth fetching long before."""
-READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
+READY_AHEAD: Final = (0, 4, 8, L2_AHEAD, 64)
 """The same for the runtime's own kernels; 0: as the default kernel does."""
 MAX_NARROW: Final = 1 << 16
 """Coordinates that 16 bits can tell apart."""
@@ -107,7 +107,7 @@ class Outline:
     lanes: int  # values in a vector register
     tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
-    is_far: bool  # B is larger than a core's own cache
+    is_streaming: bool  # B is larger than a core's own cache
     is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
     is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
     has_many_registers: bool = False  # 32 instead of 16
@@ -121,7 +121,7 @@ class Outline:
         above = [step for step in steps if n_inner <= step]
         item = np.dtype(problem.dtype).itemsize
         B_bytes = n_inner * problem.n_dense_cols * item
-        is_far = B_bytes > problem.target.l2_bytes and not problem.transposed
+        is_streaming = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
         is_symmetric = (
             problem.n_dense_cols == 1
@@ -129,11 +129,11 @@ class Outline:
             and seems_symmetric(problem.matrix)
         )
         most = above[0] if above else 2 * steps[-1]
-        is_ready = is_far and problem.pattern.index_dtype == "int32"
+        is_ready = is_streaming and problem.pattern.index_dtype == "int32"
         return cls(
-            problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
+            problem.operation, lanes, tiles(problem), most, is_streaming, is_symmetric, is_ready,
             has_many_registers=problem.target.isa == "avx512",
-            ahead=FAR_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
+            ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 
 
@@ -196,7 +196,7 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_streaming and outline.tiles else {}
     if outline.is_symmetric:
         for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
             for unroll in (1, 2, 4) if is_whole else (1, 4):
@@ -217,7 +217,7 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
 def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
     is_narrow = max(outline.tiles) < 8 * outline.lanes
-    ahead = 64 if is_narrow and outline.ahead == FAR_AHEAD else outline.ahead
+    ahead = 64 if is_narrow and outline.ahead == L2_AHEAD else outline.ahead
     for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
         for size, prefetch in itertools.product(row.sizes, READY_AHEAD if is_whole else (0, ahead)):
             if size or prefetch:  # without both it is the default kernel

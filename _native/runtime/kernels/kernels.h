@@ -18,7 +18,7 @@ enum { GIANTS_MAX = 256, GIANT_MIN = 8192 };
 enum { ROW_GROUP = 16, GROUP_NONZEROS = 384 };
 
 /* Rows of B that will be read are fetched into the first cache, or, what is read long after, only into the second. */
-enum { FETCH_NONE, FETCH_NEAR, FETCH_FAR };
+enum { FETCH_NONE, FETCH_L1, FETCH_L2 };
 
 typedef struct {
     _Atomic int64_t count;

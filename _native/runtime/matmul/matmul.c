@@ -145,15 +145,15 @@ int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
     return 2 * bytes > cache ? 2 : 4 * bytes > cache;
 }
 
-int asp_looks_far(void)
+int asp_prefetches_early(void)
 {
     const int wish = ASP_FORCED(forced_llc_contention);
     return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
 }
 
-int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
+int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries)
 {
-    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
+    return nnz / (asp_prefetches_early() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
 }
 
 /* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
@@ -174,16 +174,16 @@ static void choose_ways(asp_args *args, int64_t element_bytes)
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
     args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_far = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
-                       asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
+    const int is_streaming = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
+                       asp_prefetches_to_l2(args->nnz, args->n_rows, INT32_MAX);
     if (args->asked) {
-        args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
-    } else if (is_far) {
+        args->fetch = args->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1;
+    } else if (is_streaming) {
         args->prefetch = (int)asp_min(AHEAD_MAX, asp_max(4, AHEAD_BYTES / tile_bytes));
-        args->fetch = FETCH_FAR;
+        args->fetch = FETCH_L2;
     } else {
         args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
-        args->fetch = FETCH_NEAR;
+        args->fetch = FETCH_L1;
     }
 }
 

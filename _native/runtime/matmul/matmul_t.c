@@ -21,7 +21,7 @@ enum { WAY_TRANSPOSE = 0, WAY_PARTS = 1, WAY_COLUMNS = 2, WAY_TILES = 3 };
 enum { LINE_BYTES = 64 };
 enum { OWN_MAX_BYTES = 32 << 20 };            /* beside C; malloc keeps so much for the next product */
 enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and middling rows of C */
-enum { FAR_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
+enum { STREAMING_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
 enum { CUTS_MAX = 256 };                      /* threads that share out columns */
 enum { LINES_EACH = 4 };                       /* least lines of a row of C for each, if the first is not whole */
 enum { PART_NS = 15000 };                      /* least work of one part */
@@ -235,7 +235,7 @@ static int by_columns(product *job, int n_threads, int is_private)
 static int worth_transposing(const asp_args *args, int64_t row_bytes)
 {
     const int64_t result_bytes = args->n_cols * row_bytes;
-    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / FAR_ROWS < args->n_cols) return 1;
+    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / STREAMING_ROWS < args->n_cols) return 1;
     return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
            2 * args->n_rows < 3 * args->n_cols;
 }

@@ -98,7 +98,7 @@ typedef struct {
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
     const int32_t *rows, *places; /* of X and of results, as `rows` and `places` of g_sddmm */
-    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
+    int64_t ldx, ldy, lead, ahead_bytes, ahead, to_l2;
     int64_t safe; /* entries of the matrix, or 0: a row's last results are computed one by one */
 } NAME(row_job);
 
@@ -148,7 +148,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
-        if (j->is_far) {
+        if (j->to_l2) {
             NAME(fetch)(y, j->ahead_bytes);
             continue;
         }
@@ -210,7 +210,7 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
         NAME(ask)(j, p, last, 4);
         NAME(some)(j, x, p, shift, 4, n_full, lined, plain);
     }
-    if (j->is_far && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
+    if (j->to_l2 && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
     case 3: NAME(some)(j, x, p, shift, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, shift, 2, n_full, lined, plain); break;
@@ -286,11 +286,11 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
     I *indices_out = s->indices_out;
     const g_ahead ahead = g_rows_ahead(s);
     /* Last entry from which others are asked for. */
-    const int64_t last = ahead.bytes ? (ahead.is_far ? s->nnz : end) - ahead.entries - 8 : -1;
+    const int64_t last = ahead.bytes ? (ahead.to_l2 ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
                              .rows = s->rows, .places = s->places, .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
-                             .is_far = ahead.is_far, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
+                             .to_l2 = ahead.to_l2, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;

@@ -71,12 +71,12 @@ ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, c
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
     {
-        if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
         else __builtin_prefetch((const char *)b + v * VL * RBYTES);
     }
     if (kind != SHIFTED && nv > 1) { /* the line that it ends in, where it begins within one */
         const char *last = (const char *)b + nv * VL * RBYTES - 1;
-        if (fetch == FETCH_FAR) __builtin_prefetch(last, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch(last, 0, 2);
         else __builtin_prefetch(last);
     }
 }
@@ -192,10 +192,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
             const int64_t n = ASP_TWINS_OF(I)(indptr, indices, i);
             if (n > 0 && n <= giant) {
                 const int fetch = prefetch && k + TWINS * n <= prefetch_end ? way : FETCH_NONE;
-                if (fetch == FETCH_FAR)
-                    NAME(twin_rows)(nv, kind, FETCH_FAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+                if (fetch == FETCH_L2)
+                    NAME(twin_rows)(nv, kind, FETCH_L2, indices, data, prefetch, k, n, B, ldb, masks, twins);
                 else if (fetch)
-                    NAME(twin_rows)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+                    NAME(twin_rows)(nv, kind, FETCH_L1, indices, data, prefetch, k, n, B, ldb, masks, twins);
                 else NAME(twin_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, twins);
                 n_waiting = TWINS;
             }
@@ -211,10 +211,10 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
         if (is_summed) {
             /* with the twins before it */
-        } else if (fetch == FETCH_FAR)
-            NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+        } else if (fetch == FETCH_L2)
+            NAME(add_row)(nv, kind, FETCH_L2, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
-            NAME(add_row)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+            NAME(add_row)(nv, kind, FETCH_L1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else NAME(add_row)(nv, kind, FETCH_NONE, indices, data, 0, k, stop, B, ldb, masks, SUMS);
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);

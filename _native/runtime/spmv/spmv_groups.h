@@ -29,7 +29,7 @@ static ASP_NOINLINE void NAME(spmv_fetching)(const asp_args *args, int64_t begin
     NAME(spmv_groups)(args, begin, end, 1);
 }
 
-static ASP_NOINLINE void NAME(spmv_near)(const asp_args *args, int64_t begin, int64_t end)
+static ASP_NOINLINE void NAME(spmv_resident)(const asp_args *args, int64_t begin, int64_t end)
 {
     NAME(spmv_groups)(args, begin, end, 0);
 }
@@ -38,5 +38,5 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
     else if (FETCHES(args)) NAME(spmv_fetching)(args, begin, end);
-    else NAME(spmv_near)(args, begin, end);
+    else NAME(spmv_resident)(args, begin, end);
 }

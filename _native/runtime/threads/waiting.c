@@ -17,15 +17,15 @@ enum { LOOK_NS = 10000000 };                             /* least time between t
 enum { HOLD_FIRST_NS = 50000000, HOLD_MAX_NS = 1000000000 }; /* how long one look that found waiting threads counts */
 enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
 enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
-enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
+enum { SHORT_GAP_UNIT = 256, SHORT_GAPS_ENOUGH = 128, SHORT_GAP_STEP = 8 };
 enum { TASKS_MAX = 128 }; /* threads that are looked at: more threads than this count as waiting */
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)
 {
-    const int is_near = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
-    const int n_near = atomic_load_explicit(&it->n_near, memory_order_relaxed);
-    const int next = n_near + ((is_near ? NEAR_WHOLE : 0) - n_near) / NEAR_STEP;
-    atomic_store_explicit(&it->n_near, next, memory_order_relaxed);
+    const int is_short = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
+    const int short_gaps = atomic_load_explicit(&it->short_gaps, memory_order_relaxed);
+    const int next = short_gaps + ((is_short ? SHORT_GAP_UNIT : 0) - short_gaps) / SHORT_GAP_STEP;
+    atomic_store_explicit(&it->short_gaps, next, memory_order_relaxed);
 }
 
 static int has_quota(void)
@@ -44,9 +44,9 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
     const int how = atomic_load_explicit(&it->how, memory_order_relaxed);
     if (how == ASP_WAIT_PASSIVE) return 0;
     if (how == ASP_WAIT_ACTIVE) return LINGER_LONG_NS;
-    const int is_near = atomic_load_explicit(&it->n_near, memory_order_relaxed) >= NEAR_ENOUGH;
+    const int is_short = atomic_load_explicit(&it->short_gaps, memory_order_relaxed) >= SHORT_GAPS_ENOUGH;
     const int is_free = now_ns >= atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
-    return is_near && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
+    return is_short && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
 }
 
 int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
@@ -113,7 +113,7 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 
 void asp_forget_waiting(asp_waiting *it)
 {
-    atomic_store(&it->n_near, 0);
+    atomic_store(&it->short_gaps, 0);
     atomic_store(&it->contended_until_ns, 0);
     atomic_flag_clear(&it->looking);
     it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;

@@ -15,7 +15,7 @@ enum { LINGER_LONG_NS = 1150000 }; /* pauses of a millisecond, and the Python co
 typedef struct {
     _Atomic int how;          /* ASP_WAIT_...: what the last caller asked for */
     int64_t ended_ns;         /* end of the latest job; written by the caller that holds the pool */
-    _Atomic int n_near;       /* share of the latest gaps that were below LINGER_LONG_NS, in 1/256 */
+    _Atomic int short_gaps;       /* share of the latest gaps that were below LINGER_LONG_NS, in 1/256 */
     _Atomic int64_t contended_until_ns; /* threads waited for cores: no long waiting before this */
     atomic_flag looking;      /* one thread reads schedstat at a time */
     int64_t looked_ns, delay_ns, n_slices; /* the latest look; the sums of run delays and of time slices that it found */

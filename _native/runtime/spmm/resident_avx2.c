@@ -1,6 +1,6 @@
 /* Rows over a tile of B for x86-64 with AVX2 and FMA. */
 #include "common.h"
-#include "near.h"
+#include "resident.h"
 
 #if ASP_X86
 #include <immintrin.h>
@@ -9,10 +9,10 @@
 
 #define ISA asp_avx2
 #define VEC_HEADER "vec_avx2.h"
-#define NEAR_MAX 8
-#include "near_both.h"
+#define RESIDENT_MAX 8
+#include "resident_both.h"
 
-const asp_near_kernel asp_near_avx2[2] = NEAR_TABLE;
+const asp_resident_kernel asp_resident_avx2[2] = RESIDENT_TABLE;
 
 #include "target_end.h"
 #endif

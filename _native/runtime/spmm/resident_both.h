@@ -4,7 +4,7 @@
 #define TAG f32
 #define RTAG f32
 #include VEC_HEADER
-#include "near_body.h"
+#include "resident_body.h"
 #undef R
 #undef RBYTES
 #undef TAG
@@ -14,9 +14,9 @@
 #define TAG f64
 #define RTAG f64
 #include VEC_HEADER
-#include "near_body.h"
+#include "resident_body.h"
 #undef R
 #undef RBYTES
 #undef TAG
 #undef RTAG
-#define NEAR_TABLE {ASP_GLUE(ISA, f32, near, rows), ASP_GLUE(ISA, f64, near, rows)}
+#define RESIDENT_TABLE {ASP_GLUE(ISA, f32, resident, rows), ASP_GLUE(ISA, f64, resident, rows)}
