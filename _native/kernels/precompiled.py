@@ -1,7 +1,7 @@
 """Kernels that the runtime has ready: nothing is compiled for them.
 
 The default kernels' loops with what a search may want otherwise: rows in an order of their own, rows of B (or Y)
-fetched ahead. They cut vectors at cache lines, store large results past the caches, divide giant rows between threads,
+fetched ahead. They cut vectors at cache lines, store large results past the caches, divide long rows between threads,
 fetch the next rows of X; generated kernels do none of this (docs/adr/0020-ready-kernels.md, 0024-ready-sddmm.md).
 """
 

@@ -80,8 +80,8 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "tall": with_lengths(rng.integers(0, 6, 3000), 11, rng),
         "one dense row": one_dense_row,
         "twins": with_twins(rng, 67),
-        "giant twins": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
-        "two giant rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
+        "long identical rows": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
+        "two long rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
     }
 
 

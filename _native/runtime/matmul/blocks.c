@@ -260,7 +260,7 @@ static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int
                            .ldb = job->ldb, .ldc = job->ldc, .places = A->crd[5], .nnz = A->n_positions[1],
                            .prefetch = (int)part->prefetch, .asked = part->prefetch > 0,
                            .fetch = part->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1,
-                           .has_twins = job->has_twins, .giant_length = INT64_MAX};
+                           .has_twins = job->has_twins, .long_row_length = INT64_MAX};
     if (begin < end) asp_kernels_for(job->dtype, ASP_I32, n_vecs * size)->spmm(&args, begin, end);
 }
 

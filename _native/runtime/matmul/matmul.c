@@ -1,8 +1,8 @@
-/* C = A B, A in CSR: ranges of rows for threads, giant rows in segments.
+/* C = A B, A in CSR: ranges of rows for threads, long rows in segments.
  *
  * Work is counted in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are handed out in
  * groups of ROW_GROUP counted from row 0, because a kernel may choose the order of a row's sum by its group: the result
- * then does not depend on who computes which range. A row longer than giant_length is summed in segments of fixed length
+ * then does not depend on who computes which range. A row longer than long_row_length is summed in segments of fixed length
  * from its start, added in order. So the result is bitwise the same for every number of threads, asked for or not.
  */
 #include "matmul.h"
@@ -26,8 +26,8 @@ typedef struct {
     asp_kernel kernel;
     int dtype, itype;
     int64_t total; /* rows + nonzeros */
-    /* segments of giant rows */
-    int64_t n_giants, segment_length, n_segments;
+    /* segments of long rows */
+    int64_t n_long_rows, segment_length, n_segments;
     int64_t *first_segment; /* of each giant, and n_segments at the end */
     char *partial;          /* n_segments rows of n_vecs sums */
 } product;
@@ -61,12 +61,12 @@ static void segments_task(void *context, int64_t begin, int64_t end)
     const product *job = context;
     const asp_args *args = &job->args;
     const int64_t row_bytes = args->n_vecs * asp_element_bytes(job->dtype);
-    int64_t giant = 0;
+    int64_t long_row = 0;
     for (int64_t segment = begin; segment < end; segment++) {
-        while (job->first_segment[giant + 1] <= segment) giant++;
-        const int64_t row = args->giants->rows[giant];
+        while (job->first_segment[long_row + 1] <= segment) long_row++;
+        const int64_t row = args->long_rows->rows[long_row];
         const int64_t start = asp_index_at(job->itype, args->indptr, row) +
-                              (segment - job->first_segment[giant]) * job->segment_length;
+                              (segment - job->first_segment[long_row]) * job->segment_length;
         const int64_t stop = asp_min(start + job->segment_length, asp_index_at(job->itype, args->indptr, row + 1));
         const int32_t narrow[2] = {(int32_t)start, (int32_t)stop};
         const int64_t wide[2] = {start, stop};
@@ -77,7 +77,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.places = NULL;
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
-        one.giant_length = INT64_MAX;
+        one.long_row_length = INT64_MAX;
         job->kernel(&one, 0, 1);
     }
 }
@@ -85,9 +85,9 @@ static void segments_task(void *context, int64_t begin, int64_t end)
 #define ADD_PARTIALS(R)                                                                  \
     do {                                                                                 \
         R *c = (R *)args->C + (args->places ? args->places[row] : row) * args->ldc * words;                                 \
-        const R *p = (const R *)job->partial + job->first_segment[giant] * width;        \
+        const R *p = (const R *)job->partial + job->first_segment[long_row] * width;        \
         if (!args->accumulate) memset(c, 0, (size_t)width * sizeof(R));                  \
-        for (int64_t s = job->first_segment[giant]; s < job->first_segment[giant + 1]; s++, p += width) \
+        for (int64_t s = job->first_segment[long_row]; s < job->first_segment[long_row + 1]; s++, p += width) \
             for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
     } while (0)
 
@@ -95,8 +95,8 @@ static void add_partials(const product *job)
 {
     const asp_args *args = &job->args;
     const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
-    for (int64_t giant = 0; giant < job->n_giants; giant++) {
-        const int64_t row = args->giants->rows[giant];
+    for (int64_t long_row = 0; long_row < job->n_long_rows; long_row++) {
+        const int64_t row = args->long_rows->rows[long_row];
         if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
         else ADD_PARTIALS(double);
     }
@@ -108,22 +108,22 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
+static int add_long_rows(product *job, int n_threads, double ns_per_nonzero)
 {
     asp_args *args = &job->args;
-    int64_t first[GIANTS_MAX + 1];
-    job->n_giants = asp_min(args->giants->count, GIANTS_MAX);
-    qsort(args->giants->rows, (size_t)job->n_giants, sizeof(int64_t), by_row);
-    job->segment_length = args->giant_length / 2;
+    int64_t first[LONG_ROWS_MAX + 1];
+    job->n_long_rows = asp_min(args->long_rows->count, LONG_ROWS_MAX);
+    qsort(args->long_rows->rows, (size_t)job->n_long_rows, sizeof(int64_t), by_row);
+    job->segment_length = args->long_row_length / 2;
     job->n_segments = 0;
-    for (int64_t giant = 0; giant < job->n_giants; giant++) {
-        const int64_t row = args->giants->rows[giant];
+    for (int64_t long_row = 0; long_row < job->n_long_rows; long_row++) {
+        const int64_t row = args->long_rows->rows[long_row];
         const int64_t length =
             asp_index_at(job->itype, args->indptr, row + 1) - asp_index_at(job->itype, args->indptr, row);
-        first[giant] = job->n_segments;
+        first[long_row] = job->n_segments;
         job->n_segments += (length + job->segment_length - 1) / job->segment_length;
     }
-    first[job->n_giants] = job->n_segments;
+    first[job->n_long_rows] = job->n_segments;
     job->first_segment = first;
     job->partial = malloc((size_t)(job->n_segments * args->n_vecs * asp_element_bytes(job->dtype)));
     if (!job->partial) return ASP_NO_MEMORY;
@@ -196,12 +196,12 @@ static int multiply(product *job, int n_threads)
     const double serial_ns = ns_per_nonzero * (double)args->nnz + ns_per_row * (double)args->n_rows;
     const int64_t least = asp_max(ROW_GROUP, (int64_t)((double)job->total * RANGE_NS / (serial_ns + 1)));
     const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MAX : job->total;
-    asp_giants giants;
-    giants.count = 0;
-    args->giants = &giants;
-    args->giant_length = asp_max(GIANT_MIN, args->nnz / GIANTS_MAX);
+    asp_long_rows long_rows;
+    long_rows.count = 0;
+    args->long_rows = &long_rows;
+    args->long_row_length = asp_max(LONG_ROW_MIN, args->nnz / LONG_ROWS_MAX);
     asp_parallel(rows_task, job, job->total, least, asp_max(least, most), n_threads, serial_ns);
-    return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
+    return long_rows.count ? add_long_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
 }
 
 int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices)

@@ -138,7 +138,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
     R *C = (R *)args->C + j;
-    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
+    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, long_row = args->long_row_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
     const int way = args->fetch;
     const int32_t *const places = args->places;
@@ -171,8 +171,8 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         R *const c = C + (places ? places[i] : i) * ldc;
-        if (stop - k > giant) {
-            if (j <= 0) asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            if (j <= 0) asp_note_long_row(args, i);
 #if WORDS == 1
             if (joins) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
@@ -190,7 +190,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #if TWIN_TILES
         if (has_twins && !n_waiting && i + TWINS <= end) {
             const int64_t n = ASP_TWINS_OF(I)(indptr, indices, i);
-            if (n > 0 && n <= giant) {
+            if (n > 0 && n <= long_row) {
                 const int fetch = prefetch && k + TWINS * n <= prefetch_end ? way : FETCH_NONE;
                 if (fetch == FETCH_L2)
                     NAME(twin_rows)(nv, kind, FETCH_L2, indices, data, prefetch, k, n, B, ldb, masks, twins);

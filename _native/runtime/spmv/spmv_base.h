@@ -19,13 +19,13 @@ static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;
     R *y = args->C;
-    const int64_t giant = args->giant_length;
+    const int64_t long_row = args->long_row_length;
     const int add = args->accumulate;
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > giant) {
-            asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            asp_note_long_row(args, i);
             continue;
         }
         R sum[4] = {0, 0, 0, 0};

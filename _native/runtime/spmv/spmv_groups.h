@@ -13,8 +13,8 @@ ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t e
             continue;
         }
         for (; i < stop; i++) {
-            if (indptr[i + 1] - indptr[i] > args->giant_length) {
-                asp_note_giant(args, i);
+            if (indptr[i + 1] - indptr[i] > args->long_row_length) {
+                asp_note_long_row(args, i);
                 continue;
             }
             const R sum = NAME(one_row)(indptr[i], indptr[i + 1], indices, data, x, fetch);

@@ -34,8 +34,8 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > args->giant_length) {
-            asp_note_giant(args, i);
+        if (stop - k > args->long_row_length) {
+            asp_note_long_row(args, i);
             continue;
         }
         R re[2] = {0, 0}, im[2] = {0, 0};
