@@ -34,7 +34,7 @@ NATIVE_TESTS = (
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
-    "test_runtime_twins.py",
+    "test_runtime_identical_rows.py",
     "test_sharing_slices.py",
     "test_shipped.py",
     "test_slices.py",

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner.analytic.matmul import (
+    IDENTICAL_ROWS,
     LLC_CONTENTION,
-    TWINS,
     CoreRates,
     TrafficModel,
     VectorRates,
@@ -228,7 +228,7 @@ def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together(
         60
     )
     three = scipy.sparse.csr_array(scipy.sparse.kron(mesh, np.ones((3, 3))))
-    for transposed, factor in ((False, TWINS), (True, 1.0)):
+    for transposed, factor in ((False, IDENTICAL_ROWS), (True, 1.0)):
         plain = problem_of("rmat", 32, transposed=transposed, dtype="float32", target=SMALL)
         assert behind_runtime(plain) == 1.0
         pattern = Pattern(*three.shape, three.indptr, three.indices)

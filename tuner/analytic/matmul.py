@@ -224,8 +224,8 @@ class TrafficModel:
 
 LLC_CONTENTION: Final = 1.3
 """Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
-TWINS: Final = 1.3
-"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-twins.md)."""
+IDENTICAL_ROWS: Final = 1.3
+"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-identical rows.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:
@@ -239,8 +239,8 @@ def behind_runtime(problem: Problem) -> float:
         (problem.matrix.n_rows + problem.matrix.n_cols) * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     )
     is_contended = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
-    has_twins = not problem.transposed and problem.matrix.has_twins
-    return (LLC_CONTENTION if is_contended else 1.0) * (TWINS if has_twins else 1.0)
+    has_identical_rows = not problem.transposed and problem.matrix.has_identical_rows
+    return (LLC_CONTENTION if is_contended else 1.0) * (IDENTICAL_ROWS if has_identical_rows else 1.0)
 
 
 SCATTER_S: Final = 0.6e-9

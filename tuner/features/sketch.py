@@ -49,7 +49,7 @@ def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray
         float(np.log2(max(1.0, facts.max_row / max(1e-9, facts.mean_row))) / 8),
         *shares,
         *ordered,
-        float(pattern.has_twins),
+        float(pattern.has_identical_rows),
     ]
     return np.array(numbers, np.float32)
 

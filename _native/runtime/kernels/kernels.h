@@ -8,7 +8,7 @@
 #include <stdatomic.h>
 
 #include "common.h"
-#include "twins.h"
+#include "identical_rows.h"
 
 /* A row longer than nnz / LONG_ROWS_MAX is split between threads, so that there are fewer of them than this. */
 enum { LONG_ROWS_MAX = 256, LONG_ROW_MIN = 8192 };
@@ -36,7 +36,7 @@ typedef struct {
     int asked;            /* prefetch is the caller's */
     int fetch;            /* spmm only: into which cache, a FETCH_ */
     int stream;           /* store C past the caches */
-    int has_twins;        /* spmm only: it is worth while to look for them (twins.h) */
+    int has_identical_rows;        /* spmm only: it is worth while to look for them (identical_rows.h) */
     int64_t long_row_length; /* rows longer than this are left out and noted in giants */
     asp_long_rows *long_rows;
 } asp_args;

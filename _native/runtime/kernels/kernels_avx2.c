@@ -22,7 +22,7 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define REST_CASES CASES_7 /* fewer reals than a vector holds */
 #define TILE_MAX_REAL 12
 #define TILE_CASES_REAL CASES_12
-#define TWIN_REGISTERS 16
+#define IDENTICAL_REGISTERS 16
 #define TILE_MAX_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
 #define BLOCK_CASES_1 CASES_4 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */

@@ -22,7 +22,7 @@
 #define TILE_CASES_REAL CASES_16
 #define SHIFT_MIN 3 /* vectors of a shifted tile */
 #define SHIFT_CASES SHIFTS_17
-#define TWIN_REGISTERS 32
+#define IDENTICAL_REGISTERS 32
 #define TILE_MAX_COMPLEX 8
 #define TILE_CASES_COMPLEX CASES_8
 #define BLOCK_CASES_1 CASES_9 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */

@@ -219,7 +219,7 @@ typedef struct {
     const char *B;
     char *C;
     int dtype;
-    int has_twins; /* the part by rows */
+    int has_identical_rows; /* the part by rows */
     _Atomic int bad;
 } sweep;
 
@@ -260,7 +260,7 @@ static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int
                            .ldb = job->ldb, .ldc = job->ldc, .places = A->crd[5], .nnz = A->n_positions[1],
                            .prefetch = (int)part->prefetch, .asked = part->prefetch > 0,
                            .fetch = part->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1,
-                           .has_twins = job->has_twins, .long_row_length = INT64_MAX};
+                           .has_identical_rows = job->has_identical_rows, .long_row_length = INT64_MAX};
     if (begin < end) asp_kernels_for(job->dtype, ASP_I32, n_vecs * size)->spmm(&args, begin, end);
 }
 
@@ -317,7 +317,7 @@ int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_pa
     int bad = 0;
     for (int64_t at = 0; at < n_parts; at++) {
         const asp_operand *A = parts[at].A;
-        if (!parts[at].r) job.has_twins = asp_has_twins(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
+        if (!parts[at].r) job.has_identical_rows = asp_has_identical_rows(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
     }
     if (n_threads > n_slices) {
         for (int64_t s = 0; s < n_slices; s++) bad |= one_by_one(&job, s, (int)n_threads);

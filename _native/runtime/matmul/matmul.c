@@ -204,12 +204,12 @@ static int multiply(product *job, int n_threads)
     return long_rows.count ? add_long_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
 }
 
-int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices)
+int asp_has_identical_rows(int itype, int64_t n_rows, const void *indptr, const void *indices)
 {
     const int64_t nnz = asp_index_at(itype, indptr, n_rows) - asp_index_at(itype, indptr, 0);
-    if (nnz < TWIN_ENTRIES * n_rows) return 0;
-    return itype == ASP_I32 ? asp_has_twins_int32_t(indptr, indices, n_rows)
-                            : asp_has_twins_int64_t(indptr, indices, n_rows);
+    if (nnz < IDENTICAL_ENTRIES * n_rows) return 0;
+    return itype == ASP_I32 ? asp_has_identical_rows_int32_t(indptr, indices, n_rows)
+                            : asp_has_identical_rows_int64_t(indptr, indices, n_rows);
 }
 
 /* The product, panel by panel of B's columns. */
@@ -251,7 +251,7 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
-    job.args.has_twins = args.n_vecs > 1 && asp_has_twins(itype, n_rows, args.indptr, args.indices);
+    job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
     if (is_wide) return multiply_panels(&job, n_threads);
     asp_column x = {NULL, NULL}, y = {NULL, NULL};
     int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);

@@ -3,7 +3,7 @@
  */
 #include "graph_common.h"
 #include "matmul.h"
-#include "twins.h"
+#include "identical_rows.h"
 
 #if ASP_X86
 #include <immintrin.h>
