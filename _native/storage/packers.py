@@ -133,7 +133,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Places:
+class ValuePositions:
     """Positions of a matrix's values in a packed copy: its value `origin[e]` is at `to[e]`; None stands for e."""
 
     n: int
@@ -161,12 +161,12 @@ class Places:
             )  # fmt: skip
 
 
-def numbered_places(found: Array, n: int) -> Places | None:
+def dictionary_positions(found: Array, n: int) -> ValuePositions | None:
     """Places of n entries whose numbers from 1 on were packed as `found`; None where some of them share one."""
     to = np.empty(n, np.int32 if found.size <= np.iinfo(np.int32).max else np.int64)
     code = runtime_api.INDEX_CODES[to.dtype.name]
     how = runtime_api.lib.asp_places(runtime_api.pointer(found), found.size, n, code, runtime_api.pointer(to))
-    return None if how < 0 else Places(n, to if how == 0 else None)
+    return None if how < 0 else ValuePositions(n, to if how == 0 else None)
 
 
 def refill(operand: Filled, values: Array) -> bool:

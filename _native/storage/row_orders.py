@@ -84,7 +84,7 @@ def order_of(rows: Rows, name: str) -> Array:
     return ORDERS[name](rows).astype(np.int32)
 
 
-def places(rows: Rows, name: str) -> tuple[Array, Array]:
+def row_permutation(rows: Rows, name: str) -> tuple[Array, Array]:
     """The order called `name`, and its inverse: the place of each row."""
     order = order_of(rows, name)
     place = np.empty_like(order)
