@@ -16,7 +16,7 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.values import dataclass
 
 CACHE_LINE_BYTES: Final = 64
@@ -164,7 +164,7 @@ def slice_helpers(spec: KernelSpec, lanes: int) -> str:
         gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
     elif is_register:
         gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
-    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == NUMBERED else ""
+    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == DICTIONARY else ""
     fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\

@@ -13,14 +13,14 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from autosparse._native.storage import numbered, row_orders, slices
+from autosparse._native.storage import dictionary, row_orders, slices
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
 from autosparse._native.storage.packers import ValuePositions, dictionary_positions
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
@@ -61,7 +61,7 @@ class PackedOperand(StoredLevels):
     @property
     def numbers(self) -> Array:
         """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
-        if self.fmt.values == NUMBERED:
+        if self.fmt.values == DICTIONARY:
             return np.asarray(self.crd["table"][self.values])
         return _halves().widened(self.values, self.fmt) if self.fmt.values else self.values
 
@@ -205,8 +205,8 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
     """Packed values as the format stores them, and the table that numbers refer to, where it has one."""
-    if fmt.values == NUMBERED:
-        numbers, table = numbered.numbered(exact, fmt)
+    if fmt.values == DICTIONARY:
+        numbers, table = dictionary.encoded(exact, fmt)
         return numbers, {"table": table}
     return (_halves().narrowed(exact, fmt) if fmt.values else exact), {}
 

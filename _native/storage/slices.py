@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
+from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
-from autosparse._native.storage.numbered import TABLE
 from autosparse._native.storage.rows import Rows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, PRESETS, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -121,7 +121,7 @@ def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
     rows.keep(fmt, layout)
     arrays = [layout.pos, *layout.sides().values()]
     cells = layout.n_slots * fmt.split("i")
-    values_bytes = cells + TABLE * value_bytes if fmt.values == NUMBERED else cells * value_bytes
+    values_bytes = cells + TABLE * value_bytes if fmt.values == DICTIONARY else cells * value_bytes
     return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + values_bytes
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from autosparse import cache
 from autosparse.config import Options
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
@@ -37,8 +37,9 @@ Floats = NDArray[np.float32]
 
 N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
-NUMBERED_TIME: Final = 0.82
-"""Of slices with numbered values over those that store them: mean of 13 matrices (docs/adr/0079-numbered-values.md)."""
+DICTIONARY_TIME: Final = 0.82
+"""Of slices with dictionary-encoded values over those that store them: mean of 13 matrices
+(docs/adr/0079-numbered-values.md)."""
 MAX_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 TREES: Final = "boosted"
@@ -126,7 +127,7 @@ def known_rates(folder: Path | None) -> MachineRates | None:
 @functools.lru_cache(maxsize=1024)
 def _numbered(one: SuperSchedule) -> SuperSchedule:
     """`one`, whose slices number their values: always the same object."""
-    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=NUMBERED))
+    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=DICTIONARY))
 
 
 def _plain(one: SuperSchedule) -> SuperSchedule:
@@ -172,10 +173,10 @@ class LearnedProposer:
 
     def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
         """`proposals`, which know values as they are, with numbered ones where these are of few kinds."""
-        if self.context.problem.storage != NUMBERED:
+        if self.context.problem.storage != DICTIONARY:
             return proposals
         return [
-            Proposal(_numbered(one.schedule), one.ratio * NUMBERED_TIME, one.guess * NUMBERED_TIME)
+            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME, one.guess * DICTIONARY_TIME)
             if one.schedule.format.is_sliced
             else one
             for one in proposals

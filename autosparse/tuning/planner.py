@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -318,7 +318,7 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 def _shipped(context: TuningContext) -> list[SuperSchedule]:
     """Shipped kernels of vector products that the statistics do not rank."""
     problem = context.problem
-    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != NUMBERED:
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != DICTIONARY:
         return []
     is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []

@@ -21,7 +21,7 @@ NATIVE_TESTS = (
     "test_composites.py",
     "test_counts.py",
     "test_lookups.py",
-    "test_numbered.py",
+    "test_dictionary.py",
     "test_pack.py",
     "test_ready.py",
     "test_ready_sddmm.py",

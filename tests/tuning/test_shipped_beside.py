@@ -9,7 +9,7 @@ from autosparse._native.kernels.shipped import HIGH_SLICES
 
 import autosparse as asp
 from autosparse.config import Effort
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.tuning import planner
 from autosparse.tuning.setup import lab_of
 from tests.tuning.forcing import state_of
@@ -24,6 +24,6 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
     A._cell.refresh()
     context = lab_of(A._cell, state_of(A))
     search = planner.search_for(context, effort=Effort.MEASURE, live=True)
-    is_tried = context.problem.storage == NUMBERED and context.is_built(HIGH_SLICES)
+    is_tried = context.problem.storage == DICTIONARY and context.is_built(HIGH_SLICES)
     assert (HIGH_SLICES in search.shipped) == is_tried
     assert n_values == 2 or not search.shipped

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, SLICED_KINDS, LevelKind
+from autosparse.core.formats import DICTIONARY, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 
@@ -16,7 +16,7 @@ Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 MAX_KNOWN: Final = 64
-VALUE_BITS: Final = {"": 0, NUMBERED: 8}
+VALUE_BITS: Final = {"": 0, DICTIONARY: 8}
 SHARED_ORDERS: Final = ("first", "rcm")
 """Orders of rows in which rows that share columns follow each other."""
 

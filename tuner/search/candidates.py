@@ -13,7 +13,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.core.composite import Schedule
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
@@ -111,5 +111,5 @@ class Queue:
         limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
         near = [one for one in waiting if (self.ratio_of(one) or 1.0) <= limit][:MAX_ASKED]
         ready = list(itertools.islice(filter(is_built, near), n))
-        ready += [one for one in beside if one not in ready and any(it.format.values == NUMBERED for it in ready)]
+        ready += [one for one in beside if one not in ready and any(it.format.values == DICTIONARY for it in ready)]
         self._schedules = [*held, *ready, *(one for one in waiting if one not in ready)]

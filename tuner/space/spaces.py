@@ -11,7 +11,7 @@ from typing import Any, Final
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.template import Supports
 
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -62,7 +62,7 @@ def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[Super
     """
     plain, made = _stored.get((id(found), storage), (None, found))
     if storage and plain is not found:
-        fitting = (one for one in found if one.format.is_sliced == (storage == NUMBERED))
+        fitting = (one for one in found if one.format.is_sliced == (storage == DICTIONARY))
         made = *(replace(one, format=replace(one.format, values=storage)) for one in fitting), *found
         while len(_stored) >= MAX_KNOWN:
             _stored.pop(next(iter(_stored)), None)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from autosparse._native import memory, runtime_api
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.tuning.memory.sizes import sized
@@ -30,7 +30,7 @@ BESIDE_TILE: Final = 13
 """Columns beside one whole tile: odd, and several powers of two."""
 BLOCK: Final = 1 << 16
 """Entries of results that are compared at a time: they stay in the caches."""
-STORAGE_ROUNDING: Final = {"": 0.0, NUMBERED: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 FIXED_UNITS: Final = 1 << 17
 """What a comparison costs besides, in entries."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -383,7 +383,7 @@ class KernelTrial:
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
             self.context.is_stale |= (
-                self.context.problem.storage == NUMBERED
+                self.context.problem.storage == DICTIONARY
             )  # another problem: values are of many kinds
             return False
         if is_current:

@@ -1,6 +1,6 @@
-/* Numbers of values in a table of few; see numbered_api.h. A hash of a value's bits says where to look first. */
+/* Numbers of values in a table of few; see dictionary_api.h. A hash of a value's bits says where to look first. */
 #include "common.h"
-#include "numbered_api.h"
+#include "dictionary_api.h"
 
 enum { MOST = 16, SLOTS = 256 };
 

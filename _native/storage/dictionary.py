@@ -24,7 +24,7 @@ N_LOOKED_AT: Final = 1024
 """Values by which most matrices are told not to have few kinds."""
 
 
-def numbered(values: Array, fmt: Format) -> tuple[Array, Array]:
+def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
     """Number of each of `values`, uint8, and the table (TABLE,). PackError where there are more kinds; O(n)."""
     values = np.ascontiguousarray(values)
     if values.dtype.name not in DTYPES:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import autosparse
 from autosparse.config import get_options
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.problems import target_of
@@ -44,8 +44,8 @@ def numbered(lanes: int = 8) -> SuperSchedule:
 
 def test_the_problem_of_a_graph_says_so_and_has_plans_of_its_own() -> None:
     M = graph()
-    assert storage_of(M) == NUMBERED
-    assert storage_of(M.T) == NUMBERED
+    assert storage_of(M) == DICTIONARY
+    assert storage_of(M.T) == DICTIONARY
     assert storage_of(M, 8) == ""  # of a row of B values are the least part
     assert storage_of(graph(values=np.arange(graph().nnz))) == ""
     key = key_of(lab_of(M._cell, state_of(M))).stable_hash()
@@ -58,7 +58,7 @@ def test_the_problem_of_a_graph_says_so_and_has_plans_of_its_own() -> None:
 def test_what_the_user_asks_for_comes_first() -> None:
     with autosparse.options(storage="float16"):
         assert storage_of(graph("float32")) == "float16"
-        assert storage_of(graph("float64")) == NUMBERED
+        assert storage_of(graph("float64")) == DICTIONARY
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
