@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse._native.c.block import Used
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of

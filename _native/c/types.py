@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression

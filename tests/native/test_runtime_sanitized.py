@@ -20,7 +20,7 @@ NATIVE_TESTS = (
     "test_assembly.py",
     "test_composites.py",
     "test_counts.py",
-    "test_lookups.py",
+    "test_register_gather.py",
     "test_dictionary.py",
     "test_pack.py",
     "test_ready.py",

@@ -12,7 +12,7 @@
 /* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
 static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-#include "lookups.h"
+#include "register_gather.h"
 
 #define ISA asp_avx2
 #define ISA_BY_LOADS asp_avx2_by_loads

@@ -10,7 +10,7 @@
 #include "target_avx512.h"
 
 
-#include "lookups.h"
+#include "register_gather.h"
 
 #define ISA asp_avx512
 #define ISA_BY_LOADS asp_avx512_by_loads

@@ -1,6 +1,6 @@
 """``B[at[0]], B[at[1]], ...`` as lanes from one load each: where gather instructions are slower than that.
 
-`asp_gathers` (``runtime/spmv/gathers.c``) measures where; ``runtime/spmv/lookups.h`` does so for the default
+`asp_gathers` (``runtime/spmv/gathers.c``) measures where; ``runtime/spmv/register_gather.h`` does so for the default
 kernels.
 """
 
@@ -10,7 +10,7 @@ from typing import Final
 
 from autosparse._native.ir.spec import KernelSpec
 
-LOOKUPS: Final = frozenset({("float32", 16), ("float32", 8), ("float64", 8), ("float64", 4)})
+REGISTER_GATHERS: Final = frozenset({("float32", 16), ("float32", 8), ("float64", 8), ("float64", 4)})
 """Value types and lanes that there are lookups for: one register of AVX-512 or AVX2."""
 
 _PLACES: Final = {
@@ -45,7 +45,7 @@ _JOINED: Final = {
 
 def has_lookup(spec: KernelSpec, lanes: int) -> bool:
     """Whether elements are loaded one by one where others gather."""
-    return not spec.gathers and (spec.dtype, lanes) in LOOKUPS and lanes <= spec.max_lanes
+    return not spec.gathers and (spec.dtype, lanes) in REGISTER_GATHERS and lanes <= spec.max_lanes
 
 
 def four_helper(spec: KernelSpec, bits: int) -> str:

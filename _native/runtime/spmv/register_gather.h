@@ -3,8 +3,8 @@
  * Gathers are made of many small operations on AMD's processors, and on Intel's where microcode guards them (gather data
  * sampling); see gathers.c. Two 32-bit indices, never negative, are loaded at once. Included once per instruction set.
  */
-#ifndef ASP_LOOKUPS_H
-#define ASP_LOOKUPS_H
+#ifndef ASP_REGISTER_GATHER_H
+#define ASP_REGISTER_GATHER_H
 
 /* As many as 32 bytes hold, for the types R and I in force. */
 #define LOOKUP(at, x) ASP_GLUE(asp, lookup, RTAG, ITAG)(at, x)
