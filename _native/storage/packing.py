@@ -63,7 +63,7 @@ class PackedOperand(StoredLevels):
         """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
         if self.fmt.values == DICTIONARY:
             return np.asarray(self.crd["table"][self.values])
-        return _halves().widened(self.values, self.fmt) if self.fmt.values else self.values
+        return _half_precision().widened(self.values, self.fmt) if self.fmt.values else self.values
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -153,7 +153,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
-    value_bytes = _halves().WIDTH if fmt.values else value_bytes
+    value_bytes = _half_precision().WIDTH if fmt.values else value_bytes
     extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -208,7 +208,7 @@ def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
     if fmt.values == DICTIONARY:
         numbers, table = dictionary.encoded(exact, fmt)
         return numbers, {"table": table}
-    return (_halves().narrowed(exact, fmt) if fmt.values else exact), {}
+    return (_half_precision().narrowed(exact, fmt) if fmt.values else exact), {}
 
 
 def _positions_of(packed: PackedOperand) -> ValuePositions | None:
@@ -247,7 +247,7 @@ def pack_generic(
     return made.pos, made.crd | listed, packed
 
 
-def _halves() -> ModuleType:
+def _half_precision() -> ModuleType:
     """Return the module of values of 16 bits: few formats have them."""
     from autosparse._native.storage import half_precision
 
