@@ -31,7 +31,7 @@ from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
 from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.training.boosted import machine_weights
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
-from autosparse.tuner.training.data import Case, read_data
+from autosparse.tuner.training.data import TrainingCase, read_data
 from peerlib.environment import matrices_folder
 from peerlib.table import markdown
 
@@ -49,7 +49,7 @@ STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
 class Seen:
     """A case as trees read it: rows (n, features), the last column being the statistics model's guess."""
 
-    case: Case
+    case: TrainingCase
     rows: np.ndarray = field(repr=False)
     accepted: Mapping[bool, np.ndarray] = field(repr=False)
     """Whether a model is of other kinds -> the predicted ratio from which the product takes each program, (n,)."""
@@ -88,7 +88,7 @@ def data_folders() -> list[Path]:
 
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
     """Every case of the data that is not sealed; a pattern is made once, however often it was measured."""
-    by_recipe: dict[Any, list[Case]] = {}
+    by_recipe: dict[Any, list[TrainingCase]] = {}
     for case in read_data(folders, op).cases:
         if case.split != "sealed":
             by_recipe.setdefault(case.recipe, []).append(case)
@@ -111,7 +111,7 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
     return found
 
 
-def accepted_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
+def accepted_ratios(problem: Problem, case: TrainingCase, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
     """The predicted ratio from which the product takes each program of `case`; 0: it never does."""
     found = []
     for schedule, guess in zip(case.schedules, guesses, strict=True):

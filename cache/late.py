@@ -16,16 +16,16 @@ DELAY_S: Final = 0.02
 """Between a record and its writing: what follows a tuning are products, which are not to wait for it."""
 
 
-class Settled(Protocol):
+class DeferringStore(Protocol):
     """What puts records off: a store."""
 
     def settle(self) -> None:
         """Write what was put off."""
 
 
-_stores: weakref.WeakSet[Settled] = weakref.WeakSet()
+_stores: weakref.WeakSet[DeferringStore] = weakref.WeakSet()
 """Those that have ever put something off."""
-_waiting: queue.SimpleQueue[weakref.ref[Settled]] = queue.SimpleQueue()
+_waiting: queue.SimpleQueue[weakref.ref[DeferringStore]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = forking.lock()
 _writing = forking.lock()
@@ -33,7 +33,7 @@ _writing = forking.lock()
 _is_over = False
 
 
-def write_soon(store: Settled) -> None:
+def write_soon(store: DeferringStore) -> None:
     """Have `store.settle()` called soon, by the exit of the process at the latest."""
     global _writer
     with _mutex:

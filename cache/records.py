@@ -305,7 +305,7 @@ def _is_mean(pair: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     """One row: a kind of record, how it is checked, and which of two is kept."""
 
     name: str
@@ -319,16 +319,18 @@ class Kind:
         return SCHEMAS[self.name]
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, RecordKind]] = {
     row.name: row
     for row in (
-        Kind("plan", plan_from_record, _better_plan, is_wisdom=True),
-        Kind("history", History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
-        Kind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
-        Kind(EINSUM.name, _program, _newer, is_wisdom=True),
-        Kind("device_plan", _device_plan, _newer, is_wisdom=True),
-        Kind("failure", Failure.from_record, _newer, is_wisdom=False),
+        RecordKind("plan", plan_from_record, _better_plan, is_wisdom=True),
+        RecordKind("history", History.from_record, _longer_history, is_wisdom=True),
+        RecordKind(
+            "machine", _machine, _newer, is_wisdom=False
+        ),  # prices: the tuner, which owns them, knows their ranges
+        RecordKind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
+        RecordKind(EINSUM.name, _program, _newer, is_wisdom=True),
+        RecordKind("device_plan", _device_plan, _newer, is_wisdom=True),
+        RecordKind("failure", Failure.from_record, _newer, is_wisdom=False),
     )
 }
 WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)

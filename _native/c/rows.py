@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.prefetch import CACHE_LINE_BYTES
 from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.ir import nodes as ir
@@ -41,7 +41,7 @@ def whole_rows(spec: KernelSpec) -> int:
     return tile // lanes if tile // lanes <= MAX_VECTORS else 0
 
 
-def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
+def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool:
     """Write the call for operands as wide as the tile, up to ``else``; False where there is none."""
     spec, out = emitter.spec, scope.out
     n_vectors = whole_rows(spec)

@@ -18,7 +18,7 @@ from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
-from autosparse._native.kernels.kernel import BoundKernel, Kernel
+from autosparse._native.kernels.kernel import BoundKernel, CompiledKernel
 from autosparse._native.kernels.precompiled import DTYPES, block_shape, panel_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
@@ -150,7 +150,7 @@ class CompositeKernel:
     """The kernels of a composite's parts, in order."""
 
     composite: Composite
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CompiledKernel, ...]
 
     @property
     def address(self) -> int:

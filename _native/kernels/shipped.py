@@ -15,7 +15,7 @@ from typing import Final
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse import config
 from autosparse.core.formats import DICTIONARY, Format
@@ -60,7 +60,7 @@ def specs(isa: str) -> Iterator[KernelSpec]:
         yield from (KernelSpec(names.MATMUL, blocks, dtype, index_dtype, isa, gathers=one) for one in (True, False))
 
 
-def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
+def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
     """The kernel of `spec` where the runtime has it; None too where the user names a compiler or edits sources."""
     if compiler is not None or config.get_options().dump_dir is not None:
         return None
@@ -68,7 +68,7 @@ def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
     if not address:
         return None
     # They search nothing, and no two threads of them write one result.
-    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
+    return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -21,7 +21,7 @@ from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
-from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
@@ -108,7 +108,7 @@ def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
     """The first mode as rows; with the levels of the default kernel, so that no product is timed that makes them."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
     coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
-    operand = Unfolding(Entries(pattern.shape, coords, values), 0)
+    operand = Unfolding(TensorEntries(pattern.shape, coords, values), 0)
     operand.csf(np.dtype(dtype))
     return operand
 

@@ -10,21 +10,21 @@ from importlib import resources
 from typing import Any, Final
 
 from autosparse.contraction.cin.nodes import (
-    Access,
     Assign,
-    Call,
     Expression,
     Loop,
+    OperatorCall,
     Statement,
+    TensorAccess,
     Where,
     assignments,
     reads,
 )
 from autosparse.contraction.cin.parser import parse
-from autosparse.contraction.cost.model import CostModel, Steps
+from autosparse.contraction.cost.model import ContractionCostModel, Steps
 from autosparse.contraction.cost.tasks import PlainQuery
 from autosparse.contraction.frontier import least_deep, undominated
-from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.programs.nests import n_orders, orders, workspaces
 from autosparse.contraction.programs.protocols import taco_protocols, with_protocols
 
@@ -41,7 +41,7 @@ class Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate(Listed):
+class EinsumCandidate(Listed):
     """A program with its protocols and the tasks that it costs."""
 
     cost: int
@@ -54,9 +54,9 @@ class Candidate(Listed):
 class Candidates:
     """The frontier of one pattern of subscripts."""
 
-    kernel: Kernel
+    kernel: TensorAssignment
     queries: tuple[PlainQuery, ...]  # one per bit of the members' costs
-    members: tuple[Candidate, ...]
+    members: tuple[EinsumCandidate, ...]
     n_programs: int
 
 
@@ -73,12 +73,14 @@ def name_of(n: int) -> str:
     return f"T{n}"
 
 
-def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> Kernel:
+def kernel_of(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> TensorAssignment:
     """``R[output] += T0[...] * T1[...] * ...``."""
-    accesses = tuple(Access(name_of(n), tuple(letters)) for n, letters in enumerate(inputs))
-    product: Expression = Call("*", accesses) if len(accesses) > 1 else accesses[0]
+    accesses = tuple(TensorAccess(name_of(n), tuple(letters)) for n, letters in enumerate(inputs))
+    product: Expression = OperatorCall("*", accesses) if len(accesses) > 1 else accesses[0]
     names = {name_of(n) for n, is_sparse in enumerate(sparse) if is_sparse}
-    return Kernel(Assign(Access("R", tuple(output)), "+", product), frozenset({"R", *names} if output else names))
+    return TensorAssignment(
+        Assign(TensorAccess("R", tuple(output)), "+", product), frozenset({"R", *names} if output else names)
+    )
 
 
 @functools.lru_cache(maxsize=256)
@@ -146,14 +148,14 @@ def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
         return Where(_with_letters(node.consumer, names), _with_letters(node.producer, names))
 
     def renamed(one: Expression) -> Expression:
-        if isinstance(one, Call):
-            return Call(one.op, tuple(map(renamed, one.args)))
-        return Access(one.tensor, tuple(names[index] for index in one.indices), one.protocols)
+        if isinstance(one, OperatorCall):
+            return OperatorCall(one.op, tuple(map(renamed, one.args)))
+        return TensorAccess(one.tensor, tuple(names[index] for index in one.indices), one.protocols)
 
     return Assign(renamed(node.lhs), node.op, renamed(node.rhs))  # type: ignore[arg-type]  # an access stays one
 
 
-def _read(kernel: Kernel, row: dict[str, Any], names: dict[str, str]) -> Candidates:
+def _read(kernel: TensorAssignment, row: dict[str, Any], names: dict[str, str]) -> Candidates:
     """Candidates from a row that ships, its letters replaced by those of the call (the keys of `names`)."""
     back = {new: old for old, new in names.items()}
     place = {new: kernel.indices.index(old) for old, new in names.items()}
@@ -173,20 +175,22 @@ def _read(kernel: Kernel, row: dict[str, Any], names: dict[str, str]) -> Candida
     for text, numbers in row["members"]:
         marked = _with_letters(parse(text), back)
         steps = {
-            Access(one.tensor, one.indices): one.protocols for one in reads(marked) if kernel.is_sparse(one.tensor)
+            TensorAccess(one.tensor, one.indices): one.protocols
+            for one in reads(marked)
+            if kernel.is_sparse(one.tensor)
         }
-        members.append(Candidate(with_protocols(marked, {}), steps, sum(1 << number for number in numbers)))
+        members.append(EinsumCandidate(with_protocols(marked, {}), steps, sum(1 << number for number in numbers)))
     return Candidates(kernel, queries, tuple(members), row["n_programs"])
 
 
-def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
+def enumerated(kernel: TensorAssignment, *, is_thorough: bool = True) -> Candidates:
     """Candidates of a new expression; workspaces beside other reads are only located unless `is_thorough`."""
-    model = CostModel(kernel)
-    found: list[Candidate] = []
+    model = ContractionCostModel(kernel)
+    found: list[EinsumCandidate] = []
     for program in (program for nest in _small_nests(kernel) for program in orders(nest)):
         for steps in _protocols(kernel, program, is_thorough=is_thorough):
             (cost,) = model.costs(program, steps=steps)
-            found.append(Candidate(program, steps, cost))
+            found.append(EinsumCandidate(program, steps, cost))
     best = set(undominated(model.sets, {candidate.cost for candidate in found}))
     merges = [candidate for candidate in found if is_merge(candidate)]
     shortest = set(undominated(model.sets, {candidate.cost for candidate in merges}))
@@ -198,7 +202,7 @@ def enumerated(kernel: Kernel, *, is_thorough: bool = True) -> Candidates:
     return Candidates(kernel, model.sets.plain, members, len(found))
 
 
-def is_merge(candidate: Candidate) -> bool:
+def is_merge(candidate: EinsumCandidate) -> bool:
     """Whether one assignment in all loops intersects the last levels of two inputs.
 
     The model counts the steps of both, kernels take about those of the shorter: such programs are kept though others
@@ -217,7 +221,7 @@ def is_merge(candidate: Candidate) -> bool:
 
 
 @functools.lru_cache(maxsize=8)  # asked once to count programs, once to price them
-def _small_nests(kernel: Kernel) -> tuple[Statement, ...]:
+def _small_nests(kernel: TensorAssignment) -> tuple[Statement, ...]:
     nests = least_deep(kernel, keep_outer=False)
     return tuple(nest for nest in nests if _has_small_workspaces(nest) and _is_orderly(nest))
 
@@ -235,7 +239,7 @@ def _is_orderly(program: Statement) -> bool:
     )
 
 
-def _protocols(kernel: Kernel, program: Statement, *, is_thorough: bool) -> Iterator[Steps]:
+def _protocols(kernel: TensorAssignment, program: Statement, *, is_thorough: bool) -> Iterator[Steps]:
     """Those of the TACO compiler; a workspace may be stepped through or located (alone: stepped through)."""
     alone = {access.tensor for assign in assignments(program) for access in reads(assign.rhs) if assign.rhs == access}
     seen = set()

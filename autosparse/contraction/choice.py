@@ -9,10 +9,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from autosparse.contraction.candidates import Candidate, Candidates, Listed, candidates, kernel_of, name_of
-from autosparse.contraction.cin.nodes import Access, reads
+from autosparse.contraction.candidates import Candidates, EinsumCandidate, Listed, candidates, kernel_of, name_of
+from autosparse.contraction.cin.nodes import TensorAccess, reads
 from autosparse.contraction.cost.estimate import Estimator
-from autosparse.contraction.lower.plan import MAX_DENSE_PLACES, Plan
+from autosparse.contraction.lower.plan import MAX_DENSE_PLACES, EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import BuildError
@@ -30,21 +30,21 @@ MAX_DENSE_LEVEL: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ProgramChoice:
     """The plans of the frontier with their estimated costs, the best first."""
 
     found: Candidates
-    plans: tuple[tuple[float, Plan, Candidate], ...]
+    plans: tuple[tuple[float, EinsumPlan, EinsumCandidate], ...]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> EinsumPlan:
         """What runs."""
         return self.plans[0][1]
 
 
 def choose(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool, are_copies_kept: bool = False
-) -> Choice:
+) -> ProgramChoice:
     """Frontier programs of `operands` (two or more, indices as in the prepared operands), cheapest first.
 
     `are_copies_kept`: operands in other orders stay from call to call, as in the paper, which does not count them.
@@ -67,24 +67,26 @@ def choose(
         raise BuildError("no program has workspaces whose entries can be numbered in 64 bits")
     # At one price a dense first level is better: it needs no list of the rows that are not empty.
     priced.sort(key=lambda row: (round(row[0]), -len(row[1].dense_levels), str(row[1].program)))
-    return Choice(found, tuple(priced))
+    return ProgramChoice(found, tuple(priced))
 
 
-def plan_of(candidate: Listed, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Plan:
+def plan_of(
+    candidate: Listed, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> EinsumPlan:
     """What runs a program on these operands; how their levels are stored follows from them alone."""
     inputs = tuple(operand.indices for operand in operands)
     kernel = kernel_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     patterns = {name: operand for name, operand in named.items() if isinstance(operand, Sparse)}
-    plan = Plan(
-        candidate.program, candidate.steps, Access("R", tuple(subscripts.output)), is_dense_output,
+    plan = EinsumPlan(
+        candidate.program, candidate.steps, TensorAccess("R", tuple(subscripts.output)), is_dense_output,
         tuple(patterns), tuple(access for access in reads(kernel.statement) if access.tensor not in patterns),
         "".join(kernel.indices), frozenset(),
     )  # fmt: skip
     return _fitted(plan, patterns, subscripts.extents)
 
 
-def _fitted(plan: Plan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> Plan:
+def _fitted(plan: EinsumPlan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> EinsumPlan:
     """`plan` for these operands: which first levels are dense (located, not much larger than the entries)."""
     dense = set()
     for name, operand in patterns.items():
@@ -102,7 +104,12 @@ def large(extents: Mapping[str, int]) -> frozenset[str]:
 
 
 def _price(
-    plan: Plan, candidate: Candidate, patterns: dict[str, Sparse], estimator: Estimator, *, are_copies_kept: bool
+    plan: EinsumPlan,
+    candidate: EinsumCandidate,
+    patterns: dict[str, Sparse],
+    estimator: Estimator,
+    *,
+    are_copies_kept: bool,
 ) -> float:
     """Tasks, and what the asymptotic model calls free: copies in other orders, searches, entries sorted afterwards."""
     counted = estimator.meetings(plan)

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 from autosparse.contraction.cin.nodes import Statement
 from autosparse.contraction.cost.tasks import TaskSets
-from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.kernels import TensorAssignment
 from autosparse.contraction.programs.bodies import bodies
 from autosparse.contraction.programs.nests import nests
 
 
-def least_deep(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
+def least_deep(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
     """Loop nests of least depth, each in one of its orders."""
     statement = kernel.statement
     rewritten = bodies(statement.lhs, statement.op, statement.rhs)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from autosparse.contraction.cin.nodes import Access, Assign, reads
+from autosparse.contraction.cin.nodes import Assign, TensorAccess, reads
 from autosparse.contraction.cin.parser import parse
 
 
 @dataclass(frozen=True, slots=True)
-class Kernel:
+class TensorAssignment:
     """One assignment over all its indices; `sparse` names the tensors that have a sparsity pattern."""
 
     statement: Assign
     sparse: frozenset[str]
 
     @classmethod
-    def of(cls, text: str, *, sparse: str) -> Kernel:
+    def of(cls, text: str, *, sparse: str) -> TensorAssignment:
         """A kernel from ``"A[i,j] += B[i,k] * C[j,k]"`` and the letters of its sparse tensors."""
         statement = parse(text)
         assert isinstance(statement, Assign)
@@ -29,7 +29,7 @@ class Kernel:
         return tuple(sorted({i for access in accesses for i in access.indices}))
 
     @property
-    def inputs(self) -> tuple[Access, ...]:
+    def inputs(self) -> tuple[TensorAccess, ...]:
         """Reads of sparse inputs, each once."""
         return tuple(dict.fromkeys(access for access in reads(self.statement) if access.tensor in self.sparse))
 

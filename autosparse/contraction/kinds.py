@@ -22,7 +22,7 @@ INDEX_TYPES: Final = ("int32", "int64")
 """Types of index arrays that SciPy's compiled functions and ours take."""
 
 
-class Kind(NamedTuple):
+class OperandKind(NamedTuple):
     """What of an operand decides how an einsum is computed, its entries apart."""
 
     cls: type
@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     is_sparse: bool
 
     @classmethod
-    def of(cls, obj: Any) -> "Kind":
+    def of(cls, obj: Any) -> "OperandKind":
         """Kind of a sparse object or an array."""
         return cls(type(obj), tuple(obj.shape), obj.dtype, is_tensor(obj), is_sparse(obj))
 

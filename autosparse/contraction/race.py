@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from autosparse.contraction.choice import Choice
-from autosparse.contraction.lower.bound import Bound, bound
-from autosparse.contraction.lower.kernel import Program, compiled, execute
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.choice import ProgramChoice
+from autosparse.contraction.lower.bound import BoundContraction, bound
+from autosparse.contraction.lower.kernel import CompiledProgram, compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
 
 P = TypeVar("P")
@@ -35,21 +35,21 @@ MAX_S: Final = 1.0
 class Entrant:
     """A program that was run: about how many turns its loops take, and the seconds of its fastest run."""
 
-    program: Program
+    program: CompiledProgram
     tasks: float
     elapsed_s: float
 
 
-def race(choice: Choice, named: dict[str, Operand], extents: dict[str, int]) -> list[Entrant]:
+def race(choice: ProgramChoice, named: dict[str, Operand], extents: dict[str, int]) -> list[Entrant]:
     """Programs of the frontier that are worth a run, the fastest first. BuildError.
 
     Compiling is not timed. Copies of operands in other orders are, but for those that stay from call to call.
     """
-    programs: dict[str, Program] = {}
-    runs: dict[str, Bound | None] = {}
+    programs: dict[str, CompiledProgram] = {}
+    runs: dict[str, BoundContraction | None] = {}
     has_tensors = any(isinstance(one, Sparse) and one.tensor is not None for one in named.values())
 
-    def measured_s(plan: Plan, tasks: float) -> float:
+    def measured_s(plan: EinsumPlan, tasks: float) -> float:
         program = programs.get(plan.text) or programs.setdefault(plan.text, compiled(plan, named, extents))
         if plan.text not in runs:
             runs[plan.text] = bound(program, named, extents, tasks)

@@ -16,9 +16,9 @@ from autosparse.contraction.candidates import listed, name_of
 from autosparse.contraction.choice import choose, plan_of
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower import numba_kernel
-from autosparse.contraction.lower.bound import Bound, bound, is_kept, is_plain
-from autosparse.contraction.lower.kernel import Program, compiled, execute
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.bound import BoundContraction, bound, is_kept, is_plain
+from autosparse.contraction.lower.kernel import CompiledProgram, compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Operand, Sparse
 from autosparse.contraction.race import race
 from autosparse.contraction.routes import joins
@@ -41,7 +41,7 @@ NUMBA_S: Final = 4.0
 
 
 @dataclass(eq=False)
-class Served:
+class ServedCalls:
     """Calls with the same patterns, and the seconds that they took."""
 
     n_calls: int = 0
@@ -62,24 +62,24 @@ class Served:
 
 
 @dataclass(eq=False)
-class Joined(Served):
+class Joined(ServedCalls):
     """Calls that joins served, and what numba compiles after them."""
 
-    plan: Plan | None = None
+    plan: EinsumPlan | None = None
 
 
 @dataclass(eq=False)
-class Remembered(Served):
+class RememberedProgram(ServedCalls):
     """One choice: the compiled program, and the calls that it served."""
 
-    program: Program = field(kw_only=True)
+    program: CompiledProgram = field(kw_only=True)
     tasks: float = 0.0  # about how many turns its loops take
     is_timed: bool = False
     measured_s: tuple[tuple[str, float], ...] = ()  # of the programs that were timed here
 
 
-_choices: Final[OrderedDict[str, Remembered]] = OrderedDict()
-_bound: Final[OrderedDict[str, Bound]] = OrderedDict()
+_choices: Final[OrderedDict[str, RememberedProgram]] = OrderedDict()
+_bound: Final[OrderedDict[str, BoundContraction]] = OrderedDict()
 _without_compiler: Final[dict[str, Joined]] = {}
 _mutex: Final = forking.lock()
 
@@ -103,7 +103,9 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
     return result
 
 
-def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> tuple[str, Remembered]:
+def ready(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> tuple[str, RememberedProgram]:
     """The key of these patterns and the compiled program for them, which is chosen and compiled where it is not yet."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
@@ -115,7 +117,7 @@ def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outpu
             is_timed = False
         else:
             tasks, plan, is_timed = loaded
-        found = Remembered(program=compiled(plan, named, subscripts.extents), tasks=tasks, is_timed=is_timed)
+        found = RememberedProgram(program=compiled(plan, named, subscripts.extents), tasks=tasks, is_timed=is_timed)
         if loaded is None:
             _save(key, plan, tasks, is_timed=False)
         with _mutex:
@@ -126,7 +128,7 @@ def ready(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_outpu
 
 
 def _served(
-    key: str, found: Remembered, named: dict[str, Operand], extents: dict[str, int]
+    key: str, found: RememberedProgram, named: dict[str, Operand], extents: dict[str, int]
 ) -> Sparse | AnyArray:  # fmt: skip
     """The result; from the second call on with what follows from the patterns kept."""
     kept = _bound.get(key)
@@ -167,7 +169,9 @@ def contract_without_compiler(
     return result
 
 
-def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Remembered | Plan | None:
+def peek(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> RememberedProgram | EinsumPlan | None:
     """What is remembered for these operands in this process, else on disk; nothing is chosen, compiled or counted."""
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
@@ -177,14 +181,14 @@ def peek(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output
     return None if loaded is None else loaded[1]
 
 
-def _save(key: str, plan: Plan, tasks: float, *, is_timed: bool) -> None:
+def _save(key: str, plan: EinsumPlan, tasks: float, *, is_timed: bool) -> None:
     record = {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "is_timed": is_timed}
     open_store().save(EINSUM.name, key, record)
 
 
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
-) -> tuple[float, Plan, bool] | None:
+) -> tuple[float, EinsumPlan, bool] | None:
     """The plan on disk, how many turns its loops take, whether it was timed; None unless the enumeration lists it."""
     record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):

@@ -52,7 +52,7 @@ def _paid(
     return result
 
 
-def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.Account:
+def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
     """The account of the expression, and that of the patterns as soon as the first is paid."""
     whole = _whole(direct, arguments, subscripts)
     if not whole.is_paid:
@@ -62,7 +62,7 @@ def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts)
     return paid.account_of((_name(arguments, subscripts), of_arguments(arguments)))
 
 
-def _whole(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.Account:
+def _whole(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
     return paid.account_of(_name(arguments, subscripts))
 
 

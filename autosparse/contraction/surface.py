@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from autosparse.contraction import results
-from autosparse.contraction.kinds import AnyArray, Kind, as_array, cast, is_of_torch, shape_of
+from autosparse.contraction.kinds import AnyArray, OperandKind, as_array, cast, is_of_torch, shape_of
 from autosparse.contraction.results import check_format, default_format
 from autosparse.contraction.routes.existing import Direct, direct
 from autosparse.contraction.serving import serve, takes
@@ -18,7 +18,7 @@ from autosparse.contraction.subscripts import Subscripts, interleaved, read
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
 if TYPE_CHECKING:
-    from autosparse.contraction.lower.plan import Plan
+    from autosparse.contraction.lower.plan import EinsumPlan
 
 
 def einsum(
@@ -52,7 +52,7 @@ def einsum(
         raise EinsumError.refused(f"out is an ndarray, format={format!r} is another kind of result", cure="one of them")
     if dtype is not None:
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
-    request = Request(text, operands, format if out is None else "dense")
+    request = EinsumRequest(text, operands, format if out is None else "dense")
     known, wanted = request.settled, request.settled.format
     if not known.is_sparse:
         return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
@@ -66,7 +66,7 @@ def einsum(
     return _finished(results.converted(result, wanted), out)
 
 
-class Settled(NamedTuple):
+class EinsumSignature(NamedTuple):
     """What follows from subscripts, format and the operands' kinds."""
 
     subscripts: Subscripts
@@ -80,19 +80,19 @@ class Settled(NamedTuple):
 
 
 @functools.lru_cache(maxsize=1024)
-def settled(text: str, format: str | None, kinds: tuple[Kind, ...]) -> Settled:
+def signature_of(text: str, format: str | None, kinds: tuple[OperandKind, ...]) -> EinsumSignature:
     """EinsumError (a ValueError) where they do not fit together."""
     subscripts = read(text, [kind.shape for kind in kinds])
     dtype = np.result_type(*(kind.dtype for kind in kinds))
     sparse = [letters for kind, letters in zip(kinds, subscripts.inputs, strict=True) if kind.is_sparse]
     if not sparse:
-        return Settled(subscripts, format or "dense", dtype, False, None)
+        return EinsumSignature(subscripts, format or "dense", dtype, False, None)
     wanted = format or default_format(subscripts.output, set("".join(sparse)), dtype)
     check_format(wanted, len(subscripts.output), dtype)
-    return Settled(subscripts, wanted, dtype, True, direct(kinds, subscripts, dtype))
+    return EinsumSignature(subscripts, wanted, dtype, True, direct(kinds, subscripts, dtype))
 
 
-class Request:
+class EinsumRequest:
     """The arguments of one einsum, read: NumPy and SciPy objects, and what is settled about them."""
 
     __slots__ = ("operands", "settled")
@@ -100,10 +100,10 @@ class Request:
     def __init__(self, text: str, given: Sequence[Any], format: str | None) -> None:
         """EinsumError (a ValueError) where they do not fit together."""
         self.operands = tuple(map(as_array, given))
-        self.settled = settled(text, format, tuple(map(Kind.of, self.operands)))
+        self.settled = signature_of(text, format, tuple(map(OperandKind.of, self.operands)))
 
     @classmethod
-    def of(cls, arguments: Sequence[Any], format: str | None) -> "Request":
+    def of(cls, arguments: Sequence[Any], format: str | None) -> "EinsumRequest":
         """The arguments as `einsum` takes them."""
         return cls(*interleaved(arguments), format)
 
@@ -148,7 +148,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     from autosparse.contraction.path import is_short
     from autosparse.contraction.routes.triangles import triangles
 
-    request = Request.of(arguments, format)
+    request = EinsumRequest.of(arguments, format)
     known, subscripts = request.settled, request.settled.subscripts
     if not known.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
@@ -172,7 +172,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     return "\n".join([*begins, *lines, "runs:", *(f"  {line}" for line in loops(choice.plan))])
 
 
-def loops(plan: "Plan") -> list[str]:
+def loops(plan: "EinsumPlan") -> list[str]:
     """The loops of a plan, as C without declarations and helpers."""
     from autosparse.contraction.lower.emit import emit
 

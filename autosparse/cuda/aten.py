@@ -17,7 +17,7 @@ import torch
 from autosparse.cuda import matrix, products
 from autosparse.cuda.device import serving
 from autosparse.cuda.originals import original, zero
-from autosparse.cuda.structure import Structure, structure_of
+from autosparse.cuda.structure import CudaStructure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
@@ -27,15 +27,15 @@ FEW_OF_A_VECTOR: Final = 1 << 24
 """Multiplications below which a product is PyTorch's at once: on an H200 it is done before Python has found ours."""
 
 
-class Entries(NamedTuple):
+class CudaOperand(NamedTuple):
     """A compressed sparse matrix: its structure by rows, or that of its transpose, and its values."""
 
-    structure: Structure
+    structure: CudaStructure
     values: torch.Tensor
     transposed: bool
 
 
-def entries_of(A: torch.Tensor) -> Entries | None:
+def entries_of(A: torch.Tensor) -> CudaOperand | None:
     """The entries of a plain CSR or CSC matrix on a device that is served; None for any other tensor."""
     if A.layout is torch.sparse_csr:
         crow, col, transposed = A.crow_indices(), A.col_indices(), False
@@ -47,7 +47,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or serving(values) is None:
         return None
     n_cols = A.shape[0] if transposed else A.shape[1]
-    return Entries(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
+    return CudaOperand(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
@@ -231,7 +231,7 @@ def addmv_out(
 
 def _sampled(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
-) -> tuple[Entries, torch.Tensor] | None:
+) -> tuple[CudaOperand, torch.Tensor] | None:
     """Entries of S, and alpha · (x @ y there) + beta · its values; None: PyTorch's."""
     if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None

@@ -22,7 +22,7 @@ from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
 from autosparse.cuda import composites
 from autosparse.cuda.device import Device
-from autosparse.cuda.structure import Pattern
+from autosparse.cuda.structure import CudaPattern
 from autosparse.errors import TUNING_FAILURES, BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
@@ -54,7 +54,7 @@ FREE_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProductKind:
     """One kind of product: operation, of the transpose or not, columns of the dense operand, dtype, alignment."""
 
     operation: str
@@ -65,10 +65,10 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Choice:
+class LaunchChoice:
     """A launch of ours, or None: torch's path serves. `why` is for explanations."""
 
-    kind: Kind
+    kind: ProductKind
     n_calls: int = 0
     launch: Launch | None = None
     schedule: DeviceSchedule | None = None
@@ -95,7 +95,7 @@ Vendor = Callable[[int], torch.Tensor]
 """The same product by torch."""
 
 
-def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | None) -> bool:
+def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs: int | None) -> bool:
     """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
     options = config.get_options()
     if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
@@ -103,14 +103,14 @@ def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | Non
     target = target_of(device.name(structure.col))
     item = model.ITEM_BYTES[choice.kind.dtype] * choice.kind.n_dense_cols
     call_s = target.launch_s + structure.nnz * (item + 8) / target.l2_bytes_s
-    account = amortization.Account(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
+    account = amortization.TuningAccount(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
     outlook = amortization.Outlook(
         overhead=options.overhead, total_runs=runs or options.runs, gain=EXPECTED_GAIN, default_s=call_s
     )
     return amortization.weigh(PREPARE_S, account=account, outlook=outlook).pays
 
 
-def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: Vendor) -> None:
+def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run, vendor: Vendor) -> None:
     """Settle `choice`: a remembered plan, or the fastest of torch's path and the schedules that the model likes best.
 
     `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
@@ -132,14 +132,16 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
     event("plan", choice.why, schedule=text or "torch")
 
 
-def _adopt(choice: Choice, structure: Pattern, text: str | None) -> None:
+def _adopt(choice: LaunchChoice, structure: CudaPattern, text: str | None) -> None:
     choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
     if text is not None:
         choice.schedule = DeviceSchedule.from_json(text)
         choice.launch = launch_of(structure, choice.kind, choice.schedule)
 
 
-def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]) -> None:
+def _measure(
+    choice: LaunchChoice, structure: CudaPattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]
+) -> None:
     run, vendor = how
     wanted = vendor(0).double()
     vendor_s, best_s = _seconds(device, vendor), float("inf")
@@ -184,7 +186,7 @@ def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]
     return [*singles[: MAX_TRIED[effort]], *others[:most]]
 
 
-def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
+def candidates(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
     """What is offered for this kind of product, the best by the model first.
 
     Of composites only those that the model expects to be faster than every single layout, unless ``hybrid=True`` asks
@@ -192,7 +194,7 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     """
     asked, product = (
         setting_of(structure, kind, target),
-        model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
+        model.ProductSizes(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
     )
     facts = structure.facts(kind.transposed)
 
@@ -213,17 +215,17 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     return [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
 
 
-def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Setting:
+def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> space.GpuSetting:
     """What schedules are offered for."""
     facts = structure.facts(kind.transposed)
-    return space.Setting(
+    return space.GpuSetting(
         operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
         precision="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         used_bytes=facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype], target=target,
     )  # fmt: skip
 
 
-def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
+def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedule) -> Launch:
     """Packed and loaded; BuildError when it cannot be, PackError when it takes more than `extra_memory` allows."""
     most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
@@ -254,7 +256,7 @@ def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
 
 
-def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
+def _key(structure: CudaPattern, kind: ProductKind, device_name: str) -> str:
     """Everything that a device plan depends on."""
     facts = {
         "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
@@ -266,7 +268,7 @@ def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def told(structure: Pattern) -> Iterator[str]:
+def told(structure: CudaPattern) -> Iterator[str]:
     """A line for each kind of product of `structure`: what is computed, by whom, why, with which schedule."""
     for choice in structure.choices.values():
         by = "torch" if choice.schedule is None else implementations.implementation_of(choice.schedule, None).name

@@ -1,6 +1,7 @@
 """The entries of a sparse tensor, watched for writes to their values, and what each mode's products keep of them.
 
-`Entries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows: what `Operand`
+`TensorEntries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows: what
+`Operand`
 is for matrices. Coordinates never change; values may be written by whoever holds the array (see `mutation_guard`).
 """
 
@@ -20,7 +21,7 @@ from autosparse.operands.csr import Operand
 AnyArray = NDArray[Any]  # values may have any dtype
 
 
-class Entries:
+class TensorEntries:
     """Coordinates (ndim, nnz) of a tensor of shape `shape`, read-only and ours alone, and values (nnz,), the user's."""
 
     __slots__ = (
@@ -112,7 +113,7 @@ class Unfolding:
 
     __slots__ = ("__weakref__", "_csf", "_csf_version", "dispatcher", "entries", "mode", "order", "places")
 
-    def __init__(self, entries: Entries, mode: int) -> None:
+    def __init__(self, entries: TensorEntries, mode: int) -> None:
         self.entries = entries
         self.mode = mode
         self.order = entries.pattern.level_order(mode)

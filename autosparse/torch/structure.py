@@ -236,7 +236,7 @@ def _described(array: Any) -> str:
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 
-class Rows:
+class IndexArrays:
     """Index arrays kept alive together with what is known about them; contiguous int32 or int64, of one dtype.
 
     Made only of arrays that a kernel may follow: raises InputError, StructureError.
@@ -250,7 +250,7 @@ class Rows:
         self._structure.changed()  # where a matrix is made again of arrays that were written in between
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, (self.crow, self.col, self.n_rows, self.n_cols)
+        return IndexArrays, (self.crow, self.col, self.n_rows, self.n_cols)
 
     def _look(self) -> Structure:
         """The structure of the arrays as they are now; lengths are looked at anew, indices if nobody has before."""

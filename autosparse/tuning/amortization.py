@@ -44,7 +44,7 @@ NO_PRICE_S: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class TuningAccount:
     """What one problem has cost so far, seconds."""
 
     n_calls: int = 0
@@ -88,7 +88,7 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
     return max(0.0, served_s - looked_s) * (default_s / tuned_s - 1.0) - looked_s
 
 
-def overhead_budget_s(account: Account, outlook: Outlook) -> float:
+def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Seconds that rent allows for tuning in total (spent ones included)."""
     certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
@@ -101,18 +101,18 @@ def saving_budget_s(outlook: Outlook) -> float:
     return SAVING_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
 
 
-def advance_budget_s(account: Account, outlook: Outlook) -> float:
+def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Seconds that steps in advance may take in total beyond rent, spent ones included; 0 where a solver knows more."""
     return 0.0 if outlook.expected is not None else ADVANCE * outlook.gain * outlook.overhead * account.product_s
 
 
-def budget_s(account: Account, outlook: Outlook, *, in_advance: bool = False) -> float:
+def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Seconds that may still be spent on tuning now; never negative."""
     overhead_s = overhead_budget_s(account, outlook) + (advance_budget_s(account, outlook) if in_advance else 0.0)
     return max(0.0, max(overhead_s, saving_budget_s(outlook)) - account.tuning_s)
 
 
-def expected_runs_left(account: Account, outlook: Outlook, *, in_advance: bool = False) -> float:
+def expected_runs_left(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Products still to come: promised ones, else as many as were run (the median of a scale-free prior).
 
     ADVANCE_RUNS times as many for steps in advance. A solver that runs them knows more than the prior.
@@ -127,7 +127,12 @@ def expected_runs_left(account: Account, outlook: Outlook, *, in_advance: bool =
 
 
 def weigh(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, in_advance: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> Verdict:
     """Whether to buy a step of `price_s` now, which leads to a result only after `path_price_s` in all.
 
@@ -150,7 +155,7 @@ def weigh(
 
 
 def is_earned(
-    price_s: float, earlier: ProblemAccount | None, *, account: Account, outlook: Outlook, **terms: Any
+    price_s: float, earlier: ProblemAccount | None, *, account: TuningAccount, outlook: Outlook, **terms: Any
 ) -> bool:
     """Whether earlier processes have paid for a step of `price_s`, and this one may spend that much of it.
 
@@ -164,7 +169,7 @@ def is_earned(
     if account.tuning_s + earlier.recall_s + price_s > limit_s:
         return False
     spent = earlier.spent
-    whole = Account(
+    whole = TuningAccount(
         n_calls=account.n_calls + spent.n_calls, product_s=account.product_s + spent.product_s,
         tuning_s=account.tuning_s + spent.tuning_s, saved_s=account.saved_s + spent.saved_s,
     )  # fmt: skip
@@ -172,9 +177,14 @@ def is_earned(
 
 
 def next_look_s(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, in_advance: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> float:
-    """Time in products (`Account.product_s`) at which `weigh` can first say yes, if nothing but calls happens.
+    """Time in products (`TuningAccount.product_s`) at which `weigh` can first say yes, if nothing but calls happens.
 
     The hot path compares one number with one number; this is that number (inf: never).
     """

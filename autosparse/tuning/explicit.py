@@ -31,7 +31,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.report import Report, Served, verdict_of
+from autosparse.tuning.report import Report, ServingCosts, verdict_of
 from autosparse.tuning.setup import lab_of, session_of
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.part_times import part_times
@@ -192,7 +192,7 @@ def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
         packed_limit_bytes=context.limit_bytes,
         implementation=_native.implementation_of(plan.schedule, context.options.compiler).name,
         verdict=verdict_of(live_tuner),
-        served=Served.of(live_tuner.service),
+        served=ServingCosts.of(live_tuner.service),
         failures=_failures(live_tuner, context),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,

@@ -26,7 +26,7 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
 from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
@@ -103,13 +103,13 @@ class LiveTuner:
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
-    def account(self) -> Account:
+    def account(self) -> TuningAccount:
         """What was spent so far."""
         self.state.settle()
         looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
-        return Account(
+        return TuningAccount(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
 

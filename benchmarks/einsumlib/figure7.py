@@ -13,9 +13,9 @@ import scipy.sparse as sps
 
 import autosparse as asp
 from autosparse.contraction.candidates import kernel_of, name_of
-from autosparse.contraction.cin.nodes import Access, Loop, reads
+from autosparse.contraction.cin.nodes import Loop, TensorAccess, reads
 from autosparse.contraction.lower.kernel import NS_PER_TASK, compiled, execute
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Sparse
 from autosparse.contraction.race import race
 from einsumlib import report
@@ -79,7 +79,7 @@ def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, An
     return [row]
 
 
-def least_seconds(problem: Problem, plans: dict[str, Plan]) -> dict[str, float]:
+def least_seconds(problem: Problem, plans: dict[str, EinsumPlan]) -> dict[str, float]:
     """Least of several runs in turn; operands are in each program's order before."""
     ready = {}
     for name, plan in plans.items():
@@ -106,7 +106,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], density: float) ->
     return asp.tensor(np.stack(np.unravel_index(places, shape)), rng.random(places.size), shape)
 
 
-def default_plan(problem: Problem) -> Plan:
+def default_plan(problem: Problem) -> EinsumPlan:
     """Alphabetical loops, no workspace, locate first."""
     subscripts, prepared = problem.subscripts, problem.prepared
     kernel = kernel_of(subscripts.inputs, subscripts.output, tuple(isinstance(one, Sparse) for one in prepared))
@@ -114,12 +114,14 @@ def default_plan(problem: Problem) -> Plan:
     for access in reads(kernel.statement):
         if access.tensor in kernel.sparse:
             first = min(access.indices)
-            steps[Access(access.tensor, access.indices)] = "".join("l" if i == first else "s" for i in access.indices)
+            steps[TensorAccess(access.tensor, access.indices)] = "".join(
+                "l" if i == first else "s" for i in access.indices
+            )
     sparse = tuple(name_of(n) for n, one in enumerate(prepared) if isinstance(one, Sparse))
     dense = tuple(access for access in reads(kernel.statement) if access.tensor not in sparse)
-    output = Access("R", tuple(subscripts.output))
+    output = TensorAccess("R", tuple(subscripts.output))
     program, levels = Loop(kernel.indices, kernel.statement), frozenset(sparse)
-    return Plan(program, steps, output, len(output.indices) < 2, sparse, dense, "".join(kernel.indices), levels)
+    return EinsumPlan(program, steps, output, len(output.indices) < 2, sparse, dense, "".join(kernel.indices), levels)
 
 
 def plot(rows: list[dict[str, Any]]) -> None:

@@ -11,7 +11,7 @@ from autosparse._native.triton.launch import Launch
 
 from autosparse.cuda import choice, matrix, products
 from autosparse.cuda.device import serving
-from autosparse.cuda.structure import Structure
+from autosparse.cuda.structure import CudaStructure
 from autosparse.gpu.target import target_of
 
 Run = Callable[[], torch.Tensor]
@@ -45,7 +45,7 @@ def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterato
         yield "PyG", lambda: _pyg(A, B)
 
 
-def _favourite(structure: Structure, operand: torch.Tensor) -> Launch:
+def _favourite(structure: CudaStructure, operand: torch.Tensor) -> Launch:
     """The kernel that the model likes best for what `structure` was asked for last, chosen or not."""
     made = list(structure.choices.values())[-1]
     device = serving(operand)

@@ -18,7 +18,7 @@ import torch
 
 import autosparse as asp
 from autosparse.cuda import matrix
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.cuda.device import serving
 from autosparse.gpu.target import target_of
 from gpulib import contenders
@@ -118,7 +118,9 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
     made = next(
         iter(A.structure.choices.values()),
-        Choice(Kind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)),
+        LaunchChoice(
+            ProductKind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)
+        ),
     )  # fmt: skip  (nothing was chosen where autosparse failed)
     return {
         "case": case.name, "part": case.part, "nnz": int(given.nnz), "errors": errors, "failed": failed,

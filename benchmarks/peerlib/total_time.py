@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from autosparse.tuning import amortization
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 
 MAX_RUNS: Final = 10**9
 """A tier that does not pay within so many products is never bought."""
@@ -87,7 +87,7 @@ class Lazy:
         def pays(n_runs: int) -> bool:
             product_s = now.total_s(n_runs) - tuning_s
             saved_s = n_runs * self.default_s - product_s
-            account = Account(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
+            account = TuningAccount(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
             return amortization.weigh(tier.price_s, account=account, outlook=outlook, in_advance=in_advance).pays
 
         if pays(now.first):

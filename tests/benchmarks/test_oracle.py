@@ -12,7 +12,7 @@ from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
-from autosparse.tuner.training.data import ON_HOST, Case, is_validation
+from autosparse.tuner.training.data import ON_HOST, TrainingCase, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report
 
 from autosparse.calibration.collection import lab_for
@@ -130,7 +130,7 @@ def test_sealed_groups_are_held_out_from_everything():
     for group in GROUPS:
         if is_sealed(group):
             recipe = Recipe(kind="real", source="x", group=group)
-            case = Case(recipe, *[None] * 3, 1.0, setting=ON_HOST)
+            case = TrainingCase(recipe, *[None] * 3, 1.0, setting=ON_HOST)
             assert case.split == "sealed"
 
 

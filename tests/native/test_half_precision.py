@@ -105,7 +105,7 @@ def test_numba_computes_the_same(kind: str) -> None:
     np.testing.assert_array_equal(run(of, packed, B), dataclasses.replace(taken, data=np.round(taken.data)).matrix @ B)
 
 
-def run(of: _native.Kernel, packed: _native.PackedOperand, B: np.ndarray) -> np.ndarray:
+def run(of: _native.CompiledKernel, packed: _native.PackedOperand, B: np.ndarray) -> np.ndarray:
     n, C = B.shape[1], np.full((packed.sizes["i"], B.shape[1]), np.nan, np.float32)
     of.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     return C

@@ -98,7 +98,7 @@ def is_small(made: SuperSchedule) -> bool:
     return cells <= 256 and walked <= 256
 
 
-def matmul(run: Run, kernel: _native.Kernel) -> bool:
+def matmul(run: Run, kernel: _native.CompiledKernel) -> bool:
     """C = op(A) B; False where the pattern does not go with the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     make = symmetric_matrix if spec.schedule.format.symmetric else matrix
@@ -118,7 +118,7 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     return True
 
 
-def sddmm(run: Run, kernel: _native.Kernel) -> bool:
+def sddmm(run: Run, kernel: _native.CompiledKernel) -> bool:
     """O = A ∘ (X Yᵀ)."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     taken = matrix(spec, rng)
@@ -137,7 +137,7 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     return True
 
 
-def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
+def mttkrp(run: Run, kernel: _native.CompiledKernel) -> bool:
     """M[i,j] = sum T[i,k,l] B[k,j] C[l,j]."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     pattern, mode, n = tensor(spec, rng), int(rng.integers(3)), columns(spec.schedule, rng)
@@ -211,7 +211,7 @@ def work(made: SuperSchedule, packed: object, n_columns: int) -> float:
     return max(total, positions[fmt.order[-1]]) * n_columns
 
 
-def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.Kernel | BuildError]:
+def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.CompiledKernel | BuildError]:
     """Kernels by key; what a busy machine did not compile within the limit is tried once more."""
     store, compiler = cache.open_store(), config.get_options().compiler
     found = dict(zip(specs, _native.build_many(list(specs.values()), store=store, compiler=compiler), strict=True))
@@ -229,8 +229,8 @@ def check(name: str, n_kernels: int, seed: int) -> int:
     n_run = 0
     for run in runs:
         kernel = kernels[run.spec.key()]
-        assert isinstance(kernel, _native.Kernel), f"{kernel}\n{run.spec.schedule.to_json()}"
-        same = _native.Kernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
+        assert isinstance(kernel, _native.CompiledKernel), f"{kernel}\n{run.spec.schedule.to_json()}"
+        same = _native.CompiledKernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
         try:
             tries = (Run(run.spec, run.seed + step) for step in range(0, 1000, 100))
             n_run += any(CHECKS[run.spec.operation](one, same) for one in tries)

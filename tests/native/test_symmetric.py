@@ -48,7 +48,7 @@ def dense_of(pattern: Pattern, data: np.ndarray) -> np.ndarray:
     return sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape).toarray()
 
 
-def check(of: _native.Kernel | None, spec: _native.KernelSpec, dtype: str, index_dtype: str) -> None:
+def check(of: _native.CompiledKernel | None, spec: _native.KernelSpec, dtype: str, index_dtype: str) -> None:
     for seed, n in enumerate(SIZES):
         pattern, data = symmetric(n, dtype, index_dtype, seed=seed)
         packed = _native.pack(pattern, data, spec.schedule.format, transposed=bool(seed % 2))

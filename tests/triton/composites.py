@@ -27,7 +27,7 @@ import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.cuda.structure import structure_of
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -100,7 +100,7 @@ class Case:
 def offered(operation: str, dtype: str, rules: tuple[Selection, ...]) -> list[DeviceSchedule]:
     """One schedule for each way to lay out the parts."""
     columns = 1 if operation == "spmv" else COLUMNS
-    asked = space.Setting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
+    asked = space.GpuSetting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
     return first_of_each(one for _, one in composites.schedules(asked, rules) if one.is_deterministic)
 
 
@@ -202,10 +202,10 @@ def test_composites_are_scipys_products() -> None:
 
 
 BLOCKS: Final = (Blocks(16, 16, 0.5), REST)
-KIND: Final = Kind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
+KIND: Final = ProductKind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
 
 
-def offered_of(A: matrix.CudaCsr, kind: Kind = KIND, **options: Any) -> list[choice.Candidate]:
+def offered_of(A: matrix.CudaCsr, kind: ProductKind = KIND, **options: Any) -> list[choice.Candidate]:
     with asp.options(**options):
         return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
 

@@ -34,7 +34,7 @@ def dense_mttkrp(T: torch.Tensor, factors: list[Any], mode: int) -> torch.Tensor
     return torch.einsum(f"{left}->{letters[mode]}r", T.to_dense(), *(factors[n] for n in others))
 
 
-def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.Choice]:
+def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.LaunchChoice]:
     """M by the model's favourite kernel: the interpreter never wins a race against torch."""
     fibers.mttkrp(T, factors, mode)
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())

@@ -25,7 +25,7 @@ from autosparse.tuner.gpu.space import vector_of
 
 import autosparse as asp
 from autosparse.cuda import aten, choice, device, fibers, matrix, structure
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
 from tests.triton.places import everywhere
@@ -79,7 +79,7 @@ class Offered:
         A = matrix.csr(given)
         D = dense_of(given).T if self.transposed else dense_of(given)
         n, m = D.shape
-        kind = Kind(
+        kind = ProductKind(
             operation=self.operation, transposed=self.transposed, n_dense_cols=self.columns, dtype=self.dtype,
             vector=1 if self.operation == "spmv" else vector_of(self.dtype, self.columns),
         )  # fmt: skip

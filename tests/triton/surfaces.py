@@ -26,7 +26,7 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
+def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
     """One product with many runs promised: the choice that it made, forced to be a kernel of ours."""
     with asp.options(runs=10**9, **options):
         A @ B
@@ -181,15 +181,15 @@ def test_shapes_and_dtypes_are_checked() -> None:
 
 def test_infinity_stays_in_its_rows() -> None:
     """Holes of windows are zeros, and 0 · inf must not appear where A has no entry."""
-    from autosparse.gpu.schedule import DeviceSchedule, Part
+    from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
     stored, B = matrix_of(pattern="mixed"), torch.randn(23, 16)
     B[7, 3] = float("inf")
     structure = structure_of(stored.crow_indices(), stored.col_indices(), 23)
     for rows in (8, 16):
-        parts = (Part(layout="windows", rows=rows, step=16), Part(layout="fill", rows=8))
+        parts = (GpuPart(layout="windows", rows=rows, step=16), GpuPart(layout="fill", rows=8))
         schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
-        kind = choice.Kind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        kind = choice.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
         launch = choice.launch_of(structure, kind, schedule)
         found = launch.matmul(stored.values(), B, torch.empty(19, 16))
         wanted = torch.sparse.mm(stored, B)

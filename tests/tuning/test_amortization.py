@@ -12,12 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autosparse.tuning import amortization, session
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(
-    Account,
+    TuningAccount,
     n_calls=st.integers(1, 10**6),
     product_s=st.floats(1e-6, 1e4),
     tuning_s=st.floats(0, 1e3),
@@ -33,13 +33,13 @@ outlooks = st.builds(
 factors = st.floats(1.0, 100.0)
 
 
-def pays(price_s: float, account: Account, outlook: Outlook) -> bool:
+def pays(price_s: float, account: TuningAccount, outlook: Outlook) -> bool:
     return amortization.weigh(price_s, account=account, outlook=outlook).pays
 
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_when_it_gets_cheaper(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s / f, account, outlook)
@@ -47,7 +47,7 @@ def test_what_pays_still_pays_when_it_gets_cheaper(
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_when_more_is_to_be_gained(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s, account, dataclasses.replace(outlook, gain=min(0.95, outlook.gain * f)))
@@ -55,7 +55,7 @@ def test_what_pays_still_pays_when_more_is_to_be_gained(
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_with_more_promised_runs(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     assume(outlook.total_runs is not None and outlook.total_runs > account.n_calls)
     if pays(price_s, account, outlook):
@@ -64,7 +64,9 @@ def test_what_pays_still_pays_with_more_promised_runs(
 
 
 @given(seconds, st.integers(1, 10**6), accounts, outlooks)
-def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account: Account, outlook: Outlook) -> None:
+def test_what_pays_still_pays_after_more_rent(
+    price_s: float, more: int, account: TuningAccount, outlook: Outlook
+) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
     later = dataclasses.replace(
         account, n_calls=account.n_calls + more, product_s=account.product_s + more * outlook.default_s
@@ -75,7 +77,7 @@ def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account
 
 @given(accounts, outlooks, seconds)
 def test_what_pays_by_rent_pays_in_advance_and_no_step_takes_more_than_its_budget(
-    account: Account, outlook: Outlook, price_s: float
+    account: TuningAccount, outlook: Outlook, price_s: float
 ) -> None:
     in_advance = amortization.weigh(price_s, account=account, outlook=outlook, in_advance=True).pays
     assert in_advance or not pays(price_s, account, outlook)
@@ -86,7 +88,9 @@ def test_what_pays_by_rent_pays_in_advance_and_no_step_takes_more_than_its_budge
 
 
 @given(accounts, outlooks, seconds)
-def test_a_look_in_advance_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_look_in_advance_is_where_the_answer_can_turn(
+    account: TuningAccount, outlook: Outlook, price_s: float
+) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
     look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, in_advance=True)
     assert look_s >= account.product_s
@@ -130,14 +134,14 @@ def test_more_products_never_pick_a_tier_that_saves_less(
 
 
 @given(accounts, outlooks, seconds)
-def test_a_bought_step_stays_within_its_budget(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_bought_step_stays_within_its_budget(account: TuningAccount, outlook: Outlook, price_s: float) -> None:
     if pays(price_s, account, outlook) and price_s > amortization.NO_PRICE_S:
         limit = max(amortization.overhead_budget_s(account, outlook), amortization.saving_budget_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
-def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_next_look_is_where_the_answer_can_turn(account: TuningAccount, outlook: Outlook, price_s: float) -> None:
     look_s = amortization.next_look_s(price_s, account=account, outlook=outlook)
     assert look_s >= account.product_s
     if pays(price_s, account, outlook):
@@ -168,7 +172,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
     of rent, and where every step is bought in advance that of both.
     """
     gain = max(0.0, true_gain)
-    account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
+    account, outlook = TuningAccount(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
     queue, tuned = list(cost_estimates), False
     share = overhead * (1 + amortization.ADVANCE * outlook.gain if in_advance else 1)
     for _ in range(n_runs):
@@ -190,10 +194,12 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))
-def test_one_product_never_buys_anything_by_rent(account: Account, outlook: Outlook, price_s: float, n: int) -> None:
+def test_one_product_never_buys_anything_by_rent(
+    account: TuningAccount, outlook: Outlook, price_s: float, n: int
+) -> None:
     """The first calls: until overhead * (time so far) holds the price, nothing is bought."""
     outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
-    fresh = Account(n_calls=1, product_s=outlook.default_s)
+    fresh = TuningAccount(n_calls=1, product_s=outlook.default_s)
     if price_s > 0.04 * outlook.default_s + amortization.NO_PRICE_S:
         assert not pays(price_s, fresh, outlook)
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autosparse.dispatch.accounts import RUN_SHARE, ProblemAccount
 from autosparse.tuning import amortization
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from tests.tuner.fakes import FakeClock
 from tests.tuning.test_live import FakeSession, make_live_tuner, simulate
 
@@ -92,7 +92,7 @@ def test_without_an_account_a_short_script_is_never_tuned():
     ],
 )
 def test_what_earlier_processes_have_earned(spent, price_s, is_earned):
-    account = Account(n_calls=250, product_s=0.05)
+    account = TuningAccount(n_calls=250, product_s=0.05)
     outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=300.0)
     earlier = None if spent is None else account_of(spent)
     assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned

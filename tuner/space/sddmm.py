@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.space import own
-from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, Family, member, tiles
+from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, FormatFamily, member, tiles
 from autosparse.tuner.space.own import SDDMM_FAMILIES
 
 from autosparse.core.problem import Problem
@@ -62,7 +62,7 @@ def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:
 
 
 def _makes_sense(
-    row: Family, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_streaming: bool
+    row: FormatFamily, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_streaming: bool
 ) -> bool:
     """Rows in another order share what they fetch of a Y that no core's own cache holds (`is_streaming`)."""
     if "order" in size:

@@ -14,7 +14,7 @@ import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.operations import OPS, taught_by
 from autosparse.tuner.collect.recipes import Recipe, is_sealed
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.embeddings import code_rows
 from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.space.joint import JointSpace
@@ -37,11 +37,11 @@ UNSEEN: Final = ("validation", "held_out", "held_out_large")
 """What rankings are reported of; "held_out_large": the real held-out patterns of LARGE_NNZ nonzeros or more."""
 
 
-ON_HOST: Final = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
+ON_HOST: Final = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TrainingCase:
     """One pattern: rows of `codes` are its schedules, `ratios` their times over the default kernel's."""
 
     recipe: Recipe
@@ -50,7 +50,7 @@ class Case:
     censored: NDArray[np.bool_] = field(repr=False)  # at least so long
     default_s: float
     nnz: int = 0
-    setting: Setting = field(default_factory=lambda: ON_HOST, repr=False)
+    setting: RunSetting = field(default_factory=lambda: ON_HOST, repr=False)
     operation: str = ""  # of `Problem`
     schedules: Sequence[SuperSchedule] = field(default=(), repr=False)
 
@@ -80,7 +80,7 @@ class DataSet:
     op: str
     dimension: int
     space: JointSpace
-    cases: Sequence[Case]
+    cases: Sequence[TrainingCase]
     machines: Sequence[Mapping[str, Any]]
     n_outside: int  # schedules of other spaces, left out
     seen: TrainingDomain = field(default_factory=TrainingDomain)
@@ -94,7 +94,7 @@ class DataSet:
                 found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes())
         return found.hexdigest()
 
-    def of(self, split: str) -> list[Case]:
+    def of(self, split: str) -> list[TrainingCase]:
         """The cases of "train", "validation", "held_out" or "held_out_large" (part of the one before)."""
         group = split.removesuffix("_large")
         return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
@@ -154,7 +154,7 @@ def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[st
 
 def _case(
     one: Measurements, codes: Mapping[str, NDArray[np.int16]], schedules: Mapping[str, SuperSchedule]
-) -> Case | None:
+) -> TrainingCase | None:
     status, ratios = one["status"], one["ratio"]
     kept = [
         at
@@ -167,8 +167,8 @@ def _case(
     default_s = float(np.nanmedian(one.batches["default_s"]))
     is_censored = status[kept] == CENSORED
     row = OPS[one.facts["op"]]
-    return Case(
+    return TrainingCase(
         one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]),
-        Setting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
+        RunSetting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
         [schedules[one.schedules[at]] for at in kept],
     )  # fmt: skip

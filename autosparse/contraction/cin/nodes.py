@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class TensorAccess:
     """``tensor[indices]``; `protocols` has a letter per mode, ``s`` to step and ``l`` to
     locate, or is empty (a dense tensor, a write).
     """
@@ -31,25 +31,27 @@ class Access:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class OperatorCall:
     """``op`` applied to `args`; op is ``*`` or ``+``."""
 
     op: str
     args: tuple[Expression, ...]
 
     def __str__(self) -> str:
-        parts = [f"({arg})" if isinstance(arg, Call) and arg.op == "+" != self.op else str(arg) for arg in self.args]
+        parts = [
+            f"({arg})" if isinstance(arg, OperatorCall) and arg.op == "+" != self.op else str(arg) for arg in self.args
+        ]
         return f" {self.op} ".join(parts)
 
 
-Expression: TypeAlias = "Access | Call"
+Expression: TypeAlias = "TensorAccess | OperatorCall"
 
 
 @dataclass(frozen=True, slots=True)
 class Assign:
     """``lhs = rhs`` (op empty) or ``lhs op= rhs``."""
 
-    lhs: Access
+    lhs: TensorAccess
     op: str
     rhs: Expression
 
@@ -101,7 +103,7 @@ def result(statement: Statement) -> str:
     return target(statement).tensor
 
 
-def target(statement: Statement) -> Access:
+def target(statement: Statement) -> TensorAccess:
     """The write access of the tensor that a statement returns."""
     while not isinstance(statement, Assign):
         statement = statement.body if isinstance(statement, Loop) else statement.consumer
@@ -129,11 +131,11 @@ def wheres(statement: Statement) -> Iterator[Where]:
         yield from wheres(statement.producer)
 
 
-def reads(node: Expression | Statement) -> Iterator[Access]:
+def reads(node: Expression | Statement) -> Iterator[TensorAccess]:
     """Every access that is read, from left to right, consumers before producers."""
-    if isinstance(node, Access):
+    if isinstance(node, TensorAccess):
         yield node
-    elif isinstance(node, Call):
+    elif isinstance(node, OperatorCall):
         for arg in node.args:
             yield from reads(arg)
     else:
@@ -164,6 +166,6 @@ def replace(expression: Expression, old: Expression, new: Expression) -> Express
     """`expression` with every occurrence of `old` replaced."""
     if expression == old:
         return new
-    if isinstance(expression, Call):
-        return Call(expression.op, tuple(replace(arg, old, new) for arg in expression.args))
+    if isinstance(expression, OperatorCall):
+        return OperatorCall(expression.op, tuple(replace(arg, old, new) for arg in expression.args))
     return expression

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from autosparse.contraction.cin.nodes import Access, Assign, Call, Expression, Statement, Where, loop
+from autosparse.contraction.cin.nodes import Assign, Expression, OperatorCall, Statement, TensorAccess, Where, loop
 from autosparse.errors import EinsumError
 
 _TOKEN: Final = re.compile(r"\s*(∀\s*[a-zA-Z]*|where\b|\+=|[A-Za-z]\w*|\d+|[][(),:*+=])")
@@ -75,7 +75,7 @@ class _Reader:
         while self.peek() == op:
             self.take()
             parts.append(part())
-        return Call(op, tuple(parts)) if len(parts) > 1 else parts[0]
+        return OperatorCall(op, tuple(parts)) if len(parts) > 1 else parts[0]
 
     def _factor(self) -> Expression:
         if self.peek() == "(":
@@ -85,7 +85,7 @@ class _Reader:
             return inner
         return self._access()
 
-    def _access(self) -> Access:
+    def _access(self) -> TensorAccess:
         name = self.take()
         if not name[:1].isalpha() or name == "where":
             self._at -= 1
@@ -99,4 +99,4 @@ class _Reader:
                     protocols.append(self.take())
             self._at -= 1
             self.expect("]")
-        return Access(name, tuple(indices), "".join(protocols))
+        return TensorAccess(name, tuple(indices), "".join(protocols))

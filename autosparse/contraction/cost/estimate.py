@@ -13,7 +13,7 @@ from autosparse.contraction.cost.queries import Atom
 from autosparse.contraction.cost.tasks import PlainQuery, bits
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.ordered_entries import keys
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 
 N_SAMPLES: Final = 512
@@ -47,7 +47,7 @@ class Estimator:
             self._sizes[number] = self._measure(number)
         return self._sizes[number]
 
-    def meetings(self, plan: Plan) -> float | None:
+    def meetings(self, plan: EinsumPlan) -> float | None:
         """Price of a program whose innermost loop intersects rows of two matrices, counted exactly; None for others.
 
         The kernel scans the row that changes beside marks of the one that stays, or searches the longer for the
@@ -137,7 +137,7 @@ class Estimator:
         return found
 
 
-def _met(plan: Plan) -> tuple[list[str], list[str]] | None:
+def _met(plan: EinsumPlan) -> tuple[list[str], list[str]] | None:
     """Outer indices and the two matrices that the innermost loop of a product steps through together."""
     node = plan.program
     bound: list[str] = []

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from autosparse.contraction.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
+from autosparse.contraction.cin.nodes import Assign, Expression, Loop, Statement, TensorAccess, Where, reads, target
 from autosparse.contraction.cost.queries import FALSE, Predicate, Predicates
 from autosparse.contraction.cost.tasks import TaskSets, bits
-from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.kernels import TensorAssignment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,14 +46,14 @@ class Context(NamedTuple):
 Outcomes: TypeAlias = dict[tuple[int, tuple[Predicate, ...]], int]
 """Number of protocol choices by tasks and, per context, the pattern of what is written."""
 
-Steps: TypeAlias = Mapping[Access, str]
+Steps: TypeAlias = Mapping[TensorAccess, str]
 """Chosen protocols of accesses (without protocols); a letter ``?`` or no entry leaves the choice open."""
 
 
-class CostModel:
+class ContractionCostModel:
     """Costs of the programs of one kernel."""
 
-    def __init__(self, kernel: Kernel, rules: Rules = Rules()) -> None:
+    def __init__(self, kernel: TensorAssignment, rules: Rules = Rules()) -> None:
         self.kernel = kernel
         self.indices = kernel.indices
         self._rules = rules
@@ -65,11 +65,11 @@ class CostModel:
         )
         self.sets = TaskSets(self.predicates, self.indices, assumed)
         self._reads: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._read_list: list[Access] = []
+        self._read_list: list[TensorAccess] = []
         self._nodes: dict[Statement, _Node] = {}
         self._memo: dict[tuple[int, int, tuple[Context, ...], object], Outcomes] = {}
         self._steps: Steps | None = None
-        self._misread: dict[Access, tuple[int, ...]] = {}
+        self._misread: dict[TensorAccess, tuple[int, ...]] = {}
         self.sunk = self._sunk()
 
     def costs(self, program: Statement, *, steps: Steps | None = None) -> dict[int, int]:
@@ -201,7 +201,7 @@ class CostModel:
         names = tuple(self._bit[i] if bound >> self._bit[i] & 1 else 50 + n for n, i in enumerate(access.indices))
         return (self.predicates.conjunction([self._atom(access, names)]),)
 
-    def _atom(self, access: Access, names: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
+    def _atom(self, access: TensorAccess, names: tuple[int, ...]) -> tuple[str, tuple[int, ...]]:
         order = self._misread.get(access)
         return access.tensor, names if order is None else tuple(names[order[order[n]]] for n in range(len(order)))
 
@@ -243,14 +243,14 @@ class CostModel:
         self._nodes[statement] = node
         return node
 
-    def _read_of(self, access: Access) -> int | None:
+    def _read_of(self, access: TensorAccess) -> int | None:
         return self._read(access) if self.kernel.is_sparse(access.tensor) else None
 
-    def _read(self, access: Access) -> int:
+    def _read(self, access: TensorAccess) -> int:
         key = (access.tensor, access.indices)
         bit = self._reads.setdefault(key, len(self._reads))
         if bit == len(self._read_list):
-            self._read_list.append(Access(*key))
+            self._read_list.append(TensorAccess(*key))
         return bit
 
     def _mask(self, names: Sequence[str]) -> int:
@@ -260,7 +260,7 @@ class CostModel:
         return mask
 
 
-def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[Access, tuple[int, ...]]]:
+def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[TensorAccess, tuple[int, ...]]]:
     """Every read (without protocols) with the positions of its modes in the order in which loops bind them."""
     if isinstance(program, Loop):
         yield from concordances(program.body, outer + program.indices)
@@ -270,7 +270,7 @@ def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tu
     else:
         for access in reads(program.rhs):
             order = sorted(range(len(access.indices)), key=lambda mode: outer.index(access.indices[mode]))
-            yield Access(access.tensor, access.indices), tuple(order)
+            yield TensorAccess(access.tensor, access.indices), tuple(order)
 
 
 def misplaced(where: Where) -> tuple[tuple[str, str], ...]:
@@ -299,7 +299,7 @@ def _inner_first(statement: Statement) -> Iterator[str]:
         yield from _inner_first(statement.producer)
 
 
-def _around(access: Access, statement: Statement) -> tuple[str, ...] | None:
+def _around(access: TensorAccess, statement: Statement) -> tuple[str, ...] | None:
     """Loops around the assignment that writes or reads `access`, outermost first; None: there is none."""
     if isinstance(statement, Loop):
         inner = _around(access, statement.body)
@@ -328,8 +328,8 @@ class _Expression(NamedTuple):
     args: tuple[_Expression, ...]
 
     @classmethod
-    def of(cls, node: Expression, read: Callable[[Access], int | None]) -> _Expression:
-        if isinstance(node, Access):
+    def of(cls, node: Expression, read: Callable[[TensorAccess], int | None]) -> _Expression:
+        if isinstance(node, TensorAccess):
             return cls("", read(node), ())
         return cls(node.op, None, tuple(cls.of(arg, read) for arg in node.args))
 
@@ -367,7 +367,7 @@ class _Node:
     ) -> None:  # fmt: skip
         self.number, self.statement, self.parts, self.bit, self.expression = number, statement, parts, bit, expression
         self.is_workspace = False
-        self.accesses: tuple[Access, ...] | None = None  # of its reads
+        self.accesses: tuple[TensorAccess, ...] | None = None  # of its reads
         self.moved: dict[int, int] = {}  # by the permutation bug
         self.reads = expression.reads() if expression is not None else 0
         for part in parts or ():

@@ -9,9 +9,9 @@ import numpy as np
 
 from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray
-from autosparse.contraction.lower.kernel import Inputs, Program, Run, arrays_of
+from autosparse.contraction.lower.kernel import CompiledProgram, Inputs, Run, arrays_of
 from autosparse.contraction.lower.levels import levels, numbered
-from autosparse.contraction.lower.ordered_entries import Levels
+from autosparse.contraction.lower.ordered_entries import EntryLevels
 from autosparse.contraction.operands import Dense, Operand, Sparse
 
 MAX_ENTRIES: Final = 1 << 19
@@ -21,7 +21,7 @@ PLACES: Final = -2
 TREE: Final = -3
 
 
-class Bound:
+class BoundContraction:
     """Runs of one program on operands of known patterns.
 
     An argument is an array of the operand's own (`part` 0, 1: of its rows, 2: its values, whose address may change from
@@ -31,7 +31,7 @@ class Bound:
 
     __slots__ = ("_parts", "_run", "program")
 
-    def __init__(self, program: Program, run: Run, parts: list[tuple[str, int, AnyArray | None]]) -> None:
+    def __init__(self, program: CompiledProgram, run: Run, parts: list[tuple[str, int, AnyArray | None]]) -> None:
         self.program, self._run, self._parts = program, run, parts
 
     def run(self, operands: Mapping[str, Operand]) -> Sparse | AnyArray:
@@ -58,7 +58,9 @@ class Bound:
         return self._run.run(arrays)
 
 
-def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, int], tasks: float) -> Bound | None:
+def bound(
+    program: CompiledProgram, operands: Mapping[str, Operand], extents: dict[str, int], tasks: float
+) -> BoundContraction | None:
     """`program` for operands with these patterns; None where they are neither plain rows nor tensors, or are large."""
     if not is_kept(operands) or not is_plain(operands, program):
         return None
@@ -83,7 +85,7 @@ def bound(program: Program, operands: Mapping[str, Operand], extents: dict[str, 
             places[id(tree.values)] = _places(operand, program, name)
         parts.append((name, PLACES, places[id(tree.values)]))
     parts += [(access.tensor, 2, None) for access in program.plan.dense]
-    return Bound(program, Run(program, inputs, extents, tasks), parts)
+    return BoundContraction(program, Run(program, inputs, extents, tasks), parts)
 
 
 def is_kept(operands: Mapping[str, Operand]) -> bool:
@@ -97,7 +99,7 @@ def is_kept(operands: Mapping[str, Operand]) -> bool:
     )
 
 
-def is_plain(operands: Mapping[str, Operand], program: Program) -> bool:
+def is_plain(operands: Mapping[str, Operand], program: CompiledProgram) -> bool:
     """Whether the matrices are rows in contiguous arrays of the program's types; tensors are always."""
     for operand in operands.values():
         if isinstance(operand, Sparse) and operand.tensor is None:
@@ -122,13 +124,13 @@ def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | No
     return OWN, array
 
 
-def _tree(operand: Sparse, program: Program, name: str) -> Levels:
+def _tree(operand: Sparse, program: CompiledProgram, name: str) -> EntryLevels:
     """In the order that the program reads."""
     plan = program.plan
     is_dense = name in plan.dense_levels
     return levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=True)
 
 
-def _places(operand: Sparse, program: Program, name: str) -> AnyArray:
+def _places(operand: Sparse, program: CompiledProgram, name: str) -> AnyArray:
     """Which entry of `operand` stands at each place of the order that the program reads."""
     return _tree(numbered(operand), program, name).values.astype(np.intp, copy=False)

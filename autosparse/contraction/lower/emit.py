@@ -12,8 +12,8 @@ from typing import Final
 from autosparse.contraction.lower.c_parts import RUN
 from autosparse.contraction.lower.c_text import FLUSH, HELPERS, MARKS, TABLE
 from autosparse.contraction.lower.dialects import CText, PythonText
-from autosparse.contraction.lower.plan import Plan
-from autosparse.contraction.lower.products import Emitter
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.lower.products import ProductEmitter
 from autosparse.contraction.lower.unions import UnionEmitter
 
 C_TYPES: Final = {
@@ -27,7 +27,7 @@ SUMS: Final = {"float32": "float64", "complex64": "complex128"}
 million terms may lose every digit but two."""
 
 
-def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
+def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
     """The C source of `plan`."""
     text = CText()
     emitter = _emitter(plan, text)
@@ -47,11 +47,11 @@ def emit(plan: Plan, *, dtype: str, index_bits: int) -> str:
     return "".join([*parts, entry, loops, end, RUN])
 
 
-def emit_python(plan: Plan) -> str:
+def emit_python(plan: EinsumPlan) -> str:
     """The Python source of `plan`: a function ``part`` over the helpers of `python_helpers`."""
     loops = _emitter(plan, PythonText()).body()
     return f"def part(args, extents, lo, hi, out, result, zero):\n{loops}\n  return out\n"
 
 
-def _emitter(plan: Plan, text: CText | PythonText) -> Emitter:
-    return (UnionEmitter if plan.has_sums else Emitter)(plan, text)
+def _emitter(plan: EinsumPlan, text: CText | PythonText) -> ProductEmitter:
+    return (UnionEmitter if plan.has_sums else ProductEmitter)(plan, text)

@@ -21,8 +21,8 @@ from autosparse.cache.stores import open_store
 from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower.emit import SUMS, emit
 from autosparse.contraction.lower.levels import levels, pointers, transposed
-from autosparse.contraction.lower.ordered_entries import Levels
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.ordered_entries import EntryLevels
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Dense, Operand, Sparse, distinct
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -43,27 +43,27 @@ _mutex: Final = forking.lock()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Program:
+class CompiledProgram:
     """A compiled plan."""
 
-    plan: Plan
+    plan: EinsumPlan
     library: Any  # of ctypes
     index: np.dtype[Any]
     value: np.dtype[Any]
 
 
-def compiled(plan: Plan, operands: dict[str, Operand], extents: dict[str, int]) -> Program:
+def compiled(plan: EinsumPlan, operands: dict[str, Operand], extents: dict[str, int]) -> CompiledProgram:
     """`plan` as machine code for operands of these types and sizes; BuildError."""
     one = next(iter(operands.values()))
     value = one.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
     bits = 64 if max([1, *extents.values(), *entries]) >= 2**31 - 1024 else 32  # positions are stepped over by blocks
     library = load(emit(plan, dtype=value.name, index_bits=bits))
-    return Program(plan, library, np.dtype(f"i{bits // 8}"), value)
+    return CompiledProgram(plan, library, np.dtype(f"i{bits // 8}"), value)
 
 
 def execute(
-    program: Program, operands: Mapping[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
+    program: CompiledProgram, operands: Mapping[str, Operand], extents: dict[str, int], *, tasks: float = 0.0
 ) -> Sparse | AnyArray:
     """The result: an ndarray for a dense output, else entries sorted by the output's indices.
 
@@ -109,7 +109,7 @@ class Inputs:
     """Arguments in the order in which the source declares them (None: a level without coordinates), and their trees."""
 
     arrays: list[AnyArray | None]
-    trees: dict[str, Levels]
+    trees: dict[str, EntryLevels]
 
     @property
     def entries(self) -> int:
@@ -117,7 +117,7 @@ class Inputs:
         return max((tree.values.size for tree in self.trees.values()), default=0)
 
     @classmethod
-    def of(cls, program: Program, operands: Mapping[str, Operand], *, keep: bool = False) -> Inputs:
+    def of(cls, program: CompiledProgram, operands: Mapping[str, Operand], *, keep: bool = False) -> Inputs:
         """Operands in the orders of the program's loops; `keep`: tensors are to keep them."""
         plan, arrays, trees = program.plan, [], {}
         for name in plan.sparse:
@@ -134,7 +134,7 @@ class Inputs:
         return cls(arrays, trees)
 
 
-def arrays_of(tree: Levels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
+def arrays_of(tree: EntryLevels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
     """Arguments for a tree: from the first level on its positions and coordinates, then values."""
     found: list[AnyArray | None] = []
     if tree.crd:
@@ -150,7 +150,7 @@ class Run:
 
     __slots__ = ("_edges", "_n_modes", "_n_parts", "_n_threads", "_program", "_serial_ns", "_shape", "_sizes")
 
-    def __init__(self, program: Program, inputs: Inputs, extents: dict[str, int], tasks: float) -> None:
+    def __init__(self, program: CompiledProgram, inputs: Inputs, extents: dict[str, int], tasks: float) -> None:
         plan = program.plan
         self._program = program
         self._n_modes = max(1, len(plan.output.indices))
@@ -279,7 +279,7 @@ def _memory() -> tuple[ctypes.c_void_p, ctypes.c_void_p]:
     return take, give
 
 
-def _cuts(tree: Levels, n_parts: int) -> list[int]:
+def _cuts(tree: EntryLevels, n_parts: int) -> list[int]:
     """Coordinates of the first level that cut the entries below into parts of about one size."""
     wanted = np.linspace(0, tree.values.size, n_parts + 1)[1:-1]
     if not tree.pos:

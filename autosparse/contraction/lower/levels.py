@@ -10,14 +10,14 @@ import scipy.sparse as sps
 
 from autosparse._native import runtime_api
 from autosparse.contraction.kinds import AnyArray
-from autosparse.contraction.lower.ordered_entries import Levels, keys
+from autosparse.contraction.lower.ordered_entries import EntryLevels, keys
 from autosparse.contraction.operands import FEW_ROWS, MAX_EMPTY_ROWS, Sparse
 
 Rows: TypeAlias = tuple[AnyArray, AnyArray, AnyArray]  # indptr, indices, data
 Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
 
 
-def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> Levels:
+def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> EntryLevels:
     """`operand` with the levels `order`, the first one dense when `is_dense`; indices of `dtype`.
 
     `keep`: a tensor is to keep them for later calls.
@@ -36,7 +36,7 @@ def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: b
         else:
             found = _built(*_ordered(operand, order), is_dense=is_dense, dtype=dtype)
         operand.stored[key] = operand.shared[by_modes] = found
-    assert isinstance(found, Levels)
+    assert isinstance(found, EntryLevels)
     return found
 
 
@@ -47,7 +47,7 @@ def _has_room(operand: Sparse, order: str) -> bool:
     return max(operand.shape) <= min(2**31 - 1, MAX_EMPTY_ROWS * operand.nnz + FEW_ROWS)
 
 
-def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> Levels:
+def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> EntryLevels:
     """Rows, or columns by SciPy's counting sort."""
     first = str(operand.sorted_by)
     major = operand.indices.index(first[0])
@@ -64,7 +64,7 @@ def _of_matrix(operand: Sparse, order: str, *, is_dense: bool, dtype: Index) -> 
         crd = np.flatnonzero(np.diff(pattern)).astype(dtype)
         pattern = np.append(pattern[crd], pattern[-1])
     minor = np.ascontiguousarray(minor, dtype=dtype)
-    return Levels((np.ascontiguousarray(pattern, dtype=dtype),), (crd, minor), np.ascontiguousarray(values))
+    return EntryLevels((np.ascontiguousarray(pattern, dtype=dtype),), (crd, minor), np.ascontiguousarray(values))
 
 
 def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
@@ -101,7 +101,7 @@ def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, lis
 
 def _built(
     rows: Sequence[AnyArray], values: AnyArray, extents: Sequence[int], *, is_dense: bool, dtype: Index
-) -> Levels:
+) -> EntryLevels:
     n = values.size
     pos: list[AnyArray] = []
     crd: list[AnyArray | None] = []
@@ -126,7 +126,7 @@ def _built(
         n_nodes = n if is_last else int(np.count_nonzero(is_new))
         if not is_last:
             nodes = np.cumsum(is_new) - 1
-    return Levels(tuple(pos), tuple(crd), np.ascontiguousarray(values))
+    return EntryLevels(tuple(pos), tuple(crd), np.ascontiguousarray(values))
 
 
 def pointers(nodes: AnyArray, n_nodes: int) -> AnyArray:

@@ -14,7 +14,7 @@ from autosparse.contraction.kinds import AnyArray
 from autosparse.contraction.lower import python_helpers
 from autosparse.contraction.lower.emit import SUMS, emit_python
 from autosparse.contraction.lower.levels import levels
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.plan import EinsumPlan
 from autosparse.contraction.operands import Dense, Operand, Sparse, distinct
 
 HELPERS: Final = (
@@ -29,7 +29,9 @@ def is_there() -> bool:
     return importlib.util.find_spec("numba") is not None
 
 
-def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is_compiled: bool) -> Sparse | AnyArray:
+def run(
+    plan: EinsumPlan, operands: dict[str, Operand], extents: dict[str, int], *, is_compiled: bool
+) -> Sparse | AnyArray:
     """The result of `plan`, on one thread."""
     one = next(iter(operands.values()))
     dtype = one.dtype if isinstance(one, Sparse) else one.array.dtype
@@ -50,7 +52,7 @@ def run(plan: Plan, operands: dict[str, Operand], extents: dict[str, int], *, is
     return distinct("".join(plan.output.indices), out.crd[:, :n], out.val[:n].astype(dtype, copy=False), shape)
 
 
-def _arguments(plan: Plan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
+def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
     """Arrays in the order in which the source declares them."""
     found: list[AnyArray] = []
     for name in plan.sparse:

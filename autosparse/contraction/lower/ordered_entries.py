@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from autosparse import config
-from autosparse.operands.unfolding import Entries
+from autosparse.operands.unfolding import TensorEntries
 
 AnyArray = NDArray[Any]  # any dtype that NumPy multiplies
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Levels:
+class EntryLevels:
     """Level n lists the children of node p at ``crd[n][pos[n][p]:pos[n][p + 1]]``.
 
     The first level has no `pos`; it has no `crd` either where it is dense: then node i is coordinate i.
@@ -36,7 +36,7 @@ class Levels:
 class Kept(NamedTuple):
     """A tree, where its values stand among the tensor's (None: in the same order), and of which writes they are."""
 
-    tree: Levels
+    tree: EntryLevels
     places: AnyArray | None
     version: int
     n_bytes: int
@@ -45,13 +45,14 @@ class Kept(NamedTuple):
 class OrderedEntries:
     """Distinct entries of a tensor sorted by its modes, and the trees of them that somebody wants kept.
 
-    Coordinates of a tensor never change; kept values are those of `Entries.values_version`. All that is kept takes at
+    Coordinates of a tensor never change; kept values are those of `TensorEntries.values_version`. All that is kept
+    takes at
     most `extra_memory` times the bytes of the tensor: what does not fit is made for each call.
     """
 
     __slots__ = ("_entries", "_kept", "_place", "_starts", "nnz")
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: TensorEntries) -> None:
         self._entries = entries
         self._place: AnyArray | None = None  # the tensor's entry at each place of the order; None: as they stand
         self._starts: AnyArray | None = None  # of runs at one place; None: no place repeats
@@ -68,7 +69,7 @@ class OrderedEntries:
             self._starts, self.nnz = starts, int(starts.size)
 
     @classmethod
-    def of(cls, entries: Entries) -> OrderedEntries:
+    def of(cls, entries: TensorEntries) -> OrderedEntries:
         """Those of a tensor, made at the first use."""
         found = entries.ordered
         if found is None:
@@ -96,7 +97,7 @@ class OrderedEntries:
         values = values.take(self._place)
         return values if self._starts is None else added(values, self._starts)
 
-    def tree(self, key: Hashable, make: Callable[[], Levels], dtype: np.dtype[Any], *, keep: bool) -> Levels:
+    def tree(self, key: Hashable, make: Callable[[], EntryLevels], dtype: np.dtype[Any], *, keep: bool) -> EntryLevels:
         """The tree named `key` with the values as they are now; `make`: with the numbers of entries for values."""
         kept = self._kept.get(key)
         if kept is not None and kept.tree.values is self._entries.peek() and kept.tree.values.dtype == dtype:

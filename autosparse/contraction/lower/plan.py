@@ -8,7 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
-from autosparse.contraction.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where, reads
+from autosparse.contraction.cin.nodes import (
+    Assign,
+    Expression,
+    Loop,
+    OperatorCall,
+    Statement,
+    TensorAccess,
+    Where,
+    reads,
+)
 from autosparse.contraction.cost.model import Steps, concordances
 from autosparse.contraction.programs.nests import workspaces
 from autosparse.contraction.programs.protocols import with_protocols
@@ -20,15 +29,15 @@ MAX_DENSE_PLACES: Final = 1 << 27
 
 
 @dataclass(frozen=True)
-class Plan:
+class EinsumPlan:
     """A program, its protocols and where its result goes."""
 
     program: Statement
     steps: Steps
-    output: Access
+    output: TensorAccess
     is_dense_output: bool
     sparse: tuple[str, ...]  # names of sparse inputs, in the order of arguments
-    dense: tuple[Access, ...]  # dense inputs
+    dense: tuple[TensorAccess, ...]  # dense inputs
     indices: str  # in the order in which extents are passed
     dense_levels: frozenset[str]  # sparse inputs whose first level is dense
     are_large: frozenset[str] = field(default=frozenset())  # indices with more than `MAX_DENSE_PLACES` values
@@ -40,7 +49,7 @@ class Plan:
         return str(with_protocols(self.program, self.steps))
 
     @cached_property
-    def spaces(self) -> dict[str, Access]:
+    def spaces(self) -> dict[str, TensorAccess]:
         """Workspaces by name, with their indices as they are written."""
         return workspaces(self.program)
 
@@ -129,7 +138,7 @@ def _unled(node: Statement, steps: Steps) -> set[str]:
         return set()
     if isinstance(node, Where):
         return _unled(node.consumer, steps) | _unled(node.producer, steps)
-    bare = {Access(access.tensor, access.indices) for access in reads(node.body)}
+    bare = {TensorAccess(access.tensor, access.indices) for access in reads(node.body)}
     stepped = {
         index
         for access in bare & steps.keys()
@@ -160,6 +169,6 @@ def _expressions(program: Statement) -> list[Expression]:
 
 
 def _operators(node: Expression) -> set[str]:
-    if not isinstance(node, Call):
+    if not isinstance(node, OperatorCall):
         return set()
     return {node.op}.union(*map(_operators, node.args))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from autosparse.contraction.cin.nodes import Access, Assign, Loop, Statement, Where, reads
+from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, reads
 from autosparse.contraction.lower.dialects import CText, PythonText
-from autosparse.contraction.lower.plan import Plan
+from autosparse.contraction.lower.plan import EinsumPlan
 
 
-class Emitter:
+class ProductEmitter:
     """Writes one kernel of a product."""
 
-    def __init__(self, plan: Plan, text: CText | PythonText) -> None:
+    def __init__(self, plan: EinsumPlan, text: CText | PythonText) -> None:
         self.plan = plan
         self.text = text
         self.orders = plan.orders
@@ -323,7 +323,7 @@ class Emitter:
     def _product(self, node: Assign) -> str:
         return " * ".join(self._value(access) for access in reads(node.rhs))
 
-    def _store(self, lhs: Access, value: str) -> None:
+    def _store(self, lhs: TensorAccess, value: str) -> None:
         text = self.text
         if lhs.tensor in self.spaces:
             kind = self.plan.workspace_kind(lhs.tensor)
@@ -345,7 +345,7 @@ class Emitter:
         """Number of a table's entry, row-major in the order of the loops around its read."""
         return self._row_major(self.orders[name])
 
-    def _value(self, access: Access) -> str:
+    def _value(self, access: TensorAccess) -> str:
         name = access.tensor
         if self._is_tree(name) or name in self.plan.sparse:
             return f"{name}_val[p_{name}_{len(access.indices) - 1}]" if access.indices else f"{name}_val[0]"
@@ -355,7 +355,7 @@ class Emitter:
             return name if kind == "scalar" else f"{name}.value[{at}]"
         return f"{name}[{self._linear(access)}]"
 
-    def _linear(self, access: Access) -> str:
+    def _linear(self, access: TensorAccess) -> str:
         """Row-major position of a dense access."""
         return self._row_major(access.indices)
 

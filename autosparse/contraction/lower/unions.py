@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from autosparse.contraction.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where
+from autosparse.contraction.cin.nodes import Assign, Expression, Loop, OperatorCall, Statement, TensorAccess, Where
 from autosparse.contraction.lower.dialects import CText, PythonText
-from autosparse.contraction.lower.plan import Plan
-from autosparse.contraction.lower.products import Emitter
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.lower.products import ProductEmitter
 
 
-class UnionEmitter(Emitter):
+class UnionEmitter(ProductEmitter):
     """Writes one kernel in which something is added: reads have flags that say whether they are present."""
 
-    def __init__(self, plan: Plan, text: CText | PythonText) -> None:
+    def __init__(self, plan: EinsumPlan, text: CText | PythonText) -> None:
         super().__init__(plan, text)
         self._flags: dict[str, str | bool] = {}
 
@@ -98,7 +98,7 @@ class UnionEmitter(Emitter):
             return self._alive(node.consumer, dict(flags, **{node.workspace: self._alive(node.producer, flags)}))
         if isinstance(node, Assign):
             return self._alive(node.rhs, flags)
-        if isinstance(node, Access):
+        if isinstance(node, TensorAccess):
             return flags.get(node.tensor, True)
         parts = [self._alive(arg, flags) for arg in node.args]
         decided = node.op == "+"  # one part that is present decides a sum, one that is absent a product
@@ -119,7 +119,7 @@ class UnionEmitter(Emitter):
             self._store(node.lhs, self._expression(node.rhs))
 
     def _expression(self, node: Expression) -> str:
-        if isinstance(node, Call):
+        if isinstance(node, OperatorCall):
             return "(" + f" {node.op} ".join(map(self._expression, node.args)) + ")"
         flag = self._flags.get(node.tensor, True)
         value = self._value(node)

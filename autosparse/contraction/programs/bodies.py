@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from autosparse.contraction.cin.nodes import Access, Assign, Call, Expression, Statement, Where, replace
+from autosparse.contraction.cin.nodes import Assign, Expression, OperatorCall, Statement, TensorAccess, Where, replace
 
 WORKSPACE = "w"
 """First letter of a workspace's name; a number follows."""
 
 
-def bodies(lhs: Access, op: str, rhs: Expression) -> tuple[Statement, ...]:
+def bodies(lhs: TensorAccess, op: str, rhs: Expression) -> tuple[Statement, ...]:
     """Every loop-free statement that computes ``lhs op= rhs``: rewritten, with and without workspaces, each once."""
     found: dict[Statement, None] = {}
     for expression in rewrites(rhs):
@@ -38,7 +38,7 @@ def groupings(assign: Assign, names: itertools.count[int]) -> Iterator[Statement
     yield assign
     for call, path in _subcalls(assign.rhs):
         for op in _reductions(assign.op, path):
-            workspace = Access(f"{WORKSPACE}{next(names)}")
+            workspace = TensorAccess(f"{WORKSPACE}{next(names)}")
             consumer = Assign(assign.lhs, assign.op, replace(assign.rhs, call, workspace))
             producers = list(groupings(Assign(workspace, op, call), names))
             for outer in groupings(consumer, names):
@@ -51,12 +51,12 @@ def _reductions(op: str, path: tuple[str, ...]) -> list[str]:
     return ["", op] if distributes else [""]
 
 
-def _subcalls(expression: Expression) -> list[tuple[Call, tuple[str, ...]]]:
+def _subcalls(expression: Expression) -> list[tuple[OperatorCall, tuple[str, ...]]]:
     """Proper calls inside `expression`, each once, with the operators above them."""
-    found: dict[Call, tuple[str, ...]] = {}
+    found: dict[OperatorCall, tuple[str, ...]] = {}
 
     def visit(node: Expression, path: tuple[str, ...]) -> None:
-        if isinstance(node, Call):
+        if isinstance(node, OperatorCall):
             if path:
                 found.setdefault(node, path)
             for arg in node.args:
@@ -67,45 +67,45 @@ def _subcalls(expression: Expression) -> list[tuple[Call, tuple[str, ...]]]:
 
 
 def _binary(expression: Expression) -> Expression:
-    if isinstance(expression, Access):
+    if isinstance(expression, TensorAccess):
         return expression
     first, *rest = map(_binary, expression.args)
     for arg in rest:
-        first = Call(expression.op, (first, arg))
+        first = OperatorCall(expression.op, (first, arg))
     return first
 
 
 def _neighbours(tree: Expression) -> Iterator[Expression]:
     """Trees one rewrite away."""
-    if isinstance(tree, Access):
+    if isinstance(tree, TensorAccess):
         return
     left, right = tree.args
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, Call):
+        if isinstance(one, OperatorCall):
             a, b = one.args
             if one.op == tree.op:
-                yield Call(tree.op, (a, Call(tree.op, (b, other))))
-                yield Call(tree.op, (b, Call(tree.op, (a, other))))
+                yield OperatorCall(tree.op, (a, OperatorCall(tree.op, (b, other))))
+                yield OperatorCall(tree.op, (b, OperatorCall(tree.op, (a, other))))
             elif tree.op == "*":
-                yield Call("+", (Call("*", (a, other)), Call("*", (b, other))))
+                yield OperatorCall("+", (OperatorCall("*", (a, other)), OperatorCall("*", (b, other))))
         for changed in _neighbours(one):
-            yield Call(tree.op, (changed, other))
+            yield OperatorCall(tree.op, (changed, other))
 
 
 def _sorted(expression: Expression) -> Expression:
-    if isinstance(expression, Access):
+    if isinstance(expression, TensorAccess):
         return expression
-    return Call(expression.op, tuple(sorted(map(_sorted, expression.args), key=str)))
+    return OperatorCall(expression.op, tuple(sorted(map(_sorted, expression.args), key=str)))
 
 
 def flattened(expression: Expression) -> Expression:
     """`expression` with nested sums and products joined, operands sorted."""
-    if isinstance(expression, Access):
+    if isinstance(expression, TensorAccess):
         return expression
     args: list[Expression] = []
     for arg in map(flattened, expression.args):
-        args += arg.args if isinstance(arg, Call) and arg.op == expression.op else (arg,)
-    return Call(expression.op, tuple(sorted(args, key=str)))
+        args += arg.args if isinstance(arg, OperatorCall) and arg.op == expression.op else (arg,)
+    return OperatorCall(expression.op, tuple(sorted(args, key=str)))
 
 
 def _canonical(statement: Statement) -> Statement:
@@ -119,15 +119,15 @@ def _canonical(statement: Statement) -> Statement:
             collect(node.producer)
 
     def renamed(node: Expression) -> Expression:
-        if isinstance(node, Access):
-            return Access(names.get(node.tensor, node.tensor), node.indices)
-        return Call(node.op, tuple(map(renamed, node.args)))
+        if isinstance(node, TensorAccess):
+            return TensorAccess(names.get(node.tensor, node.tensor), node.indices)
+        return OperatorCall(node.op, tuple(map(renamed, node.args)))
 
     def rebuilt(node: Statement) -> Statement:
         if isinstance(node, Where):
             return Where(rebuilt(node.consumer), rebuilt(node.producer))
         assert isinstance(node, Assign)
-        lhs = Access(names.get(node.lhs.tensor, node.lhs.tensor), node.lhs.indices)
+        lhs = TensorAccess(names.get(node.lhs.tensor, node.lhs.tensor), node.lhs.indices)
         return Assign(lhs, node.op, flattened(renamed(node.rhs)))
 
     collect(statement)

@@ -7,12 +7,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 from autosparse.contraction.cin.nodes import (
-    Access,
     Assign,
-    Call,
     Expression,
     Loop,
+    OperatorCall,
     Statement,
+    TensorAccess,
     Where,
     assignments,
     loop,
@@ -106,13 +106,13 @@ def indexed(statement: Statement) -> Statement:
     names = set(loops(where)) & accessed(where.producer)
     if _returned(where.producer).op:
         names &= accessed(where.consumer)
-    named = Access(where.workspace, tuple(sorted(names)))
+    named = TensorAccess(where.workspace, tuple(sorted(names)))
     renamed = with_access(where, named)
     assert isinstance(renamed, Where)
     return renamed
 
 
-def with_access(node: Statement, access: Access) -> Statement:
+def with_access(node: Statement, access: TensorAccess) -> Statement:
     """`node` with every access of the same tensor replaced by `access`."""
     if isinstance(node, Loop):
         return Loop(node.indices, with_access(node.body, access))
@@ -122,9 +122,9 @@ def with_access(node: Statement, access: Access) -> Statement:
     return Assign(lhs, node.op, _with_access(node.rhs, access))
 
 
-def _with_access(node: Expression, access: Access) -> Expression:
-    if isinstance(node, Call):
-        return Call(node.op, tuple(_with_access(arg, access) for arg in node.args))
+def _with_access(node: Expression, access: TensorAccess) -> Expression:
+    if isinstance(node, OperatorCall):
+        return OperatorCall(node.op, tuple(_with_access(arg, access) for arg in node.args))
     return access if node.tensor == access.tensor else node
 
 
@@ -132,7 +132,7 @@ def _returned(statement: Statement) -> Assign:
     return next(assignments(statement))
 
 
-def workspaces(statement: Statement) -> dict[str, Access]:
+def workspaces(statement: Statement) -> dict[str, TensorAccess]:
     """The write access of every workspace, by name."""
     names = {where.workspace for where in wheres(statement)}
     return {assign.lhs.tensor: assign.lhs for assign in assignments(statement) if assign.lhs.tensor in names}

@@ -5,18 +5,27 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from autosparse.contraction.cin.nodes import Access, Assign, Call, Expression, Loop, Statement, Where, reads
+from autosparse.contraction.cin.nodes import (
+    Assign,
+    Expression,
+    Loop,
+    OperatorCall,
+    Statement,
+    TensorAccess,
+    Where,
+    reads,
+)
 from autosparse.contraction.cost.model import Steps, concordances
-from autosparse.contraction.kernels import Kernel
+from autosparse.contraction.kernels import TensorAssignment
 
 
-def open_reads(kernel: Kernel, program: Statement) -> list[Access]:
+def open_reads(kernel: TensorAssignment, program: Statement) -> list[TensorAccess]:
     """Reads that carry protocols, without them, each once."""
-    bare = (Access(access.tensor, access.indices) for access in reads(program))
+    bare = (TensorAccess(access.tensor, access.indices) for access in reads(program))
     return [access for access in dict.fromkeys(bare) if kernel.is_sparse(access.tensor)]
 
 
-def taco_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
+def taco_protocols(kernel: TensorAssignment, program: Statement) -> Iterator[Steps]:
     """Choices of the TACO compiler: all step, or locate at the first mode that loops bind and step at the others.
 
     As in the published code a scalar workspace has both, which are the same.
@@ -32,7 +41,7 @@ def _locate_first(order: Sequence[int]) -> str:
     return "".join("l" if order and mode == order[0] else "s" for mode in range(len(order)))
 
 
-def with_protocols(program: Statement, steps: Mapping[Access, str]) -> Statement:
+def with_protocols(program: Statement, steps: Mapping[TensorAccess, str]) -> Statement:
     """`program` with protocols on its reads."""
     if isinstance(program, Loop):
         return Loop(program.indices, with_protocols(program.body, steps))
@@ -41,7 +50,7 @@ def with_protocols(program: Statement, steps: Mapping[Access, str]) -> Statement
     return Assign(program.lhs, program.op, _marked(program.rhs, steps))
 
 
-def _marked(node: Expression, steps: Mapping[Access, str]) -> Expression:
-    if isinstance(node, Call):
-        return Call(node.op, tuple(_marked(arg, steps) for arg in node.args))
-    return Access(node.tensor, node.indices, steps.get(Access(node.tensor, node.indices), ""))
+def _marked(node: Expression, steps: Mapping[TensorAccess, str]) -> Expression:
+    if isinstance(node, OperatorCall):
+        return OperatorCall(node.op, tuple(_marked(arg, steps) for arg in node.args))
+    return TensorAccess(node.tensor, node.indices, steps.get(TensorAccess(node.tensor, node.indices), ""))

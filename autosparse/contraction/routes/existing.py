@@ -15,7 +15,7 @@ import scipy.sparse as sps
 
 from autosparse.arrays import construct
 from autosparse.arrays.family import csr_array, csr_matrix
-from autosparse.contraction.kinds import Kind, arrays_of
+from autosparse.contraction.kinds import OperandKind, arrays_of
 from autosparse.contraction.routes import elementwise as by_entry
 from autosparse.contraction.subscripts import Subscripts
 
@@ -222,7 +222,7 @@ class Direct(NamedTuple):
         return [made[id(operands[n])] for n in self.order]
 
 
-def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
+def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
     """The route for operands of these kinds; None where a kernel or joins compute the einsum."""
     if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
         return None
@@ -240,7 +240,7 @@ def direct(kinds: Sequence[Kind], subscripts: Subscripts, dtype: np.dtype[Any]) 
     return None
 
 
-def _takes(route: Route, kinds: Sequence[Kind], dtype: np.dtype[Any]) -> bool:
+def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> bool:
     """Return whether the route computes operands of these classes and this type."""
     if route.run in (factors, sampled) and not (dtype.char in "fd" and all(kind.dtype == dtype for kind in kinds)):
         return False
@@ -253,7 +253,7 @@ def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
     return operand if operand.dtype == dtype else operand.astype(dtype)
 
 
-def _is_broadcast(kinds: Sequence[Kind], subscripts: Subscripts) -> bool:
+def _is_broadcast(kinds: Sequence[OperandKind], subscripts: Subscripts) -> bool:
     """Return whether an extent of 1 stands for a larger one."""
     return any(
         tuple(subscripts.extents[index] for index in letters) != kind.shape

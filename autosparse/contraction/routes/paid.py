@@ -29,7 +29,7 @@ TRIALS: Final = 3
 MAX_ACCOUNTS: Final = 256
 
 
-class Account:
+class ExpressionCalls:
     """Calls of one expression: how many, the seconds that they took in all, and the least."""
 
     def __init__(self) -> None:
@@ -113,21 +113,21 @@ def is_sure() -> bool:
     return (config.get_options().runs or 0) >= SURE_RUNS
 
 
-_accounts: Final[OrderedDict[object, Account]] = OrderedDict()
+_accounts: Final[OrderedDict[object, ExpressionCalls]] = OrderedDict()
 _mutex: Final = forking.lock()
 
 
-def account_of(key: object) -> Account:
+def account_of(key: object) -> ExpressionCalls:
     """The account of an expression; the ones that were opened first go first."""
     found = _accounts.get(key)
     if found is None:
         with _mutex:
-            found = _accounts.setdefault(key, Account())
+            found = _accounts.setdefault(key, ExpressionCalls())
             while len(_accounts) > MAX_ACCOUNTS:
                 _accounts.popitem(last=False)
     return found
 
 
-def known_account(key: object) -> Account | None:
+def known_account(key: object) -> ExpressionCalls | None:
     """The account of an expression, if it has one."""
     return _accounts.get(key)

@@ -11,7 +11,7 @@ from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import small_operands
 from autosparse.torch.dispatcher.fallback import is_tiny, originals, settled
-from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
@@ -22,7 +22,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     is_known = reduce == "sum" and a.layout is torch.sparse_csr
     product = small_operands.matrix(a, b, None, 0, 1, None) if is_known else None
     if product is not None:
-        product = product.multiply(a, b) if isinstance(product, Known) else product
+        product = product.multiply(a, b) if isinstance(product, KnownIndices) else product
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:

@@ -66,4 +66,4 @@ def _flags(context: TuningContext, plan: Plan, *, is_asked: bool) -> int:
         kernel = context.loaded(plan.schedule)
     except BuildError:
         return flags
-    return flags | (NEEDS_SORTED if isinstance(kernel, _native.Kernel) and kernel.needs_sorted else 0)
+    return flags | (NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse._native.c.build import FLAGS, ISA_FLAGS
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse.cache import artefacts
 from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
 from autosparse.cache.folder import Folder
@@ -88,7 +88,7 @@ class RecallBench:
 
         return self.options.threads or runtime_api.max_threads()
 
-    def loaded(self, schedule: Any) -> Kernel | None:
+    def loaded(self, schedule: Any) -> CompiledKernel | None:
         """Return nothing: the trial that is made here has its kernel."""
         return None
 
@@ -164,7 +164,7 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
 
 def _kernel(
     bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
-) -> Kernel | None:
+) -> CompiledKernel | None:
     """Return the plan's kernel where it is there already: the runtime's own, a shipped one, or compiled earlier."""
     spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is simple
     if folder.read_record("failure", spec.key()) is not None:
@@ -182,7 +182,7 @@ def _kernel(
     place = artefacts.find(folder, name)
     if place is None:
         return None
-    return Kernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
+    return CompiledKernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
 
 
 def _forget(account: ProblemAccount) -> None:

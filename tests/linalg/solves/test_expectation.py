@@ -19,7 +19,7 @@ from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.linalg.solves.convergence import Convergence
 from autosparse.linalg.solves.expectation import ProductCounts
 from autosparse.tuning import amortization, planner
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.live import LiveTuner
 from tests.linalg.solves import scripts
 from tests.tuner.fakes import FakeClock, FakeTrial
@@ -195,7 +195,7 @@ expected = st.builds(Expected, n_calls=st.floats(0, 1e7), n_certain=st.floats(0,
 
 @given(expected, st.floats(1.0, 100.0), st.floats(1e-6, 10.0), st.integers(1, 10**5))
 def test_more_products_never_turn_yes_into_no(known: Expected, factor: float, price_s: float, n_calls: int) -> None:
-    account = Account(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
+    account = TuningAccount(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
     more = Expected(n_calls=known.n_calls * factor, n_certain=known.n_certain * factor)
     outlooks = [Outlook(gain=0.2, default_s=PRODUCT_S, expected=one) for one in (known, more)]
     now, later = (amortization.weigh(price_s, account=account, outlook=one).pays for one in outlooks)
