@@ -42,7 +42,7 @@ _HOMES = {
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
 _SUBMODULES = ("csgraph", "dask", "linalg", "scipy_compat", "torch")
 _DEPRECATED = ("ours",)  # modules that warn when they are imported
-_MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
+_MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/design/packages.md)
 
 
 def _check_installed() -> None:

@@ -1,4 +1,4 @@
-"""What dictionary-encoded values bring (docs/adr/0079-numbered-values.md): SpMV of a pattern with its own and with
+"""What dictionary-encoded values bring (docs/design/code-generation.md): SpMV of a pattern with its own and with
 random values.
 
     python benchmarks/numbered.py --matrices ../shared/matrices --json benchmarks/results/numbered.jsonl

@@ -33,7 +33,7 @@ def mixes_rows(fmt: Format, *, n_rows: int, n_cells: int) -> bool:
     """Whether several threads would lose more than they gain, because each writes rows of C among the others'.
 
     Slices take the rows of a window by their lengths: where all rows are in one window or two, rows that are neighbours
-    in C, and share its cache lines, are computed by different threads (docs/adr/0076-company.md).
+    in C, and share its cache lines, are computed by different threads (docs/design/thread-pool.md).
     """
     if fmt.sigma <= 1 or not is_gathered(fmt):
         return False

@@ -2,7 +2,7 @@
 
 The default kernels' loops with what a search may want otherwise: rows in an order of their own, rows of B (or Y)
 fetched ahead. They cut vectors at cache lines, store large results past the caches, divide long rows between threads,
-fetch the next rows of X; generated kernels do none of this (docs/adr/0020-ready-kernels.md, 0024-ready-sddmm.md).
+fetch the next rows of X; generated kernels do none of this (docs/design/compiled-kernels.md).
 """
 
 from __future__ import annotations

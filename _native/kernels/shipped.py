@@ -1,4 +1,5 @@
-"""Shipped kernels: generated ones that were compiled at installation, with the runtime (ADR 61).
+"""Shipped kernels: generated ones that were compiled at installation, with the runtime
+(docs/design/compiled-kernels.md).
 
 What the statistics name first for vector products of nine matrices in ten: slices as wide as a vector, sorted or not,
 and blocks of 3 x 3, with coordinates of 16 bits. `tools/shipped_kernels.py` writes their sources, as the emitter

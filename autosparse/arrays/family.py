@@ -2,7 +2,7 @@
 
 A closed family: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products is
 SciPy's own code on the same arrays. Subclassing SciPy is undocumented; the private hooks used here are listed in
-docs/adr/0002 and SciPy's own test suite runs on these classes (tests/conformance).
+docs/design/scipy-classes.md and SciPy's own test suite runs on these classes (tests/conformance).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ ndarray = np.ndarray
 
 
 class _Family:
-    """Which classes SciPy's conversions make: ours, also by way of coordinates (docs/adr/0063)."""
+    """Which classes SciPy's conversions make: ours, also by way of coordinates (docs/design/scipy-classes.md)."""
 
     __slots__ = ()
 

@@ -61,7 +61,7 @@ class Candidates:
 
 
 MANY: Final = 4
-"""Operands from which a new expression is not searched thoroughly: that takes seconds (docs/adr/0034)."""
+"""Operands from which a new expression is not searched thoroughly: that takes seconds (docs/design/einsum.md)."""
 MAX_PROGRAMS: Final = 8192
 """Programs of a new expression that are priced; where there are more, a pair of operands is contracted first."""
 MAX_INDICES: Final = 6
@@ -206,7 +206,7 @@ def is_merge(candidate: EinsumCandidate) -> bool:
     """Whether one assignment in all loops intersects the last levels of two inputs.
 
     The model counts the steps of both, kernels take about those of the shorter: such programs are kept though others
-    beat them (docs/adr/0060-einsum-intersections.md).
+    beat them (docs/design/einsum.md).
     """
     program = candidate.program
     if not isinstance(program, Loop) or not isinstance(program.body, Assign):
@@ -227,7 +227,7 @@ def _small_nests(kernel: TensorAssignment) -> tuple[Statement, ...]:
 
 
 def _has_small_workspaces(program: Statement) -> bool:
-    """Whether every workspace has rank 0 or 1: larger ones are run (ADR 34), not chosen."""
+    """Whether every workspace has rank 0 or 1: larger ones are run (docs/design/einsum.md), not chosen."""
     return all(len(access.indices) <= 1 for access in workspaces(program).values())
 
 

@@ -96,7 +96,7 @@ FORMATS: Final[dict[str, tuple[Callable[[Sparse], Any], range]]] = {
     "tensor": (_tensor, range(1, MAX_DIMS + 1)),
     "dense": (dense, range(MAX_DIMS + 1)),
 }
-"""Values of `format`, and the numbers of dimensions that each can have (docs/adr/0034 on "dcsr" and "csf")."""
+"""Values of `format`, and the numbers of dimensions that each can have (docs/design/einsum.md on "dcsr" and "csf")."""
 
 
 OF_SCIPY: Final = {"csr": "?bBhHiIlLqQfdgFDG", "csc": "?bBhHiIlLqQfdgFDG", "coo": "?bBhHiIlLqQfdgFDG"}

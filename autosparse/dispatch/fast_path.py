@@ -4,7 +4,8 @@ Checking a product's operands, finding its problem and keeping its accounts take
 more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
 all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
 made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
-options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): the
+options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`,
+docs/design/storage-guard.md): the
 operand's `Watch` looks at the arrays where it must, and their versions are those of the copy. Whatever differs is
 answered with False, and Python looks.
 """

@@ -50,7 +50,8 @@ class Words:
 class Operation:
     """One row of `OPS`: lowering, interpreter, search, cost models, tuning, `explain` and collection read it.
 
-    The gains are priors, from ``benchmarks/results/cost_models`` (docs/adr/0006): dense columns that a range begins
+    The gains are priors, from ``benchmarks/results/cost_models`` (docs/design/tuning-policy.md): dense columns that a
+    range begins
     with -> the share of the default kernel's time that tuning is expected to save before this machine has seen any.
     """
 

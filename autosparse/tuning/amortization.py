@@ -12,7 +12,8 @@ run so far, and rho = `overhead`. Two budgets pay for tuning nobody asked for:
 While a solver runs products, it says how many it will have run at least (`Expected`). Rent is then rho times the time
 of that many products, and nothing is bought in advance: the total stays <= (1 + rho) * N * d where the solver is right.
 
-A step is bought when its budget holds its price. docs/adr/0006-payoff.md has the competitive argument. Where the number
+A step is bought when its budget holds its price. docs/design/tuning-policy.md has the competitive argument. Where the
+number
 of products is known, `pick` says which tier of tuning makes the total least.
 """
 

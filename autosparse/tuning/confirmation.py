@@ -1,7 +1,7 @@
 """Whether a tuned kernel is faster where it serves: a last race before it does, and a look now and then afterwards.
 
 Candidates race on one result, written again and again. Users write to a new result each time, or name one (`out=`);
-values, neighbours and the machine change. So a plan is what the last race left of it (ADR 33).
+values, neighbours and the machine change. So a plan is what the last race left of it (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
 DICTIONARY_TIME: Final = 0.82
 """Of slices with dictionary-encoded values over those that store them: mean of 13 matrices
-(docs/adr/0079-numbered-values.md)."""
+(docs/design/code-generation.md)."""
 MAX_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 TREES: Final = "boosted"
@@ -185,7 +185,7 @@ class LearnedProposer:
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
         """As `TuningContext.supports`, and why a packed copy would have no room; each format is laid out once.
 
-        Ten proposals of formats that have none left an estimate with the default kernel (ADR 74).
+        Ten proposals of formats that have none left an estimate with the default kernel (docs/design/cost-models.md).
         """
         context, rooms = self.context, dict[Format, bool]()
 

@@ -108,7 +108,7 @@ def all_protocols(kernel: TensorAssignment, program: Statement) -> Iterator[Step
 
 
 def fits_taco(kernel: TensorAssignment, program: Statement, steps: Steps) -> bool:
-    """Whether the TACO compiler can run it (section 7 of the published code's rules; docs/adr/0034)."""
+    """Whether the TACO compiler can run it (section 7 of the published code's rules; docs/design/einsum.md)."""
     return is_shaped_for_taco(kernel, program) and all(
         _reads_workspaces_as_taco(assign, steps) for assign in assignments(program)
     )

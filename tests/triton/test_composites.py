@@ -91,7 +91,8 @@ def test_the_model_expects_a_gain_where_blocks_are_planted() -> None:
 
 
 def test_dense_tiles_of_float32_are_for_full_blocks() -> None:
-    """Block-pruned weights and scattered entries (ADR 82: up to 1.8 times as fast, and slower than the rows)."""
+    """Block-pruned weights and scattered entries (docs/design/gpu.md: up to 1.8 times as fast, and slower than the
+    rows)."""
     rng, target = np.random.default_rng(0), targets()["h100-sxm"]
     asked = space.GpuSetting(operation="matmul", n_dense_cols=128, dtype="float32", vector=4)
     product = model.ProductSizes(n_dense_cols=128, dtype="float32")

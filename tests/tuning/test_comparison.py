@@ -1,4 +1,4 @@
-"""No kernel serves before its result was compared with the default kernel's (ADR 30)."""
+"""No kernel serves before its result was compared with the default kernel's (docs/design/cache-and-trust.md)."""
 
 from __future__ import annotations
 

@@ -223,9 +223,9 @@ class TrafficModel:
 
 
 LLC_CONTENTION: Final = 1.3
-"""Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
+"""Geometric mean over 23 matrices, 256 columns (docs/design/dense-operands.md)."""
 IDENTICAL_ROWS: Final = 1.3
-"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-identical rows.md)."""
+"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/design/compiled-kernels.md rows.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:

@@ -36,7 +36,7 @@ class PartSet:
     """Parts, without the one for empty rows, and the block shapes that they are offered with.
 
     `rows` of an unrolled part are those of a group of lanes that holds one column tile: a program has as many groups as
-    its warps have room for. The choices below are what a survey on an H200 left over (ADR 81).
+    its warps have room for. The choices below are what a survey on an H200 left over (docs/design/gpu.md).
     """
 
     parts: tuple[GpuPart, ...]

@@ -1,4 +1,4 @@
-"""Which problems a cost model has seen: of others its word is not taken unmeasured (ADR 33)."""
+"""Which problems a cost model has seen: of others its word is not taken unmeasured (docs/design/tuning-policy.md)."""
 
 from __future__ import annotations
 
@@ -98,4 +98,4 @@ STATISTICS: Final = TrainingDomain(
     dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
     threads=frozenset({2}),
 )  # fmt: skip
-"""What the margins of the statistics model were found on (`belief`, ADR 25)."""
+"""What the margins of the statistics model were found on (`belief`, docs/design/cost-models.md)."""

@@ -1,4 +1,4 @@
-"""What is taken on a model's word alone, unmeasured (ADR 25)."""
+"""What is taken on a model's word alone, unmeasured (docs/design/cost-models.md)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from autosparse.ops.base import of_width
 WIDE: Final = 128
 """Columns of B from which a product is a wide one."""
 UNSEEN_CPU_MARGIN: Final = {1: 1.0, 2: 1.5}
-"""Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
+"""Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen
+(docs/design/cost-models.md)."""
 STALE_MODEL_MARGIN: Final = 2.0
 """Times as much that estimates must promise where the default kernel takes two threads since models were trained."""
 AGREED: Final = 0.95
-"""Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
+"""Ratio by the statistics from which they second a learned model's proposal (docs/design/cost-models.md)."""
 
 
 def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
     """Predicted time over the default kernel's from which a schedule is taken, of which the statistics expect `guess`.
 
-    0: none is (tables of ADR 25 and 28).
+    0: none is (tables of docs/design/cost-models.md).
     """
     row = OPS[problem.operation]
     agreed = row.agreed_margins if guess <= AGREED else {}

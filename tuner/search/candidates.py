@@ -88,7 +88,9 @@ class Queue:
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
-        """`schedule` for as many threads as its caller allows, predicted alike: the pool sees how many pay (ADR 76)."""
+        """`schedule` for as many threads as its caller allows, predicted alike: the pool sees how many pay
+        (docs/design/thread-pool.md).
+        """
         freed = replace(schedule, threads=0)
         self._ratios[id(freed)] = self._ratios[id(schedule)]
         return freed

@@ -47,7 +47,8 @@ LIVE: Final = SearchStyle(
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products (ADR 44)."""
+"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products
+(docs/design/cost-models.md)."""
 
 
 def live_style(problem: Problem) -> SearchStyle:

@@ -2,7 +2,7 @@
 
 Greedy: the next program is the one that lowers the predicted time of the best usable program most, in the mean over
 training patterns. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses some tenths of a
-percent of the best predicted time (docs/adr/0044).
+percent of the best predicted time (docs/design/cost-models.md).
 """
 
 from __future__ import annotations

@@ -162,7 +162,7 @@ int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries)
  *
  * AMD's last cache takes what the cores' own ones throw out, result and all: from where B and C fill half of it, stores
  * past it and rows of B fetched far ahead make it 1.1 to 2 times as fast, also where the result is the next product's B;
- * with less, that next product may take twice as long where a row of C is made of few (docs/adr/0021-past-the-last-cache.md).
+ * with less, that next product may take twice as long where a row of C is made of few (docs/design/dense-operands.md).
  */
 static void choose_ways(asp_args *args, int64_t element_bytes)
 {

@@ -17,7 +17,7 @@ int asp_amd_family(void);
  * pays always, and fetching rows long before they are read may. */
 int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes);
 /* Whether the processor looks so far ahead (Zen 5) that fetching rows which entries name gains only where few entries
- * follow each other in a row, and otherwise costs: docs/adr/0023-zen-5.md. */
+ * follow each other in a row, and otherwise costs: docs/design/dense-operands.md. */
 int asp_prefetches_early(void);
 /* Whether, where dense operands crowd the last cache, rows that entries name are fetched far ahead: with fewer than
  * `most_entries` in a row on average, and few where the processor looks far itself. */

@@ -48,7 +48,7 @@ ASP_FORCIBLE(forced_copies, asp_force_copies)
 
 /* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
  * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
- * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
+ * (docs/design/dense-operands.md); and 1.3 to 2 times as fast on Intel's servers. */
 static int copies_are_dear(void)
 {
     const int wish = ASP_FORCED(forced_copies);

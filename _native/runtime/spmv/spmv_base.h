@@ -1,7 +1,7 @@
 /* y[i] = A[i] x in plain C: four sums for long rows. */
 #ifndef FETCH_AHEAD
 /* Indices and values of nonzeros that come later, as many as n that lie at p. They lie in a row, which the processor should
- * notice by itself, but loads of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). They are fetched into the
+ * notice by itself, but loads of x from everywhere make it forget (docs/design/compiled-kernels.md). They are fetched into the
  * second cache early and into the first late: a line on its way to the first takes one of the few places that loads of x need,
  * and from the second it is there soon. Where x is small a fetch only costs. Beyond the end of an array nothing happens: a
  * fetch is a hint. */

@@ -9,7 +9,7 @@
  * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
  * once where it was not. Where the gaps between jobs are short and no thread of the process waits for a core, a helper
  * lingers longer, across the Python code between two products (waiting.h). A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
- * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
+ * docs/design/thread-pool.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
  * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
  * program is slower with helpers (call_intervals.c).
  */

@@ -22,7 +22,7 @@ class Rules:
 
     has_dimension_costs: bool = True
     has_read_costs: bool = True
-    has_permutation_bug: bool = False  # the published code's: see docs/adr/0034
+    has_permutation_bug: bool = False  # the published code's: see docs/design/einsum.md
 
 
 class Context(NamedTuple):

@@ -1,4 +1,5 @@
-"""Comparison: before a kernel serves, its result on the operand beside the default kernel's (ADR 30).
+"""Comparison: before a kernel serves, its result on the operand beside the default kernel's
+(docs/design/cache-and-trust.md).
 
 A compiler that ends well may have made anything. The dense operands are made up, none of their entries is zero or
 small, so that no stored entry can be left out unseen; the result is written over NaN, so that nothing that was not

@@ -36,7 +36,8 @@ AnyArray = NDArray[Any]  # of one native dtype
 LINE_BYTES: Final = 64
 PLACES: Final = ((0, 0), (16, 16), (16, 256), (16, 304), (16, 512), (16, 528), (16, 768), (16, 816))
 """Bytes behind a cache line at which dense operands begin, and results. Both on one, as results of products; then
-operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte (ADR 33)."""
+operands where NumPy's large arrays begin, results on a line and within one, in any quarter of a kilobyte
+(docs/design/tuning-policy.md)."""
 
 LEAST, MOST = 0.5, 1.5  # absolute values of the entries of dense operands that results are compared on
 PERIOD: Final = 4099
