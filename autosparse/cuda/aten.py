@@ -22,8 +22,8 @@ from autosparse.cuda.structure import CudaStructure, structure_of
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
-FEW: Final = 1 << 22
-FEW_OF_A_VECTOR: Final = 1 << 24
+SMALL_PRODUCT: Final = 1 << 22
+SMALL_VECTOR_PRODUCT: Final = 1 << 24
 """Multiplications below which a product is PyTorch's at once: on an H200 it is done before Python has found ours."""
 
 
@@ -75,8 +75,8 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
     rank = B.dim()
     if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
         return None
-    is_few = a._nnz() * B.shape[1] < FEW if rank == 2 else a._nnz() < FEW_OF_A_VECTOR
-    if a.is_sparse or is_few or (A := entries_of(a)) is None:
+    is_small = a._nnz() * B.shape[1] < SMALL_PRODUCT if rank == 2 else a._nnz() < SMALL_VECTOR_PRODUCT
+    if a.is_sparse or is_small or (A := entries_of(a)) is None:
         return None
     shape = (a.shape[0], *B.shape[1:])
     if out is not None and not _takes(out, shape, (B, A.values, A.structure.col, A.structure.crow)):
@@ -237,7 +237,7 @@ def _sampled(
         return None
     if not (is_plain(x, S, 2) and is_plain(y, S, 2)) or x.shape[1] != y.shape[0]:
         return None
-    if (x.shape[0], y.shape[1]) != tuple(S.shape) or S._nnz() * x.shape[1] < FEW:
+    if (x.shape[0], y.shape[1]) != tuple(S.shape) or S._nnz() * x.shape[1] < SMALL_PRODUCT:
         return None
     if (A := entries_of(S)) is None:
         return None

@@ -17,7 +17,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import FEW_AT_FIRST, Operand
+from autosparse.operands.csr import SMALL_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-MAX_ROWS: Final = FEW_AT_FIRST
+MAX_ROWS: Final = SMALL_AT_FIRST
 """Rows of the result up to which a product may be one of few."""
 LARGE_COPY: Final = 1 << 12
 """Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
@@ -67,7 +67,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
-        state.take_few(operand)
+        state.take_small_products(operand)
     trial = None if sys.is_finalizing() else state.serving  # which imports what it needs: not in `__del__` at exit
     sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
@@ -122,7 +122,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     runtime_api.hold(options.isa, options.wait)
     out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-    return out if operand.multiply_few(B, out, transposed, flags) else None
+    return out if operand.small_product(B, out, transposed, flags) else None
 
 
 def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:

@@ -113,11 +113,11 @@ class DispatchState:
         event("fallback", reason)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
 
-    def take_few(self, operand: Operand) -> None:
+    def take_small_products(self, operand: Operand) -> None:
         """Count the products of `operand` that were over before there was a state."""
-        self.n_calls += operand.n_few
-        self.product_ns += operand.few_ns if operand.n_few else 0
-        operand.n_few = 0
+        self.n_calls += operand.n_small_products
+        self.product_ns += operand.small_product_ns if operand.n_small_products else 0
+        operand.n_small_products = 0
 
     def settle(self) -> None:
         """Count what was served past Python too."""

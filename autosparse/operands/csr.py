@@ -20,31 +20,32 @@ from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
 
-__all__ = ["DATA", "INDICES", "INDPTR", "NOT_FEW_NS", "Operand"]
+__all__ = ["DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand"]
 
-NOT_FEW_NS: Final = 1_000_000
+NOT_SMALL_NS: Final = 1_000_000
 """Time in products from which on their problem is thought about (`executor.few`)."""
 
-FEW: Final = 1 << 14
+SMALL_PRODUCT: Final = 1 << 14
 """Multiplications of a product that is not worth a second thread."""
-FEW_AT_FIRST: Final = 2 * FEW
+SMALL_AT_FIRST: Final = 2 * SMALL_PRODUCT
 """The same for the first products of a matrix, which is often the last: a second thread saves less than state costs."""
 FIRST: Final = 2
 """How many products those are."""
 
-_BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
+_BEGIN_NS: Final = 0 if python_objects.small_product is not None else NOT_SMALL_NS
 
 
 class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
     __slots__ = (
-        "_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "n_touched", "shared", "solver_memory",
+        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_touched", "shared",
+        "solver_memory",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
-    few_ns: int  # spent in products that nobody has thought about yet, n_few of them
+    small_product_ns: int  # spent in products that nobody has thought about yet, n_small_products of them
     n_touched: int  # products that found arrays handed out or replaced
     shared: bool  # a transpose uses this operand too
     solver_memory: Any  # ... and of `autosparse.linalg`: vectors that solves work in
@@ -54,8 +55,8 @@ class Operand(WatchedArrays):
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self.n_touched = self._aliases_before = 0
-        self.few_ns = _BEGIN_NS
+        self.n_small_products = self.n_touched = self._aliases_before = 0
+        self.small_product_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
         self._touch_indptr = self._touch_indices = self._touch_data = None
@@ -95,7 +96,7 @@ class Operand(WatchedArrays):
         self.rows = None
         self._handed_out = False
         if flat:
-            self.few_ns = NOT_FEW_NS
+            self.small_product_ns = NOT_SMALL_NS
 
     def _forget_structure(self) -> None:
         self._pattern = self._known_rows = None
@@ -143,10 +144,10 @@ class Operand(WatchedArrays):
 
     # -- the C side
 
-    def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
+    def small_product(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
         """Out = M @ B (or Mᵀ @ B) at once when that is a small product, checked as by `validate`; else False."""
-        most = FEW if self.n_few >= FIRST else FEW_AT_FIRST
-        took_ns = python_objects.few(
+        most = SMALL_PRODUCT if self.n_small_products >= FIRST else SMALL_AT_FIRST
+        took_ns = python_objects.small_product(
             self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most
         )
         if took_ns < 0:
@@ -154,8 +155,8 @@ class Operand(WatchedArrays):
         self.fresh = False
         if not self._handed_out:
             self._checked = True
-        self.n_few += 1
-        self.few_ns += took_ns
+        self.n_small_products += 1
+        self.small_product_ns += took_ns
         return True
 
     def validate(self) -> NativeRows:
@@ -173,7 +174,7 @@ class Operand(WatchedArrays):
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
         if codes is None:
-            self.few_ns = NOT_FEW_NS
+            self.small_product_ns = NOT_SMALL_NS
             return NativeRows(self.n_major, self.n_minor)
         is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
         rows = self._known_rows

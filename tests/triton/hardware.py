@@ -124,8 +124,8 @@ def offered() -> Iterator[Offered]:
 @contextlib.contextmanager
 def ours(**more: Any) -> Iterator[None]:
     """Our kernels serve whatever they take, also where torch's are faster, from an empty cache."""
-    kept = choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR
-    choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = float("inf"), 0, 0
+    kept = choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT
+    choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = float("inf"), 0, 0
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -133,7 +133,7 @@ def ours(**more: Any) -> Iterator[None]:
         ):
             yield
     finally:
-        choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = kept
+        choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = kept
 
 
 def served(A: matrix.CudaCsr) -> None:

@@ -27,7 +27,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
     """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
     kept = registration.TABLES.copy(), registration.PREFIXES.copy(), registration.SPARSE_GRADIENTS.copy()
     originals = {name: getattr(Launch, name) for name in KERNELS}
-    plan, few, launched = choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR), []
+    plan, few, launched = choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT), []
 
     def counting(name: str) -> Any:
         def run(*given: Any, **more: Any) -> Any:
@@ -47,7 +47,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         _replace(registration.TABLES, {"SparseCsrCPU": registration.ON_GPU})
         _replace(registration.SPARSE_GRADIENTS, {"AutogradCPU": registration.GRADIENTS_ON_GPU})
         _replace(registration.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
-    choice.plan, aten.FEW, aten.FEW_OF_A_VECTOR = favourite, 0, 0
+    choice.plan, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = favourite, 0, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
@@ -55,7 +55,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
             yield launched
     finally:
         asp.torch.uninstall()
-        choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
+        choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT) = plan, few
         for name in KERNELS:
             setattr(Launch, name, originals[name])
         for table, before in zip(

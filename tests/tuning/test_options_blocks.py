@@ -58,7 +58,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
     found = []
     real = executor.state_for
     monkeypatch.setattr(executor, "state_for", lambda *args, **named: found.append(1) or real(*args, **named))
-    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_SMALL_NS)  # no products before there are states
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
     A, x = asp.csr(make(300, 300), copy=True), np.ones(300, np.float32)
     with asp.options(effort="off"):
