@@ -176,7 +176,7 @@ class CompositeKernel:
 class BoundSampledComposite:
     """``O = A ∘ (X @ Yᵀ)``, part by part or window by window: every entry belongs to one part, nothing is added up."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[Any, ...]  # BoundSddmm of each part
@@ -223,7 +223,7 @@ class _Windows:
 class BoundComposite:
     """The kernels of all parts with their operands. Calls may come from several threads at once."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
@@ -263,7 +263,7 @@ class BoundComposite:
 class BoundFused:
     """Blocks and the rest, added up in registers by one loop of the runtime. Calls may come from several threads."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone
@@ -297,7 +297,7 @@ class BoundFused:
 class BoundSwept:
     """Parts of whole rows that are computed panel by panel of B, all of them. Calls may come from several threads."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone

@@ -82,7 +82,7 @@ class _Bound:
     """
 
     __slots__ = ("__weakref__", "_address", "_call", "_chunk", "_most_threads", "_operand", "kernel", "packed")
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     def __init__(self, kernel: CompiledKernel, packed: Any, operand: Any, call: str) -> None:
         schedule = kernel.spec.schedule
@@ -95,7 +95,7 @@ class _Bound:
         self._call = getattr(runtime_api.lib, call)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Only products of matrices go past Python."""
+        """Only products of matrices go by a fast call."""
         raise NotImplementedError
 
 
@@ -103,7 +103,7 @@ class BoundKernel(_Bound):
     """``C = op(A) @ B``."""
 
     __slots__ = ("_n_reads", "_value_bytes")
-    passes_python: ClassVar[bool] = True  # by `enter`
+    has_fast_call: ClassVar[bool] = True  # by `enter`
     packed: PackedOperand
 
     def __init__(self, kernel: CompiledKernel, packed: PackedOperand, operand: Any) -> None:

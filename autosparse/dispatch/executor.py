@@ -146,13 +146,13 @@ def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArr
 
 
 def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
-    """Let the next product like this one go past Python."""
+    """Let the next product like this one go by a fast call."""
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
         if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
             return
-        if state.turning is not None and state.turning.is_serving:  # which the way past Python knows nothing of
+        if state.turning is not None and state.turning.is_serving:  # which the fast call knows nothing of
             return
         try:
             from autosparse.dispatch import fast_path

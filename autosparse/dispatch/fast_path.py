@@ -39,7 +39,7 @@ MAX_ASIDE: Final = 8
 ASIDE_WAIT: Final = 8
 """Products after one that such a way did not serve."""
 LOOKS_ASIDE: Final = 16
-"""Looks past Python after which a product is led through it, where the plan's service accounts for them."""
+"""Looks by a fast call after which a product is led through it, where the plan's service accounts for them."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
 
@@ -176,9 +176,10 @@ def beside(
 
 
 def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDArray[Any]) -> int | None:
-    """Compute a product that tuning looks at, past Python: its nanoseconds; None where it must be led through Python.
+    """Compute a product that tuning looks at, by a fast call: its nanoseconds; None where it must be led through
+    Python.
 
-    There a tuned kernel takes microseconds longer than the default one, which products past Python do not.
+    There a tuned kernel takes microseconds longer than the default one, which products by fast calls do not.
     """
     rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
     if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
@@ -201,7 +202,7 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     elif trial is not None:
         trial.looked_ns = 0 if looks_at is None else looks_at.total_look_ns - looked_ns
         if trial.looked_ns and trial.service is not None:
-            trial.service.looked_past_python(looks_at, trial.looked_ns)
+            trial.service.looked_in_fast_call(looks_at, trial.looked_ns)
     return took_ns
 
 
@@ -210,7 +211,7 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
 
     Not `is_guarded`: a packed copy may be of older values.
     """
-    if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
+    if trial.failed is not None or trial.bound is None or not trial.bound.has_fast_call:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)

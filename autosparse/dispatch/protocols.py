@@ -28,12 +28,14 @@ class Bound(Protocol):
         """What it reads of the sparse operand."""
 
     @property
-    def passes_python(self) -> bool:
-        """Whether products may go to it past Python: `enter` writes what `run` hands over into a fast path's record."""
+    def has_fast_call(self) -> bool:
+        """Whether products may go to it by a fast call: `enter` writes what `run` hands over into a fast path's
+        record.
+        """
 
     @property
     def enter(self) -> Callable[[Any], None]:
-        """See `passes_python`."""
+        """See `has_fast_call`."""
 
     @property
     def run(self) -> Callable[..., bool]:
@@ -111,7 +113,7 @@ class Serving(Protocol):
         """Compute the call's result; False when this kernel cannot serve this product."""
 
 
-class PastPython(Protocol):
+class FastCall(Protocol):
     """A fast path of one state (`dispatch.fast_path.FastPath`)."""
 
     has_served: bool

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
-    from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
+    from autosparse.dispatch.protocols import FastCall, HasDtype, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -36,7 +36,7 @@ FIRST_GLANCE_S: Final = 6e-5
 """Product time, times the option `overhead`, after which a problem's account is looked up: 1.5 ms at 4 %."""
 
 FIRST_FAST_PATH: Final = 500
-"""Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
+"""Products before a state's first fast call: it saves 2 us of each, its module takes 2,000 times that to load."""
 TURNED_FROM_ENTRIES: Final = 1 << 15
 """Stored entries from which rows of Mᵀ may compute Mᵀ @ B (`turned`): a smaller product is over before they are found
 to be current."""
@@ -88,10 +88,10 @@ class DispatchState:
         self.expected: Expected | None = None  # products, by a solver that runs them now
         self.is_known = False  # whether its account over processes was looked up
         self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
-        self.fast_path: PastPython | None = None  # the way past Python, where one was opened
+        self.fast_path: FastCall | None = None  # the fast call, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
-        self.aside: dict[int, PastPython] | None = None  # ways past Python that samples take, by id(kernel's trial)
+        self.aside: dict[int, FastCall] | None = None  # fast-call variants that samples take, by id(kernel's trial)
         self.turning: Turning | None = None  # of products Mᵀ @ B that the rows of Mᵀ may compute
         self.aside_due = 0  # n_calls from which samples may take them
 
@@ -120,7 +120,7 @@ class DispatchState:
         operand.n_small_products = 0
 
     def settle(self) -> None:
-        """Count what was served past Python too."""
+        """Count what was served by a fast call too."""
         if self.fast_path is not None:
             self.fast_path.settle(self)
 

@@ -44,7 +44,7 @@ class Operand(WatchedArrays):
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
-    fast_path: Any  # ... and its way past Python (`dispatch.fast_path`)
+    fast_path: Any  # ... and its fast call (`dispatch.fast_path`)
     small_product_ns: int  # spent in products that nobody has thought about yet, n_small_products of them
     n_touched: int  # products that found arrays handed out or replaced
     shared: bool  # a transpose uses this operand too

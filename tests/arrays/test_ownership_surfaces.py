@@ -92,9 +92,7 @@ def test_a_matrix_that_is_written_to_a_stream_and_read_again_is_the_same() -> No
     np.testing.assert_array_equal(pickle.load(stream).toarray(), A.toarray())
 
 
-@pytest.mark.skipif(
-    python_objects.small_product is None, reason="this interpreter has no way past Python for small products"
-)
+@pytest.mark.skipif(python_objects.small_product is None, reason="this interpreter has no fast call for small products")
 def test_dtype_objects_of_pickles_are_known_to_the_runtime_and_other_byte_orders_are_not() -> None:
     A = pickle.loads(pickle.dumps(autosparse.csr(big()), 5))
     x = pickle.loads(pickle.dumps(np.arange(60.0)))

@@ -1,4 +1,4 @@
-"""The way past Python into generated kernels: packed copies are guarded as they are in Python."""
+"""The fast call into generated kernels: packed copies are guarded as they are in Python."""
 
 from __future__ import annotations
 

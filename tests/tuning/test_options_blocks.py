@@ -81,7 +81,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
             assert enter(x, np.empty(300, np.float32), decisive_options(), False)
 
 
-def test_blocks_that_follow_each_other_make_no_way_past_python_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_that_follow_each_other_make_no_way_by_fast_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     original = fast_path.FastPath.__init__
 

@@ -154,7 +154,7 @@ def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
     assert state.n_tuned <= 0.02 * state.n_calls
 
 
-def test_samples_past_python_are_accounted_for() -> None:
+def test_samples_by_fast_call_are_accounted_for() -> None:
     m = make()
     A = asp.csr(m, copy=False)
     trial = install(A, plan_of(**LARGE_GAIN))

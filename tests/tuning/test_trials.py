@@ -35,8 +35,8 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 @pytest.mark.parametrize("op", ["spmv", "spmm32"])
-@pytest.mark.parametrize("is_past_python", [True, False])
-def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_python, monkeypatch):
+@pytest.mark.parametrize("is_fast_call", [True, False])
+def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call, monkeypatch):
     places = []
     by_default = MatmulCall.by_default
 
@@ -48,7 +48,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_pyth
         return by_default(call, *args)
 
     monkeypatch.setattr(MatmulCall, "by_default", spy)
-    monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_past_python else None)
+    monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_fast_call else None)
     with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
         trial = context.context(None)
         for run in (context.context.runner(trial, 0), context.context.runner(trial, 1)):
@@ -58,7 +58,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_pyth
     assert places == [0, 0, 16, 16, 16, *[16] * 5]
 
 
-def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
+def test_candidates_are_timed_as_the_products_that_go_by_fast_call(monkeypatch):
     """... also where arrays are shared: kernels race, and what looks at the arrays cost is counted apart."""
     guarded = []
     run = kernel_trial.KernelTrial.run
@@ -80,7 +80,7 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
 @pytest.mark.parametrize("is_fresh", [True, False])
-def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, monkeypatch):
+def test_the_last_race_goes_by_fast_call_also_where_the_copy_is_old(is_fresh, monkeypatch):
     through_python = []
     for owner, name in ((kernel_trial.KernelTrial, "run"), (MatmulCall, "by"), (MatmulCall, "by_default")):
         real = getattr(owner, name)
@@ -101,7 +101,7 @@ def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, mon
 
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
-def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
+def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
     """Through Python a tuned kernel takes microseconds longer than the default one: plans of small matrices went."""
     through_python = []
     run = kernel_trial.KernelTrial.run

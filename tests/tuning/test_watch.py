@@ -77,7 +77,7 @@ def test_a_slow_composite_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
-def test_a_slow_plan_is_given_up_past_python() -> None:
+def test_a_slow_plan_is_given_up_by_fast_call() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
         state = state_of(A, 8)
@@ -86,7 +86,7 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
         for _ in range(10):
             A @ B
         if state.fast_path is None or state.fast_path.trial is None:
-            pytest.skip("this interpreter has no way past Python")
+            pytest.skip("this interpreter has no fast call")
         n_before = state.n_calls
         assert slow_products(A, columns=8) < 200
         assert state.n_calls > n_before

@@ -255,10 +255,10 @@ class TuningContext:
         """How `trial` computes a call as products do, into its result or into another; None when it does not."""
         if trial.schedule is not None and not self._computes(trial, operand, self._calls[0]):
             return None
-        through, past = self._through_python(trial, operand), self._past_python(trial, operand)
+        through, fast_call = self._through_python(trial, operand), self._fast_call(trial, operand)
 
         def way(call: Any, result: Any = None) -> None:
-            if past is not None and past(call.kept[0], call.kept[-1] if result is None else result):
+            if fast_call is not None and fast_call(call.kept[0], call.kept[-1] if result is None else result):
                 return
             if result is not None:
                 call.result = runtime_api.address_of(result)
@@ -278,8 +278,8 @@ class TuningContext:
         """Whether the kernel alone has computed `call`: what looks cost is known of the matrix, and counted there."""
         return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
-    def _past_python(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
-        """(B, result) -> whether it was computed past Python, as products of users are; None where these are not.
+    def _fast_call(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
+        """(B, result) -> whether it was computed by a fast call, as products of users are; None where these are not.
 
         Led through Python, with a call of its own each, a product takes 4 us more: as long again as a small one.
         """
@@ -295,14 +295,14 @@ class TuningContext:
         if path is None:
             return None
 
-        def past(B: Any, result: Any) -> bool:
+        def fast_call(B: Any, result: Any) -> bool:
             lib.asp_pool_tune_call_intervals(0)
             try:
                 return path.run(B, result, state.decisive, transposed)
             finally:
                 lib.asp_pool_tune_call_intervals(1)
 
-        return past
+        return fast_call
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[..., object] | None:
         """A product as users have it, into a result made for it or into a named one; None as of `runner`.

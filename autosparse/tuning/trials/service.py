@@ -29,7 +29,7 @@ class Service:
     choice: PlanChoice = field(default_factory=PlanChoice)
     _n_calls: int = 0  # of the state, at the last event
     _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
-    _n_looks: int = 0  # of the operand, by then: those before products past Python are accounted for together
+    _n_looks: int = 0  # of the operand, by then: those before products by fast calls are accounted for together
     _recheck_s: float = RECHECK_S
 
     @classmethod
@@ -63,7 +63,7 @@ class Service:
             self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
         return is_kept
 
-    def looked_past_python(self, operand: Operand, looked_ns: int) -> None:
+    def looked_in_fast_call(self, operand: Operand, looked_ns: int) -> None:
         """Account for a look of `looked_ns` by which the packed kernel computed a product that is over."""
         self.choice.spent_s += looked_ns * 1e-9
         self.looked(operand, repack_s=None)
