@@ -67,7 +67,7 @@ def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) 
         return generated(prepared, subscripts, is_dense=is_dense)
     if account.is_paid:
         copies = [_copied(one) for one in prepared]
-        account.compile_aside(lambda: compile_for(copies, subscripts, is_dense=is_dense))
+        account.compile_in_background(lambda: compile_for(copies, subscripts, is_dense=is_dense))
     return result
 
 

@@ -48,7 +48,7 @@ def _paid(
         from autosparse.contraction import execution
 
         copies, dtype = execution.copies_of(operands), direct.dtype
-        account.compile_aside(lambda: execution.compile_arguments(copies, subscripts, dtype, is_dense=is_dense))
+        account.compile_in_background(lambda: execution.compile_arguments(copies, subscripts, dtype, is_dense=is_dense))
     return result
 
 

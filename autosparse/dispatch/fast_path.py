@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, decisive options, transposed) -> whether out holds the product."""
 
-MAX_ASIDE: Final = 8
+MAX_SAMPLING_CALLS: Final = 8
 """Ways of one state that samples are taken by: a heat of candidates, the incumbent and the default kernel."""
-ASIDE_WAIT: Final = 8
+SAMPLING_WAIT: Final = 8
 """Products after one that such a way did not serve."""
-LOOKS_ASIDE: Final = 16
+LOOKS_BY_FAST_CALL: Final = 16
 """Looks by a fast call after which a product is led through it, where the plan's service accounts for them."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
@@ -109,7 +109,7 @@ class FastPath:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
         is_tried = self.trial is not None and self.trial.service is not None and self.trial.service.choice.is_tried
-        record.looks_left = 0 if is_tried else LOOKS_ASIDE
+        record.looks_left = 0 if is_tried else LOOKS_BY_FAST_CALL
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
@@ -182,23 +182,23 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     There a tuned kernel takes microseconds longer than the default one, which products by fast calls do not.
     """
     rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
-    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
+    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.sampling_due:
         return None
-    aside = state.aside = state.aside if state.aside is not None else {}
-    path = aside.get(id(trial))
+    sampling_calls = state.sampling_calls = state.sampling_calls if state.sampling_calls is not None else {}
+    path = sampling_calls.get(id(trial))
     if path is None or not path.leads(rows, trial, B.ndim, n_vecs):
         path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
         if path is None:
             return None
-        if len(aside) >= MAX_ASIDE:
-            aside.clear()
-        aside[id(trial)] = path
+        if len(sampling_calls) >= MAX_SAMPLING_CALLS:
+            sampling_calls.clear()
+        sampling_calls[id(trial)] = path
     looks_at = None if trial is None or trial.packed_copy is None else operand
     looked_ns = 0 if looks_at is None else looks_at.total_look_ns
     took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # something was written
-        del aside[id(trial)]
-        state.aside_due = state.n_calls + ASIDE_WAIT
+        del sampling_calls[id(trial)]
+        state.sampling_due = state.n_calls + SAMPLING_WAIT
     elif trial is not None:
         trial.looked_ns = 0 if looks_at is None else looks_at.total_look_ns - looked_ns
         if trial.looked_ns and trial.service is not None:

@@ -51,7 +51,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "expected",
+        "account", "sampling_calls", "sampling_due", "decisive", "dtype", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
@@ -91,9 +91,11 @@ class DispatchState:
         self.fast_path: FastCall | None = None  # the fast call, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
-        self.aside: dict[int, FastCall] | None = None  # fast-call variants that samples take, by id(kernel's trial)
+        self.sampling_calls: dict[int, FastCall] | None = (
+            None  # fast-call variants that samples take, by id(kernel's trial)
+        )
         self.turning: Turning | None = None  # of products Mᵀ @ B that the rows of Mᵀ may compute
-        self.aside_due = 0  # n_calls from which samples may take them
+        self.sampling_due = 0  # n_calls from which samples may take them
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """One product more."""
@@ -106,7 +108,7 @@ class DispatchState:
     def give_up(self, err: BaseException) -> None:
         """No tuning of this problem any more, and the default kernel for its products: something broke."""
         self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
-        fast_path, self.fast_path, self.aside = self.fast_path, None, None
+        fast_path, self.fast_path, self.sampling_calls = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
         reason = f"{type(err).__name__}: {err}"
@@ -145,13 +147,13 @@ class Dispatcher:
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)
-            state.serving = state.recalled = state.live_tuner = state.aside = None
+            state.serving = state.recalled = state.live_tuner = state.sampling_calls = None
 
     def forget_threads(self) -> None:
         """In a forked child: products and tuning of other threads are not there any more."""
         self.packed_copies.forget_threads()
         for state in self.states.values():
-            for path in (state.fast_path, *(state.aside or {}).values()):
+            for path in (state.fast_path, *(state.sampling_calls or {}).values()):
                 if path is not None:
                     path.forget_threads()
             if state.live_tuner is not None:

@@ -70,7 +70,7 @@ class LiveTuner:
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _aside: threading.Event = field(default_factory=background.set_event)  # unset while the background thread works
+    _is_idle: threading.Event = field(default_factory=background.set_event)  # unset while the background thread works
 
     @property
     def pending(self) -> Step | None:
@@ -170,7 +170,7 @@ class LiveTuner:
         finally:
             self._lock.release()
         if not self.state.options.background:
-            self._aside.wait(WAIT_S)  # set unless a step was handed over
+            self._is_idle.wait(WAIT_S)  # set unless a step was handed over
 
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
         """Do the steps that may be done now; settle who computes the next product, and when to look again."""
@@ -353,7 +353,7 @@ class LiveTuner:
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
-        self._aside = background.set_event()  # whoever was setting it, or waiting for it, held the lock inside
+        self._is_idle = background.set_event()  # whoever was setting it, or waiting for it, held the lock inside
         if self._in_background or forking.was_held(self._lock):
             self._in_background = False
             self.loop = None  # not closed: its frame is running, as far as Python knows
@@ -368,16 +368,16 @@ class LiveTuner:
     def _hand_over(self, step: Work) -> None:
         """Let the background thread do the step."""
         self._in_background = True
-        self._aside.clear()
+        self._is_idle.clear()
         self._look_at(math.inf)
         operand, loop = self.operand(), self.loop
         assert loop is not None
         if operand is not None:
             operand.pin()
-        if not background.submit(partial(self._do_aside, step, operand, loop)):  # the process is ending
-            self._end_aside(operand)
+        if not background.submit(partial(self._do_in_background, step, operand, loop)):  # the process is ending
+            self._end_background_step(operand)
 
-    def _do_aside(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
+    def _do_in_background(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
             seconds = done(step, self.clock, None)
             with self._lock:
@@ -391,10 +391,10 @@ class LiveTuner:
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         finally:
-            self._end_aside(operand)
+            self._end_background_step(operand)
 
-    def _end_aside(self, operand: AnyOperand | None) -> None:
+    def _end_background_step(self, operand: AnyOperand | None) -> None:
         if operand is not None:
             operand.unpin()
         self._in_background = False
-        self._aside.set()
+        self._is_idle.set()

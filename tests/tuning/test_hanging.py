@@ -99,9 +99,9 @@ def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
         for _ in until(lambda: state.live_tuner is not None):
             A @ dense(plain, 8)
     live_tuner = state.live_tuner
-    with live_tuner._aside._cond:
+    with live_tuner._is_idle._cond:
         live_tuner.forget_threads()
-        assert live_tuner._aside._cond.acquire(blocking=False)
+        assert live_tuner._is_idle._cond.acquire(blocking=False)
 
 
 AT_EXIT = """

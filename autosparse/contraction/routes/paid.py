@@ -78,7 +78,7 @@ class ExpressionCalls:
         self.n_trials += 1
         return result
 
-    def compile_aside(self, compile_kernel: Callable[[], Any]) -> None:
+    def compile_in_background(self, compile_kernel: Callable[[], Any]) -> None:
         """Compile in the background thread of tuning; calls go on without the kernel."""
         if self.compiling_in == os.getpid() or self.is_ready or self.failure is not None:
             return
