@@ -45,7 +45,7 @@ class Copies:
     def _same(self) -> Any:
         """Another object of the same operand, which parts from this one when either is given new arrays."""
         cell = self._cell
-        cell.shared, cell.fresh = True, False
+        cell.shared, cell.unvalidated = True, False
         twin: Any = object.__new__(type(self))
         twin._cell = cell
         set_state(twin, self._shape)

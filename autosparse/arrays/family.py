@@ -117,7 +117,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
         if not (is_plain and adoption.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
-        cell.shared, cell.fresh = True, False
+        cell.shared, cell.unvalidated = True, False
         twin = object.__new__(self._twin)
         twin._cell = cell
         set_state(twin, self._shape[::-1])
@@ -148,7 +148,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         else:
             arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
             self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-            cell.copied_bytes, cell.fresh = copied_bytes, False
+            cell.copied_bytes, cell.unvalidated = copied_bytes, False
         set_state(self, shape)
         return True
 

@@ -10,11 +10,11 @@ import scipy.sparse as sps
 from autosparse.arrays.fields import NAMES
 from autosparse.operands.csr import Operand
 
-FRESH_STATE: Final = {
+NEW_STATE: Final = {
     name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
 }
 """Attributes besides shape and arrays (maxprint in the versions that have it)."""
-_FRESH_ITEMS: Final = tuple(FRESH_STATE.items())
+_NEW_ITEMS: Final = tuple(NEW_STATE.items())
 
 
 def _find_attributes() -> Callable[[Any], dict[str, Any]]:
@@ -30,7 +30,7 @@ attributes: Final = _find_attributes()
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
     """Set what constructors leave besides arrays. Attribute by attribute: the object's dict need not be made for it."""
     made._shape = shape
-    for name, value in _FRESH_ITEMS:
+    for name, value in _NEW_ITEMS:
         setattr(made, name, value)
 
 

@@ -1,4 +1,4 @@
-"""Collection of training data on a cluster: `handing_out` gives machines patterns, this module measures and files them.
+"""Collection of training data on a cluster: `scheduler` gives machines patterns, this module measures and files them.
 
 A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client puts them into the folder of the
 worker's kind, so that what is done is never done again and a lost worker costs the pattern that it was at.

@@ -39,14 +39,15 @@ class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
     __slots__ = (
-        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_touched", "shared",
+        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_invalidated",
+        "shared",
         "solver_memory",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # ... and its fast call (`dispatch.fast_path`)
     small_product_ns: int  # spent in products that nobody has thought about yet, n_small_products of them
-    n_touched: int  # products that found arrays handed out or replaced
+    n_invalidated: int  # products that found arrays handed out or replaced
     shared: bool  # a transpose uses this operand too
     solver_memory: Any  # ... and of `autosparse.linalg`: vectors that solves work in
     _flat: bool  # one-dimensional sparse array
@@ -55,15 +56,15 @@ class Operand(WatchedArrays):
     def __init__(self) -> None:
         # Every sparse array has one, most are never multiplied: what only the guard needs is made when it first looks.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_small_products = self.n_touched = self._aliases_before = 0
+        self.n_small_products = self.n_invalidated = self._aliases_before = 0
         self.small_product_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
-        self._touch_indptr = self._touch_indices = self._touch_data = None
+        self._invalidated_indptr = self._invalidated_indices = self._invalidated_data = None
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER
         self.shared = self._flat = self._checked = self._is_rebound = self.frozen = False
         self.copied_bytes = None
-        self.fresh = self._handed_out = True  # the constructor that fills it in may look at what it has put there
+        self.unvalidated = self._exported = True  # the constructor that fills it in may look at what it has put there
         self._arrays = [None, None, None]
         self._leased = self._anchors = self._prints = NONE_YET
         self._looks = (0, 0, 0, 0)
@@ -74,8 +75,8 @@ class Operand(WatchedArrays):
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked, made.fresh = is_valid, not is_valid
-        made._handed_out = False
+        made._checked, made.unvalidated = is_valid, not is_valid
+        made._exported = False
         return made
 
     def fork(self) -> Operand:
@@ -94,7 +95,7 @@ class Operand(WatchedArrays):
         if self._native_watch is not None:
             self._native_watch.retire()  # it is filled in anew by the next look
         self.rows = None
-        self._handed_out = False
+        self._exported = False
         if flat:
             self.small_product_ns = NOT_SMALL_NS
 
@@ -152,8 +153,8 @@ class Operand(WatchedArrays):
         )
         if took_ns < 0:
             return False
-        self.fresh = False
-        if not self._handed_out:
+        self.unvalidated = False
+        if not self._exported:
             self._checked = True
         self.n_small_products += 1
         self.small_product_ns += took_ns
@@ -164,19 +165,19 @@ class Operand(WatchedArrays):
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
-        self.n_touched += 1  # products that find arrays handed out or replaced come here
+        self.n_invalidated += 1  # products that find arrays handed out or replaced come here
         if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
                 return known
-        self.fresh = False
+        self.unvalidated = False
         # From the second time on: who reads the structure between products does so again, and then C compares hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
         if codes is None:
             self.small_product_ns = NOT_SMALL_NS
             return NativeRows(self.n_major, self.n_minor)
-        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
+        is_back = not self._exported or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
             rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
@@ -185,7 +186,7 @@ class Operand(WatchedArrays):
         # While somebody keeps an array of the structure that we handed out, it is checked at every product.
         if self._checked or is_back:
             self._checked = True
-            self._handed_out = False
+            self._exported = False
             self.rows = rows
         if takes_prints:
             self._fill_in_watch()
