@@ -54,7 +54,7 @@ class Copies:
     def _freeze(self) -> None:
         """Keep the caller's promise that nobody writes to the arrays, for this object alone."""
         if self._cell.shared:
-            self._cell = self._cell.fork()  # type: ignore[misc]  # a slot of the class that this is mixed into
+            self._cell = self._cell.share()  # type: ignore[misc]  # a slot of the class that this is mixed into
         self._cell.freeze()
 
     def _restore(self, state: dict[str, Any]) -> None:

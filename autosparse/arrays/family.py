@@ -278,7 +278,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         elif cell.shared:
             del cell
             if not mutation_guard.is_held_once(self):
-                self._cell = self._cell.fork()
+                self._cell = self._cell.share()
         return self._cell
 
     def _settle(self) -> None:

@@ -79,7 +79,7 @@ class Operand(WatchedArrays):
         made._exported = False
         return made
 
-    def fork(self) -> Operand:
+    def share(self) -> Operand:
         """An operand over the same arrays, for one of two objects that part; the other keeps its dispatch state."""
         twin = Operand()
         twin._arrays = list(self._arrays)
