@@ -19,7 +19,7 @@ DELAY_S: Final = 0.02
 class DeferringStore(Protocol):
     """What puts records off: a store."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Write what was put off."""
 
 
@@ -34,7 +34,7 @@ _is_over = False
 
 
 def write_soon(store: DeferringStore) -> None:
-    """Have `store.settle()` called soon, by the exit of the process at the latest."""
+    """Have `store.flush()` called soon, by the exit of the process at the latest."""
     global _writer
     with _mutex:
         _stores.add(store)
@@ -49,10 +49,10 @@ def write_soon(store: DeferringStore) -> None:
     _waiting.put(weakref.ref(store))
 
 
-def settle_all() -> None:
+def flush_all_stores() -> None:
     """Write everything that was put off, now."""
     for store in list(_stores):
-        store.settle()
+        store.flush()
 
 
 def _finish() -> None:
@@ -60,7 +60,7 @@ def _finish() -> None:
     global _is_over
     with _writing:
         _is_over = True
-    settle_all()
+    flush_all_stores()
 
 
 def _write() -> None:
@@ -69,7 +69,7 @@ def _write() -> None:
         time.sleep(DELAY_S)
         with _writing:
             if store is not None and not _is_over:
-                store.settle()
+                store.flush()
         del store
 
 

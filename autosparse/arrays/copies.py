@@ -64,7 +64,7 @@ class Copies:
         own = attributes(self)
         own.clear()
         own.update(state)
-        self._settle()  # type: ignore[attr-defined]
+        self._finish()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state that SciPy pickles; plans and packed copies are left out."""

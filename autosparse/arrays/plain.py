@@ -74,7 +74,7 @@ class LiveAttributes(dict[str, Any]):
             return
         attributes(self._owner)[name] = value
         if name == "_shape" and type(getattr(self._owner, "_cell", None)) is Operand:
-            self._owner._settle()
+            self._owner._finish()
 
     def __delitem__(self, name: str) -> None:
         if name in NAMES:

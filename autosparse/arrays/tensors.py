@@ -151,7 +151,7 @@ class Snapshot(Operand):
         """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
         made = cls()
         made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
-        made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
+        made.finish(operand.n_major, operand.n_minor, flat=operand._flat)
         made.copied_bytes, made.unvalidated = operand.copied_bytes, False
         made.small_product_ns = NOT_SMALL_NS  # products before the first look read no fast path
         made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0

@@ -118,7 +118,7 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     operand.rebind(INDPTR, rows.indptr)
     operand.rebind(INDICES, rows.indices)
     operand.rebind(DATA, np.random.default_rng(0).standard_normal(rows.nnz).astype(dtype))
-    operand.settle(rows.n_rows, rows.n_cols)
+    operand.finish(rows.n_rows, rows.n_cols)
     del rows
     operand.validate()
     return operand

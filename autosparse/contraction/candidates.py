@@ -244,11 +244,11 @@ def _protocols(kernel: TensorAssignment, program: Statement, *, is_thorough: boo
     alone = {access.tensor for assign in assignments(program) for access in reads(assign.rhs) if assign.rhs == access}
     seen = set()
     for steps in taco_protocols(kernel, program):
-        settled = {}
+        protocols = {}
         for access, letters in steps.items():
             is_open = access.tensor[0] != "w" or (is_thorough and access.tensor not in alone)
-            settled[access] = letters if is_open else ("s" if access.tensor in alone else "l") * len(access.indices)
-        key = tuple(settled.items())
+            protocols[access] = letters if is_open else ("s" if access.tensor in alone else "l") * len(access.indices)
+        key = tuple(protocols.items())
         if key not in seen:
             seen.add(key)
-            yield settled
+            yield protocols

@@ -53,7 +53,7 @@ def einsum(
     if dtype is not None:
         operands = tuple(cast(one, np.dtype(dtype), casting) for one in operands)
     request = EinsumRequest(text, operands, format if out is None else "dense")
-    known, wanted = request.settled, request.settled.format
+    known, wanted = request.signature, request.signature.format
     if not known.is_sparse:
         return _finished(results.converted(np.einsum(text, *request.operands), wanted), out)
     result = None
@@ -95,12 +95,12 @@ def signature_of(text: str, format: str | None, kinds: tuple[OperandKind, ...]) 
 class EinsumRequest:
     """The arguments of one einsum, read: NumPy and SciPy objects, and what is settled about them."""
 
-    __slots__ = ("operands", "settled")
+    __slots__ = ("operands", "signature")
 
     def __init__(self, text: str, given: Sequence[Any], format: str | None) -> None:
         """EinsumError (a ValueError) where they do not fit together."""
         self.operands = tuple(map(as_array, given))
-        self.settled = signature_of(text, format, tuple(map(OperandKind.of, self.operands)))
+        self.signature = signature_of(text, format, tuple(map(OperandKind.of, self.operands)))
 
     @classmethod
     def of(cls, arguments: Sequence[Any], format: str | None) -> "EinsumRequest":
@@ -149,7 +149,7 @@ def einsum_path(*arguments: Any, format: str | None = None) -> str:
     from autosparse.contraction.routes.triangles import triangles
 
     request = EinsumRequest.of(arguments, format)
-    known, subscripts = request.settled, request.settled.subscripts
+    known, subscripts = request.signature, request.signature.subscripts
     if not known.is_sparse:
         return f"{subscripts}: numpy.einsum, no operand is sparse"
     begins = []

@@ -73,14 +73,14 @@ class LaunchChoice:
     launch: Launch | None = None
     schedule: DeviceSchedule | None = None
     why: str = "torch's own path: too little was run so far"
-    is_settled: bool = False
+    is_finished: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
     compiled: set[tuple[bool, ...]] = field(default_factory=set)  # alignments of operands that Triton has compiled for
 
     def give_up(self, err: BaseException) -> None:
         """From now on torch's path serves; one warning says why."""
-        self.launch, self.schedule, self.is_settled = None, None, True
+        self.launch, self.schedule, self.is_finished = None, None, True
         self.why = f"torch's own path: {type(err).__name__}: {err}"
         warn_once(
             FallbackWarning, "triton",
@@ -98,7 +98,7 @@ Vendor = Callable[[int], torch.Tensor]
 def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs: int | None) -> bool:
     """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
     options = config.get_options()
-    if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
+    if choice.is_finished or options.effort is config.Effort.OFF or device.is_capturing():
         return False
     target = target_of(device.name(structure.col))
     item = model.ITEM_BYTES[choice.kind.dtype] * choice.kind.n_dense_cols
@@ -115,7 +115,7 @@ def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run,
 
     `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
     """
-    choice.is_settled = True
+    choice.is_finished = True
     name = device.name(structure.col)
     try:
         store, key = open_store(), _key(structure, choice.kind, name)

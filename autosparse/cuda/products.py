@@ -129,7 +129,7 @@ def _note(
     What was left to torch although a kernel was chosen (in a capture, say) is looked at again.
     """
     made = request.structure.choices.get(request.key)
-    if made is None or not made.is_settled or (made.launch is None) is not (found is None):
+    if made is None or not made.is_finished or (made.launch is None) is not (found is None):
         return
     if not any(one.data_ptr() % ALIGNED for one in dense):
         request.structure.known.note(signature, made)

@@ -81,7 +81,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state.count(took_ns, is_tuned=trial is not None)
     if state.turning is not None and trial is None:
         state.turning.count(operand, n_vecs, took_ns)
-    state.settle()
+    state.commit()
     if state.product_ns >= state.next_look_ns:
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
@@ -292,7 +292,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         if is_new and state.expected is not None:  # what a solver lets be spent includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
-        state.settle()
+        state.commit()
         if live_tuner.is_stale:
             operand.dispatcher = None
     except StructureError:

@@ -96,7 +96,7 @@ class FastPath:
         """In a forked child: products of other threads will not end."""
         self._record.n_running = 0
 
-    def settle(self, state: DispatchState) -> None:
+    def commit(self, state: DispatchState) -> None:
         """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
         record = self._record
         n_calls = runtime_api.lib.asp_entry_take_calls(record)
@@ -125,7 +125,7 @@ class FastPath:
         return int(record.product_ns) if self.run(*product) else None
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
         self._record.limit_ns = 0
 
     def retire(self) -> None:
@@ -149,12 +149,12 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
         return
     if old is not None:
-        old.settle(state)
+        old.commit(state)
         old.close()
     state.fast_path_wait = WAIT if old is None or old.has_served else 2 * state.fast_path_wait
     state.fast_path_due = state.n_calls + state.fast_path_wait
     made = state.fast_path = FastPath(state, operand, rows, n_dims, n_vecs)
-    made.settle(state)
+    made.commit(state)
     operand.fast_path = made.run
 
 

@@ -61,7 +61,7 @@ def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     state.next_look_ns = look_ns
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
-    state.settle()
+    state.commit()
     return state.product_ns < look_ns
 
 
@@ -119,7 +119,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
-    if account is None or account.is_settled:
+    if account is None or account.is_finished:
         return own_ns
     # On credit, as every step up to a first candidate that needs no compiler.
     share = options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN)

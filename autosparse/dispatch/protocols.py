@@ -135,11 +135,11 @@ class FastCall(Protocol):
     def took_ns(self, *product: object) -> int | None:
         """Nanoseconds of a product that it has just computed; None where it did not serve."""
 
-    def settle(self, state: Any) -> None:
+    def commit(self, state: Any) -> None:
         """Bring the accounts of its state up to date."""
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
 
     def retire(self) -> None:
         """Serve nothing any more."""

@@ -121,10 +121,10 @@ class DispatchState:
         self.product_ns += operand.small_product_ns if operand.n_small_products else 0
         operand.n_small_products = 0
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Count what was served by a fast call too."""
         if self.fast_path is not None:
-            self.fast_path.settle(self)
+            self.fast_path.commit(self)
 
 
 class Dispatcher:

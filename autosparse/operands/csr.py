@@ -84,10 +84,10 @@ class Operand(WatchedArrays):
         twin = Operand()
         twin._arrays = list(self._arrays)
         twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
-        twin.settle(self.n_major, self.n_minor, flat=self._flat)
+        twin.finish(self.n_major, self.n_minor, flat=self._flat)
         return twin
 
-    def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
+    def finish(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
         """Take the shape. Aliases that came with the arrays (of the object we were made from) are none of ours."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()

@@ -80,7 +80,7 @@ def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     (crow, col), nnz, dtype = home.arrays, home.arrays[1].shape[0], X.dtype
     if X.dim() != 2 or dtype.is_complex or nnz * X.shape[1] < thresholds.DIRECT_SAMPLE:
         return native.sddmm(home.structure, X, Y)
-    X, Y = native.rows_of(X), (native.settled(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()
+    X, Y = native.rows_of(X), (native.resolved(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()
     out = native.empty((nnz,), dtype)
     given = (
         VALUE_CODES[dtype], INDEX_CODES[col.dtype], X.shape[0], Y.shape[1], crow.data_ptr(), col.data_ptr(), nnz,

@@ -35,7 +35,7 @@ WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
 UNSERVED_CALLS: Final = 1024
 """Products after which it is asked again whether a tuned kernel serves, where the default kernel does."""
-WATCH_SETTLES_S: Final = 1e-4
+WATCH_WARMUP_S: Final = 1e-4
 """Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 WATCH_MARGIN: Final = 1.03
@@ -229,8 +229,8 @@ def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, e
         if (trial := served()) is None:
             n_calls = max(n_calls, UNSERVED_CALLS)
             continue
-        for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared((default, trial), excess_s=excess_s, settle_s=settle_s)
+        for warmup_s in (0.0, WATCH_WARMUP_S):
+            race = yield from _compared((default, trial), excess_s=excess_s, warmup_s=warmup_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
@@ -241,13 +241,13 @@ def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, e
 
 
 def _compared(
-    entrants: Sequence[KernelTrial], *, excess_s: float, settle_s: float
+    entrants: Sequence[KernelTrial], *, excess_s: float, warmup_s: float
 ) -> Generator[Step, float | None, Race]:
     """A race of the default kernel and the incumbent on the user's products."""
     race = Race(2, WATCH_RULE)
     while (turn := race.next_entrant()) is not None:
         price_s = 0.0 if turn else max(0.0, excess_s)
-        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, settle_s=settle_s)
+        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
         # The first brings back into the caches what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break

@@ -65,7 +65,7 @@ class LiveTuner:
     _paused_at: int = 0  # n_calls at which a pause began
     resume_at: int = 0  # ... and ends
     _pause: Pause | None = None  # the pause that resume_at ends
-    _settled: Sample | None = None  # the sample whose trial serves
+    _served_sample: Sample | None = None  # the sample whose trial serves
     service: Service | None = None  # of the session's incumbent
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
@@ -105,7 +105,7 @@ class LiveTuner:
 
     def account(self) -> TuningAccount:
         """What was spent so far."""
-        self.state.settle()
+        self.state.commit()
         looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
@@ -136,7 +136,7 @@ class LiveTuner:
 
     def count_into(self, stats: TuningStats) -> None:
         """Tell the history about calls it does not know yet."""
-        self.state.settle()
+        self.state.commit()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
         if n_calls > self.n_counted and self.history_key:
             stats.count(
@@ -187,12 +187,12 @@ class LiveTuner:
             return self._pause_or_end(step)
         if isinstance(step, Sample):
             # A short product that comes alone finds threads asleep and is not shared: others go before it.
-            settle_s = step.settle_s if step is not self._settled else 0.0
-            sample = self._sample_of(step, *product) if product is not None and not settle_s else None
-            self._settled = None if sample is None else self._settled
+            warmup_s = step.warmup_s if step is not self._served_sample else 0.0
+            sample = self._sample_of(step, *product) if product is not None and not warmup_s else None
+            self._served_sample = None if sample is None else self._served_sample
             if sample is None and self._affordable(step):
-                self._settled = step
-                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=settle_s)
+                self._served_sample = step
+                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=warmup_s)
             return sample
         if not self._affordable(step):
             return None
@@ -286,7 +286,7 @@ class LiveTuner:
         """Where another kernel serves instead of the incumbent: whether that is still so, and when to ask again."""
         if self.service is not None and not self._in_background:
             self.service.recheck(self.operand())
-            if self._settled is None or self.pending is not self._settled:
+            if self._served_sample is None or self.pending is not self._served_sample:
                 self.state.serving = self._incumbent()
 
     def lend(self, state: DispatchState) -> None:
@@ -329,12 +329,12 @@ class LiveTuner:
                 old.drop()
             self._stop()
             self._installed_s = plan.default_s or self.default_s
-            session.settle(plan, trial, in_place)
+            session.finish(plan, trial, in_place)
             self.begin(session)
             self._go_on()
             self.state.serving = self._incumbent()
             self._recheck()
-            self.state.settle()
+            self.state.commit()
 
     def current_plan(self) -> Plan:
         """What runs now."""
@@ -387,7 +387,7 @@ class LiveTuner:
                 self._learn(step, seconds)
                 loop.answer(seconds)
                 self._go_on()
-                self.state.settle()
+                self.state.commit()
         except TUNING_FAILURES as err:
             self._give_up(f"{type(err).__name__}: {err}")
         finally:

@@ -59,16 +59,16 @@ class TuningSession:
     next_price_s: float = 0.0  # of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
-    is_settled: bool = False  # there is a plan: watching it is all that is left to do
+    is_finished: bool = False  # there is a plan: watching it is all that is left to do
 
-    def settle(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
+    def finish(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
         """Take a plan that was found otherwise: only watching is left to do."""
-        self.plan, self.incumbent, self.in_place, self.is_settled = plan, incumbent, in_place, True
+        self.plan, self.incumbent, self.in_place, self.is_finished = plan, incumbent, in_place, True
 
     @property
     def is_at_work(self) -> bool:
         """Whether it has found something, or is looking for it."""
-        return self.is_settled or self.search is not None or self.incumbent is not None
+        return self.is_finished or self.search is not None or self.incumbent is not None
 
     @property
     def incumbent_s(self) -> float:
@@ -91,7 +91,7 @@ class TuningSession:
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
         """A session of the same problem under `options`, to be settled with this plan; None: they exclude it."""
-        schedule = self.incumbent.schedule if self.incumbent is not None and self.is_settled else None
+        schedule = self.incumbent.schedule if self.incumbent is not None and self.is_finished else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
         incumbent, in_place = (self._twin(one) for one in (self.incumbent, self.in_place))
@@ -120,13 +120,13 @@ class TuningSession:
 
     def current_plan(self) -> Plan:
         """What is known by now."""
-        if self.search is not None and not self.is_settled:
+        if self.search is not None and not self.is_finished:
             return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
         """Recall, then adopt or search, then watch."""
-        if self.is_settled:
+        if self.is_finished:
             yield from self._watch()
             return
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
@@ -163,7 +163,7 @@ class TuningSession:
             yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
 
     def _adopt(self, context: TuningContext, known: Plan) -> Steps:
-        self.is_settled = True
+        self.is_finished = True
         decision = yield from adoption(context, known)
         self.plan, self.incumbent, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None or known.schedule is None:
@@ -207,14 +207,14 @@ class TuningSession:
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
         self.in_place = in_place_of(self.search)
-        self.plan, self.is_settled = planned(self.search, tune_s=self.tuning_s), True
+        self.plan, self.is_finished = planned(self.search, tune_s=self.tuning_s), True
         conclude(self.context, self.plan)
         notes.note(self.context, self.plan)
 
     def keep_unfinished(self) -> None:
         """Keep what a search that will not be finished has found: the process, or the matrix, ends before it."""
         context, search = self.context, self.search
-        if context is None or search is None or self.is_settled or sys.is_finalizing():
+        if context is None or search is None or self.is_finished or sys.is_finalizing():
             return
         found = remember_measured(context, search, self._known, tune_s=self.tuning_s)
         if found is not None and found.schedule is not None:

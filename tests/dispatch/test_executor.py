@@ -120,7 +120,7 @@ def test_tuning_goes_on_until_it_is_done_and_is_remembered(paid: None) -> None:
     wanted = plain @ B
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
         state = state_of(A, 16)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert state.live_tuner.failure is None
         plan = executor.current_plan(A._cell, columns=16)

@@ -191,12 +191,12 @@ def test_products_by_fast_call_are_counted_and_end_when_another_kernel_takes_ove
     with asp.options(effort="measure"):
         opened(A, B, out)
         state = state_of(A, 8)
-        state.settle()
+        state.commit()
         before, spent = state.n_calls, state.product_ns
         long_way.clear()
         for _ in range(5):
             asp.matmul(A, B, out=out)
-        state.settle()
+        state.commit()
         assert state.n_calls == before + 5
         assert state.product_ns > spent
         trial = force(A, schedule_of("blocks", 8), columns=8)

@@ -65,7 +65,7 @@ def remembered(
     context = lab_of(A._cell, found)
     plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s)
     plan_lookup.remember(context, plan)
-    context.store.settle()
+    context.store.flush()
     notes.note(context, plan, is_asked=is_asked)
 
 
@@ -237,7 +237,7 @@ def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_c
     found = looked_at(A)
     assert found.serving is None
     assert found.account is not None
-    assert found.account.is_settled
+    assert found.account.is_finished
 
 
 def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cache, monkeypatch):

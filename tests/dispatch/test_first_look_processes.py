@@ -34,7 +34,7 @@ while n < 100000 and (state is None or not state.is_known):
     state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
 served = state.serving is not None
 assert np.allclose(A @ x, m @ x)
-state.settle()
+state.commit()
 {more}
 print(json.dumps({{"n_calls": state.n_calls, "served": served, "new": sorted(set(sys.modules) - before)}}))
 """

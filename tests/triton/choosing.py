@@ -97,7 +97,7 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
     A @ B
     (made,) = A.structure.choices.values()
-    made.is_settled, made.launch = True, StandIn(A, broken)
+    made.is_finished, made.launch = True, StandIn(A, broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.testing.assert_close(A @ B, torch_product(A, B))

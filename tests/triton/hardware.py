@@ -198,7 +198,7 @@ def law_nothing_is_planned_in_a_capture() -> None:
         with torch.cuda.graph(graph):
             found = A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
         graph.replay()
     torch.testing.assert_close(found, dense_by_rows(A) @ B, rtol=1e-4, atol=1e-3)
 

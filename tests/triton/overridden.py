@@ -37,7 +37,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         return run
 
     def favourite(made: Any, structure: Any, device: Any, run: Any, vendor: Any) -> None:
-        made.is_settled = True
+        made.is_finished = True
         target = choice.target_of("NVIDIA H100")
         made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
         made.launch = choice.launch_of(structure, made.kind, made.schedule)

@@ -31,7 +31,7 @@ def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Launch
     with asp.options(runs=10**9, **options):
         A @ B
     made = next(iter(A.structure.choices.values()))
-    assert made.is_settled
+    assert made.is_finished
     assert "torch" in made.measured_s, made.why
     assert len(made.measured_s) > 1, made.why
     return made
@@ -41,7 +41,7 @@ def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
     """Let the model's favourite serve: the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
-    made.is_settled = True
+    made.is_finished = True
     target = choice.target_of("NVIDIA H100")
     made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
     made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
@@ -52,7 +52,7 @@ def test_torch_serves_first() -> None:
     torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
     assert made.launch is None
-    assert not made.is_settled
+    assert not made.is_finished
 
 
 def torch_product(A: matrix.CudaCsr, B: torch.Tensor) -> torch.Tensor:
@@ -126,7 +126,7 @@ def test_nothing_is_planned_in_a_capture() -> None:
         with asp.options(runs=10**9):
             A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
     finally:
         device.DEVICES["cpu"] = device.HostDevice()
 
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
         patch.setattr(choice, "open_store", refused)
         torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
-    assert made.is_settled
+    assert made.is_finished
     assert "platformdirs" in made.why
 
 

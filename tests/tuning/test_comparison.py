@@ -85,7 +85,7 @@ def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(t
     with asp.options(compiler=compiler, overhead=1.0, runs=10**8, budget_s=1000), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         state = state_of(A, 8)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert n_compilations(tmp_path) > 0
         assert state.live_tuner.failure is None

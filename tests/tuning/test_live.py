@@ -155,7 +155,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
     plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
-    session.settle(plan, incumbent)  # type: ignore[arg-type]
+    session.finish(plan, incumbent)  # type: ignore[arg-type]
     return session, incumbent
 
 

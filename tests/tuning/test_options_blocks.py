@@ -191,7 +191,7 @@ def with_values(schedule: Any, values: str) -> Any:
 
 
 def plans_of(folder: Path) -> list[Path]:
-    cache.open_store().settle()
+    cache.open_store().flush()
     return [one for one in folder.rglob("*") if one.is_file() and "plan" in str(one.relative_to(folder))]
 
 
@@ -220,7 +220,7 @@ def test_tuning_that_goes_on_inside_a_block_without_a_cache_writes_nothing(tmp_p
         state = state_of(A)
         for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.context is not None):
             A @ x
-        for _ in until(lambda: state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner.session.is_finished):
             with asp.options(cache=False):
                 A @ x
         for _ in range(100):

@@ -104,7 +104,7 @@ def test_values_written_before_each_product_are_seen_and_the_default_kernel_serv
         assert n < 40
         A.data *= 1.001
         close(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
-    state_of(A).settle()
+    state_of(A).commit()
     n_tuned = state_of(A).n_tuned
     for _ in range(60):
         A.data *= 1.001
@@ -149,7 +149,7 @@ def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
     for _ in range(3000):
         A @ dense(A, 0)
     state = state_of(A)
-    state.settle()
+    state.commit()
     assert state.live_tuner.session.incumbent is trial
     assert state.n_tuned <= 0.02 * state.n_calls
 

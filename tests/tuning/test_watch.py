@@ -26,7 +26,7 @@ def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     state = state_of(A)
     for _ in range(3000):
         A @ x
-    state.settle()
+    state.commit()
     # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
     assert state.n_calls == 3000
     assert state.n_calls - state.n_tuned <= 60

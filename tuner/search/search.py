@@ -350,7 +350,7 @@ class Search:
                 else:
                     race.disqualify(turn)
         finally:
-            self._settle(race, entrants)
+            self._update_incumbent(race, entrants)
 
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
@@ -374,7 +374,7 @@ class Search:
             mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
         return max(0.0, mine_s - best_s)
 
-    def _settle(self, race: Race, entrants: Sequence[Trial]) -> None:
+    def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
         """Note times and crown the winner; an unfinished race counts once it has enough rounds."""
         holder_s = race.typical_s(0)
         if holder_s is None:

@@ -37,7 +37,7 @@ class Sample:
     path_price_s: float = 0.0
     in_advance: bool = False  # of the first candidate
     is_check: bool = False  # of a plan in service, at whatever width products have
-    settle_s: float = 0.0  # of products by the trial before the one that counts; only live tuning waits for them
+    warmup_s: float = 0.0  # of products by the trial before the one that counts; only live tuning waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -101,7 +101,7 @@ OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outs
 """Name in `originals` → a shorter way to the same kernel."""
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` as PyTorch's kernels below the dispatcher may read it: no conj or neg bit, no index out of the matrix.
 
     Raises StructureError.
@@ -110,7 +110,7 @@ def settled(tensor: torch.Tensor) -> torch.Tensor:
         if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
             _check(tensor)
         return tensor
-    return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
+    return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def _check(A: torch.Tensor) -> None:
@@ -139,7 +139,7 @@ def has_bits(out: torch.Tensor) -> bool:
 
 def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """`write` to memory of its own, and from there to `out`, which has bits."""
-    plain = write(native.settled(out))
+    plain = write(native.resolved(out))
     if plain.shape != out.shape:  # as PyTorch, which has warned of it
         out.resize_(plain.shape)
     return out.copy_(plain)
@@ -149,7 +149,7 @@ def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
-    base, a, b = settled(base), settled(a), settled(b)
+    base, a, b = resolved(base), resolved(a), resolved(b)
     if a.layout is _COO:
         result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
@@ -162,7 +162,7 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ x`` by PyTorch, into out."""
-    base, a, x, kernel = settled(base), settled(a), settled(x), originals["addmv.out"].call_boxed
+    base, a, x, kernel = resolved(base), resolved(a), resolved(x), originals["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
     else:

@@ -16,7 +16,7 @@ from autosparse.errors import StructureError
 from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import direct, fallback, small_operands
-from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, settled, write_through
+from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, resolved, write_through
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
@@ -178,7 +178,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = fallback.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
-        result = originals[_home(a, b) + "mm"].call_boxed(keys, settled(a), settled(b))
+        result = originals[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
     return result
 
 
@@ -192,7 +192,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
         result = multiply(a, b)
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "mm.out"].call_boxed(keys, settled(a), settled(b), out=out)
+        originals[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
         return out
     return out.copy_(result)
 
@@ -230,7 +230,7 @@ def addmm(
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
-        operands = settled(base), settled(a), settled(b)
+        operands = resolved(base), resolved(a), resolved(b)
         result = originals[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
     return result
 
@@ -253,7 +253,7 @@ def addmm_out(
     ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
-        operands = settled(base), settled(a), settled(b)
+        operands = resolved(base), resolved(a), resolved(b)
         originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
@@ -266,7 +266,7 @@ def addmm_inplace(
     dense = base.layout is torch.strided and b.layout is torch.strided and a.dim() == 2 and b.dim() == 2
     if dense and base.shape == (a.shape[0], b.shape[1]):
         return addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=base)
-    originals["coo::addmm_"].call_boxed(keys, settled(base), settled(a), settled(b), beta=beta, alpha=alpha)
+    originals["coo::addmm_"].call_boxed(keys, resolved(base), resolved(a), resolved(b), beta=beta, alpha=alpha)
     return base
 
 
@@ -290,7 +290,7 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, settled(a), settled(x))
+        result = originals["mv"].call_boxed(keys, resolved(a), resolved(x))
     return result
 
 
@@ -345,7 +345,7 @@ def sampled_addmm(
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
         result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(
-            keys, settled(S), x, y, beta=beta, alpha=alpha
+            keys, resolved(S), x, y, beta=beta, alpha=alpha
         )
         return result
     A, values = found
@@ -365,7 +365,7 @@ def sampled_addmm_out(
     """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
-        originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)
+        originals["sparse_sampled_addmm.out"].call_boxed(keys, resolved(S), x, y, beta=beta, alpha=alpha, out=out)
     else:
         out.values().copy_(found[1])
     return out

@@ -10,7 +10,7 @@ import torch
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import small_operands
-from autosparse.torch.dispatcher.fallback import is_tiny, originals, settled
+from autosparse.torch.dispatcher.fallback import is_tiny, originals, resolved
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
@@ -27,7 +27,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(
-            keys, settled(a), b, reduce
+            keys, resolved(a), b, reduce
         )
         return result
     dtype = b.dtype
@@ -68,7 +68,9 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     A = entries_of(a) if ours else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor | None, torch.Tensor | None]
-        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, settled(a), grad, b, reduce, arg, wanted)
+        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(
+            keys, resolved(a), grad, b, reduce, arg, wanted
+        )
         return result
     if reduce in EXTREMES:
         d_values, d_b = native.extreme_backward(A, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))

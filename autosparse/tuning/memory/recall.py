@@ -133,7 +133,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
     found = folder.read_record("plan", note.plan.hex())
     if found is None or not _is_same_problem(bench.problem, found.record.get("key")):
         return None
-    account.is_settled = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
+    account.is_finished = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
     if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
         return None
     schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))

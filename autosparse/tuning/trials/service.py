@@ -91,7 +91,7 @@ class Service:
 
     def _n_new(self, least: int = 0) -> int:
         """Products since the last event; where they are fewer than `least`, that stays the last event."""
-        self.state.settle()
+        self.state.commit()
         n_products = self.state.n_calls - self._n_calls
         if n_products >= least:
             self._n_calls = self.state.n_calls

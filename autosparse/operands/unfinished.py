@@ -12,7 +12,7 @@ _N_MAJOR: Final[Any] = WatchedArrays.__dict__["n_major"]
 _N_MINOR: Final[Any] = WatchedArrays.__dict__["n_minor"]
 
 
-class UnsettledOperand(Operand):
+class UnfinishedOperand(Operand):
     """Operand of a matrix that no constructor filled in; it takes the matrix's shape when that is first needed.
 
     ``cls.__new__(cls)`` and assignments to the attributes make such a matrix, and so do subclasses whose ``__init__``
@@ -25,19 +25,19 @@ class UnsettledOperand(Operand):
         super().__init__()
         self._pattern = weakref.ref(owner)  # type: ignore[assignment]  # not needed before the shape is known
 
-    def _settled(self) -> Operand:
+    def _finished(self) -> Operand:
         """This operand with the shape of its matrix."""
         owner: Any = self._pattern and self._pattern()  # type: ignore[operator]
         self.__class__ = Operand  # type: ignore[assignment]
         self._pattern = None
         if owner is not None:
-            owner._settle()
+            owner._finish()
         return self
 
     @property
     def n_major(self) -> int:
         """Compressed rows."""
-        return self._settled().n_major
+        return self._finished().n_major
 
     @n_major.setter
     def n_major(self, n: int) -> None:
@@ -46,7 +46,7 @@ class UnsettledOperand(Operand):
     @property
     def n_minor(self) -> int:
         """Extent of the indices."""
-        return self._settled().n_minor
+        return self._finished().n_minor
 
     @n_minor.setter
     def n_minor(self, n: int) -> None:
