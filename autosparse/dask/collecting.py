@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from autosparse.calibration.collection import lab_for, machine_facts
 from autosparse.config import options
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import Failed, HandOut, alone_on_this_machine, written
+from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect.collector import Collector, Order, path_in
 from autosparse.tuner.collect.recipes import Recipe

@@ -17,7 +17,7 @@ from autosparse.errors import CacheError
 from autosparse.log import event
 from autosparse.operands.csr import Operand
 
-Luggage = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a document of wisdom, or None
+PickledPlans = tuple[tuple[int, int], Any] | None  # `structure_hashes`; Any: a document of wisdom, or None
 
 MAX_PLANS: Final = 16
 """Of one pattern that a pickle takes along, the newest first: widths and operations differ, rarely more."""
@@ -25,7 +25,7 @@ _unpacked: Final[set[str]] = set()
 """Checksums of the plans that pickles have brought to this process."""
 
 
-def luggage_of(operand: Operand) -> Luggage:
+def pickled_plans_of(operand: Operand) -> PickledPlans:
     """Hashes and plans of `operand`; None where nobody has asked for its hash yet, as there can be no plans then."""
     if operand.known_hashes is None:
         return None
@@ -39,11 +39,11 @@ def luggage_of(operand: Operand) -> Luggage:
     return known, wisdom.document_of(found) if found else None
 
 
-def unpack(operand: Operand, luggage: Luggage) -> None:
+def unpack(operand: Operand, pickled_plans: PickledPlans) -> None:
     """Let `operand` know its hashes, and this process its plans."""
-    if luggage is None:
+    if pickled_plans is None:
         return
-    known, document = luggage
+    known, document = pickled_plans
     operand.pattern_with((known[0], known[1]))
     if document is None:
         return

@@ -1,4 +1,4 @@
-"""Lifted: a block with a middle axis of extent one, between a blockwise product and its sum.
+"""Expanded: a block with a middle axis of extent one, between a blockwise product and its sum.
 
 Dask multiplies block by block, puts the contracted axis back in its place with extent one (``chunk[..., None, :]``),
 adds up along it and drops it. SciPy's compressed arrays have two dimensions, so this wrapper stands for the third.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 
-class Lifted:
+class Expanded:
     """The (m, 1, n) array of an (m, n) block; it can be added, sliced to nothing and squeezed, and nothing else."""
 
     __slots__ = ("flat",)
@@ -38,9 +38,9 @@ class Lifted:
         """Of the block."""
         return int(self.flat.nbytes)
 
-    def astype(self, dtype: Any, **_: Any) -> Lifted:
+    def astype(self, dtype: Any, **_: Any) -> Expanded:
         """The same with values of this dtype."""
-        return Lifted(self.flat.astype(dtype))
+        return Expanded(self.flat.astype(dtype))
 
     def squeeze(self, axis: Any = 1) -> Any:
         """The block."""
@@ -49,12 +49,12 @@ class Lifted:
     def __getitem__(self, key: Any) -> Any:
         rows, middle, columns = key
         found = self.flat[rows, columns]
-        return found if isinstance(middle, Integral) else Lifted(found)
+        return found if isinstance(middle, Integral) else Expanded(found)
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **how: Any) -> Any:
-        if ufunc is not np.add or method != "__call__" or not all(isinstance(one, Lifted) for one in inputs):
+        if ufunc is not np.add or method != "__call__" or not all(isinstance(one, Expanded) for one in inputs):
             return NotImplemented
-        return Lifted(inputs[0].flat + inputs[1].flat)
+        return Expanded(inputs[0].flat + inputs[1].flat)
 
     def __array_function__(self, function: Any, types: Any, arguments: Any, how: dict[str, Any]) -> Any:
         return self.flat if function is np.squeeze else NotImplemented
