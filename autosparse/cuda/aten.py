@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import torch
 
 from autosparse.cuda import matrix, products
+from autosparse.cuda.aten_fallback import aten_fallback, zero
 from autosparse.cuda.device import serving
-from autosparse.cuda.originals import original, zero
 from autosparse.cuda.structure import CudaStructure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -95,7 +95,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) 
 
 
 def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.Tensor, **scales: Scalar) -> Any:
-    kernel = original(operator)
+    kernel = aten_fallback(operator)
     assert kernel is not None
     keys = torch._C._dispatch_keys(given[0] if given[0].layout is not torch.strided else given[1])
     return kernel.call_boxed(keys, base, *given, **scales, out=out)
@@ -119,7 +119,7 @@ COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
 
 def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: whatever the dispatcher hands over
     """PyTorch's own kernel; NotImplementedError where it has none."""
-    kernel = original(operator)
+    kernel = aten_fallback(operator)
     if kernel is None:
         raise NotImplementedError(
             f"PyTorch has no kernel of aten::{operator} for sparse tensors on a GPU, and autosparse serves CSR "
@@ -285,7 +285,7 @@ def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if wanted and a.dim() == 2 and a.dense_dim() == 0 and is_plain(b, a, 2) and a.shape[1] == b.shape[0]:
         product: torch.Tensor = matrix.csr(a) @ b
         return product
-    kernel = original("autograd::mm")
+    kernel = aten_fallback("autograd::mm")
     assert kernel is not None
     result: torch.Tensor = kernel.call_boxed(keys, a, b)
     return result

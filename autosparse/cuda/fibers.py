@@ -175,11 +175,11 @@ def _served(
     def ours(launch: Launch, left: torch.Tensor) -> torch.Tensor:
         return launch.mttkrp(values[fibers.known.order], left, D, left.new_empty((n, n_vecs)))
 
-    def theirs(left: torch.Tensor) -> torch.Tensor:
+    def vendor(left: torch.Tensor) -> torch.Tensor:
         return torch_mttkrp(coords, values, {first: left, second: D}, mode, n)
 
     kind = ProductKind(operation=MTTKRP, transposed=False, n_dense_cols=n_vecs, dtype=name, vector=vector)
-    return products.serve(products.ProductRequest(fibers, kind, B, (values, D), ours, theirs))
+    return products.serve(products.ProductRequest(fibers, kind, B, (values, D), ours, vendor))
 
 
 def torch_mttkrp(

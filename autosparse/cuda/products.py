@@ -14,9 +14,9 @@ from torch.autograd import forward_ad
 
 from autosparse._native.triton.launch import Launch
 from autosparse.cuda import choice as choices
+from autosparse.cuda.aten_fallback import aten_fallback, zero
 from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
-from autosparse.cuda.originals import original, zero
 from autosparse.cuda.structure import CudaPattern, CudaStructure
 from autosparse.errors import TUNING_FAILURES
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
@@ -34,19 +34,19 @@ ALIGNED: Final = 16
 """Bytes that Triton compiles kernels apart for: addresses that are multiples of them, and others."""
 
 Ours = Callable[[Launch, torch.Tensor], torch.Tensor]
-Theirs = Callable[[torch.Tensor], torch.Tensor]
+VendorCall = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class ProductRequest:
-    """One product at hand: `ours` and `theirs` compute it with `operand`, or with a copy of it, into a new tensor."""
+    """One product at hand: `ours` and `vendor` compute it with `operand`, or with a copy of it, into a new tensor."""
 
     structure: CudaPattern
     kind: ProductKind
     operand: torch.Tensor
     others: tuple[torch.Tensor, ...]  # further tensors that a kernel reads
     ours: Ours
-    theirs: Theirs
+    vendor: VendorCall
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -171,7 +171,7 @@ def _decided(request: ProductRequest, device: Device, runs: int | None) -> Launc
         choices.plan(
             made, structure, device,
             run=lambda launch, number: request.ours(launch, copies.next(number)),
-            vendor=lambda number: request.theirs(copies.next(number)),
+            vendor=lambda number: request.vendor(copies.next(number)),
         )  # fmt: skip
     return made
 
@@ -297,7 +297,7 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         return torch_times(A.to(torch.float32), B.float()).to(A.dtype)
     B = B.resolve_neg()  # a kernel that is called at once does not look at that bit
     name = "addmv.out" if B.dim() == 1 else "addmm.out"
-    kernel = original(name)
+    kernel = aten_fallback(name)
     if kernel is None:
         product: torch.Tensor = A @ B
         return product
@@ -325,7 +325,7 @@ def sampled_request(
         out = left.new_empty(structure.nnz)
         return launch.sddmm(out if base is None else base, left, Y, out, alpha=scales[0], beta=scales[1])
 
-    def theirs(left: torch.Tensor) -> torch.Tensor:
+    def vendor(left: torch.Tensor) -> torch.Tensor:
         dots = torch_sampled(structure, left, Y)
         if scales[0] != 1:
             dots.mul_(scales[0])
@@ -333,7 +333,7 @@ def sampled_request(
 
     kind = ProductKind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
     others = (Y,) if base is None else (Y, base)
-    return ProductRequest(structure, kind, X, others, ours, theirs)
+    return ProductRequest(structure, kind, X, others, ours, vendor)
 
 
 def sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
@@ -371,7 +371,7 @@ def torch_sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor) ->
 
 def torch_sampled_into(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Values of ``X @ Y`` at the entries of S by torch, past an override of it; what S holds is not used."""
-    kernel = original("sparse_sampled_addmm.out")
+    kernel = aten_fallback("sparse_sampled_addmm.out")
     if kernel is None:
         torch.sparse.sampled_addmm(S, X, Y, beta=0.0, out=S)
     else:

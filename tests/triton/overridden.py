@@ -26,13 +26,13 @@ KERNELS = ("spmv", "matmul", "sddmm")
 def overridden(**how: Any) -> Iterator[list[str]]:
     """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
     kept = registration.TABLES.copy(), registration.PREFIXES.copy(), registration.SPARSE_GRADIENTS.copy()
-    originals = {name: getattr(Launch, name) for name in KERNELS}
+    aten_fallbacks = {name: getattr(Launch, name) for name in KERNELS}
     plan, few, launched = choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT), []
 
     def counting(name: str) -> Any:
         def run(*given: Any, **more: Any) -> Any:
             launched.append(name)
-            return originals[name](*given, **more)
+            return aten_fallbacks[name](*given, **more)
 
         return run
 
@@ -57,7 +57,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         asp.torch.uninstall()
         choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT) = plan, few
         for name in KERNELS:
-            setattr(Launch, name, originals[name])
+            setattr(Launch, name, aten_fallbacks[name])
         for table, before in zip(
             (registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True
         ):

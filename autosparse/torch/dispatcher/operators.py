@@ -16,7 +16,7 @@ from autosparse.errors import StructureError
 from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import direct, fallback, small_operands
-from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, resolved, write_through
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, has_bits, has_few, is_tiny, resolved, write_through
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
@@ -160,7 +160,7 @@ def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
 
 
 def _home(a: torch.Tensor, b: torch.Tensor) -> str:
-    """Prefix in `originals` of PyTorch's kernels for these layouts."""
+    """Prefix in `aten_fallbacks` of PyTorch's kernels for these layouts."""
     layouts = (a.layout, b.layout)
     return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
 
@@ -178,7 +178,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = fallback.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
-        result = originals[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
+        result = aten_fallbacks[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
     return result
 
 
@@ -192,7 +192,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
         result = multiply(a, b)
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
+        aten_fallbacks[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
         return out
     return out.copy_(result)
 
@@ -231,7 +231,7 @@ def addmm(
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
         operands = resolved(base), resolved(a), resolved(b)
-        result = originals[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
+        result = aten_fallbacks[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
     return result
 
 
@@ -254,7 +254,7 @@ def addmm_out(
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
         operands = resolved(base), resolved(a), resolved(b)
-        originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
+        aten_fallbacks[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 
@@ -266,7 +266,7 @@ def addmm_inplace(
     dense = base.layout is torch.strided and b.layout is torch.strided and a.dim() == 2 and b.dim() == 2
     if dense and base.shape == (a.shape[0], b.shape[1]):
         return addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=base)
-    originals["coo::addmm_"].call_boxed(keys, resolved(base), resolved(a), resolved(b), beta=beta, alpha=alpha)
+    aten_fallbacks["coo::addmm_"].call_boxed(keys, resolved(base), resolved(a), resolved(b), beta=beta, alpha=alpha)
     return base
 
 
@@ -290,7 +290,7 @@ def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, resolved(a), resolved(x))
+        result = aten_fallbacks["mv"].call_boxed(keys, resolved(a), resolved(x))
     return result
 
 
@@ -344,7 +344,7 @@ def sampled_addmm(
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(
+        result: torch.Tensor = aten_fallbacks["sparse_sampled_addmm"].call_boxed(
             keys, resolved(S), x, y, beta=beta, alpha=alpha
         )
         return result
@@ -365,7 +365,7 @@ def sampled_addmm_out(
     """aten::sparse_sampled_addmm.out; ours when written in place (out is S)."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
-        originals["sparse_sampled_addmm.out"].call_boxed(keys, resolved(S), x, y, beta=beta, alpha=alpha, out=out)
+        aten_fallbacks["sparse_sampled_addmm.out"].call_boxed(keys, resolved(S), x, y, beta=beta, alpha=alpha, out=out)
     else:
         out.values().copy_(found[1])
     return out

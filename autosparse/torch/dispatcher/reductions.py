@@ -10,7 +10,7 @@ import torch
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import small_operands
-from autosparse.torch.dispatcher.fallback import is_tiny, originals, resolved
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, is_tiny, resolved
 from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
@@ -26,7 +26,7 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
-        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(
+        result: tuple[torch.Tensor, torch.Tensor] = aten_fallbacks["_sparse_mm_reduce_impl"].call_boxed(
             keys, resolved(a), b, reduce
         )
         return result
@@ -68,7 +68,7 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     A = entries_of(a) if ours else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor | None, torch.Tensor | None]
-        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(
+        result = aten_fallbacks["_sparse_mm_reduce_impl_backward"].call_boxed(
             keys, resolved(a), grad, b, reduce, arg, wanted
         )
         return result

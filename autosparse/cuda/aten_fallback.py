@@ -24,9 +24,9 @@ def zero(like: torch.Tensor) -> torch.Tensor:
     return found
 
 
-def original(operator: str) -> Any | None:  # Any: torch.library's kernel, which has no type
+def aten_fallback(operator: str) -> Any | None:  # Any: torch.library's kernel, which has no type
     """Torch's kernel of ``aten::operator``; None where the dispatcher still leads to it."""
     import sys
 
-    theirs = sys.modules.get("autosparse.torch.dispatcher.fallback")  # none without the override
-    return None if theirs is None else theirs.originals.get(PREFIX + operator)
+    aten_kernel = sys.modules.get("autosparse.torch.dispatcher.fallback")  # none without the override
+    return None if aten_kernel is None else aten_kernel.aten_fallbacks.get(PREFIX + operator)
