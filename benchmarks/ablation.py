@@ -36,7 +36,7 @@ from peerlib.table import markdown
 from peerlib.timing import Protocol, Timing, take_turns
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.calibration.collection import CollectingLab, context_for
 from autosparse.core.schedule import SuperSchedule
 
 PARTS: Final = ("format", "schedule", "both")
@@ -78,7 +78,7 @@ def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[Colle
     """The timing context of `op` on the pattern of a file, values random."""
     found = load(file.path, dtype=args.dtype).tocoo()
     pattern = Coordinates.of(found.shape, (found.row, found.col))
-    with config.options(threads=args.threads), lab_for(pattern, op, args.dtype) as context:
+    with config.options(threads=args.threads), context_for(pattern, op, args.dtype) as context:
         yield context
 
 

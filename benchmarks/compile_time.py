@@ -30,7 +30,7 @@ from autosparse.tuner.space.waco import waco_space
 from peerlib.table import aligned, seconds
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 
@@ -53,7 +53,7 @@ def drawn(op: Op, *, n_patterns: int, n_schedules: int, seed: int = 0) -> Iterat
     for at in range(n_patterns):
         pattern = generate(families[at % len(families)], nnz=SIZES[at % len(SIZES)], seed=seed + at)
         rng = np.random.default_rng([seed, at])
-        with lab_for(pattern, op) as context:
+        with context_for(pattern, op) as context:
             problem, model = context.problem, statistics_model(context.problem)
             chosen = first_draw(problem, context.supports, model, rng=rng, shares=shares, template=pool.sample)
             ours = [one for one in chosen if own.contains(one)]

@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 from peerlib import hybrid_cases as made
 from peerlib.environment import matrices_folder, start_again
-from peerlib.hybrid_case import HybridCase, lab_for
+from peerlib.hybrid_case import HybridCase, context_for
 from peerlib.machine import machine_facts
 from peerlib.matrices import load
 from peerlib.records import ResultFile
@@ -133,7 +133,7 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
     group, name, make = matrix
     with asp.options(extra_memory=MEMORY, hybrid=True, cache_dir=cache, threads=1):
         A = asp.csr(sp.csr_array(make()), copy=True)
-        context = lab_for(A, HybridCase(name, "matmul", columns))
+        context = context_for(A, HybridCase(name, "matmul", columns))
         view, costs = _view(context), costs_of(context)
         planned = {}
         for kind, schedules in singles(columns).items():

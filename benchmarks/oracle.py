@@ -45,7 +45,7 @@ from peerlib.oracle_report import MAX_LOAD, report
 from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
-from autosparse.calibration.collection import CollectingLab, build_ahead, lab_for
+from autosparse.calibration.collection import CollectingLab, build_ahead, context_for
 from autosparse.config import Effort, Options, get_options, options, set_options
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
@@ -243,7 +243,7 @@ def compile_ahead(args: argparse.Namespace) -> None:
     for file, op, key in cells(args):
         with (
             options(threads=args.threads),
-            lab_for(read_coordinates(args.matrices / file.name), op, args.dtype) as context,
+            context_for(read_coordinates(args.matrices / file.name), op, args.dtype) as context,
         ):
             found = [*context.proposed(N_PROPOSED), *spaces.everything(context.problem, context.supports)]
         fresh = [one for one in dict.fromkeys(found) if (op.name, one) not in made]
@@ -255,7 +255,7 @@ def _step(
     args: argparse.Namespace, file: RealFile, op: Op, *, key: str, step: str, done: Mapping[str, Any]
 ) -> dict[str, Any]:
     pattern = read_coordinates(args.matrices / file.name)
-    with options(threads=args.threads), lab_for(pattern, op, args.dtype) as context:
+    with options(threads=args.threads), context_for(pattern, op, args.dtype) as context:
         if step == "search":
             found = searched(as_users_have_it(context), args.seconds, args.most)
         else:

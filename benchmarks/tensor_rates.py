@@ -97,7 +97,7 @@ def measure(n: int, path: Path, seed: int) -> None:
     """Measure what `path` does not hold yet of `n` patterns; kept after every pattern."""
     from autosparse.tuner.analytic.models import statistics_model
 
-    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.calibration.collection import context_for, machine_facts
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}
@@ -106,7 +106,7 @@ def measure(n: int, path: Path, seed: int) -> None:
             continue
         pattern = tensor_of(recipe, None)
         op = dataclasses.replace(OP, n_dims=recipe.n_dims)
-        with lab_for(pattern, op) as context:
+        with context_for(pattern, op) as context:
             problem, batches = context.problem, Batches(context)
             chosen = drawn(problem, context.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
             batches.run(chosen, until_s=batches.clock() + PATTERN_S)

@@ -77,7 +77,7 @@ class CollectingLab:
 
 
 @contextmanager
-def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
+def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
     """The timing context of `op` on `pattern`, with random values; memory is given back at the end."""
     operand = _operand(pattern, dtype)
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.calibration.probing import seconds_each
 from autosparse.config import options
 from autosparse.core.composite import REST, Blocks, Composite, Part, Schedule
@@ -173,7 +173,7 @@ def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: 
 def _product_s(pattern: Coordinates, n_dense_cols: int, schedule: Schedule) -> float:
     """Seconds of a product by the kernels of `schedule`. BuildError where there are none."""
     product = next(op for op in OPS.values() if op.operation == MATMUL.name)
-    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
+    with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         trial = bench(schedule)
         bench.build([trial])
         if trial.failed is None:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -89,7 +89,7 @@ def _multiplied() -> float:
 def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
     """Seconds of a product by the default kernel."""
     product = next(op for op in OPS.values() if op.n_dims == len(pattern.shape))  # of a matrix and a dense operand
-    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
+    with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         run = bench.runner(bench(None))
         if run is None:
             raise BuildError("the default kernel does not run")

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.calibration.collection import lab_for, machine_facts
+from autosparse.calibration.collection import context_for, machine_facts
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
@@ -48,7 +48,7 @@ def _collector(order: Order) -> Collector:
     from autosparse import _native
 
     def bench(pattern: Any, op: Any) -> Any:  # Any: as Collector's MakeBench
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     return Collector(order, bench, statistics_model, machine_facts(), _native.supports)
 

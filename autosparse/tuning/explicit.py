@@ -32,7 +32,7 @@ from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
 from autosparse.tuning.report import Report, ServingCosts, verdict_of
-from autosparse.tuning.setup import lab_of, session_of
+from autosparse.tuning.setup import context_of, session_of
 from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
@@ -77,7 +77,7 @@ def tune(
     state = state_for(operand, rows, columns, transposed, operation=operation)
     state.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
-    context = lab_of(operand, state)
+    context = context_of(operand, state)
     context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s
     asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
     with memory.scratch_recycled():
@@ -157,7 +157,7 @@ def report(
     if rows is None or rows.dtype is None:
         return _unserved_report(operand, columns, operation=operation, transposed=transposed)
     state = state_for(operand, rows, columns, transposed, operation=operation)
-    context = lab_of(operand, state)
+    context = context_of(operand, state)
     plan = _driver(state).current_plan()
     if plan.is_default and not plan.candidates:
         known = plan_lookup.recall(context)

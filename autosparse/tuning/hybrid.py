@@ -207,7 +207,7 @@ class HybridDivider:
         values = np.ascontiguousarray(whole.data[entries])
         operand = Operand.over(pattern.n_rows, pattern.n_cols, [pattern.indptr, pattern.indices, values], is_valid=True)
         operand.validate()
-        context = _part_lab(self.context, operand)
+        context = _part_context(self.context, operand)
         problem = context.problem
         search = Search(
             problem=problem,
@@ -330,7 +330,7 @@ def _is_streaming(problem: Problem, view: Pattern) -> bool:
     return n_bytes > problem.target.l2_bytes
 
 
-def _part_lab(context: TuningContext, operand: Operand) -> TuningContext:
+def _part_context(context: TuningContext, operand: Operand) -> TuningContext:
     """A lab for a part, on the dense operands of `context`; its packed copies go with it. The caller keeps
     `operand`.
     """

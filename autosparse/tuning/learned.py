@@ -266,7 +266,7 @@ class LazyProposer:
 
 
 def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
-    """The problems that the learned model of the lab's operation has seen, or the statistics."""
+    """The problems that the learned model of the context's operation has seen, or the statistics."""
     op = op_of(context.problem)
     path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:
@@ -284,7 +284,7 @@ def _domain_of(path: Path, op: str, changed: int) -> TrainingDomain:
 
 
 def proposer_of(context: TuningContext, *, live: bool) -> LearnedProposer | LazyProposer | None:
-    """Who to ask about the lab's problem; None when no model is for it.
+    """Who to ask about the context's problem; None when no model is for it.
 
     Background tuning (`live`) reads no model and computes no features before run time has paid for it: both are part
     of the price of asking. Transposed products are left to the statistics: the model has seen rows of the

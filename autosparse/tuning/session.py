@@ -39,10 +39,10 @@ from autosparse.tuning.trials.kernel_trial import KernelTrial
 class TuningSession:
     """Planning in steps, to be bought one at a time; `incumbent` may run at any moment.
 
-    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing yet builds the Problem, so it is a step itself.
+    `steps` yields Work, Sample and Pause. `make_context` hashes nothing yet builds the Problem, so it is a step itself.
     """
 
-    make_lab: Callable[[], TuningContext]
+    make_context: Callable[[], TuningContext]
     effort: Effort
     recall_price_s: float
     hash_price_s: float
@@ -149,7 +149,7 @@ class TuningSession:
             self.total_runs = self.runs_expected()
 
     def _identify(self) -> None:
-        self.context = self.make_lab()
+        self.context = self.make_context()
         self.context.patience_s = 0.0  # nobody asked: no compiler is waited for longer than its price explains
         self._known = recall(self.context)
         self.gain = expected_gain(self.context)

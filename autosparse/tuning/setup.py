@@ -42,7 +42,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
     live_tuner.name_in_history = name
     n_bytes = operand.structure_bytes + operand.nnz * state.dtype.itemsize
     session = TuningSession(
-        make_lab=lambda: lab_of(_alive(reference), state),
+        make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
         recall_price_s=stats.cost_estimates.price_s("recall"),
         hash_price_s=stats.cost_estimates.price_s("hash", n_bytes),
@@ -90,7 +90,7 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
     return operand
 
 
-def lab_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
+def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
     """Everything that trials of the state's problem need; hashes the structure."""
     options = state.options
     store = cache.open_store(options)

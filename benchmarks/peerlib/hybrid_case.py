@@ -126,13 +126,15 @@ def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
     return known_costs(folder)
 
 
-def lab_for(A: Any, case: HybridCase) -> Any:
+def context_for(A: Any, case: HybridCase) -> Any:
     """What makes and times kernels of A's product."""
     from autosparse.dispatch.state import state_for
-    from autosparse.tuning.setup import lab_of
+    from autosparse.tuning.setup import context_of
 
     cell = A._cell
-    return lab_of(cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation))
+    return context_of(
+        cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation)
+    )
 
 
 def ready_singles(operation: str) -> list[str]:
@@ -156,7 +158,7 @@ def fixed_composites(case: HybridCase) -> list[str]:
 
     A = asp.csr(case.make())
     with asp.options(hybrid=True):
-        context = lab_for(A, case)
+        context = context_for(A, case)
     divider = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     found: list[str] = []
     pattern = View.of(context.problem.matrix, transposed=False).pattern
@@ -182,7 +184,7 @@ def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, in
 
     A, seconds, n_found = asp.csr(MILLION[name](), copy=True), [], 0
     with asp.options(hybrid=True):
-        context = lab_for(A, HybridCase(name, "matmul", columns))
+        context = context_for(A, HybridCase(name, "matmul", columns))
         for _ in range(rounds):
             made = divider_of(context, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
             assert made is not None
@@ -205,7 +207,7 @@ def built(case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int) 
 
     A = asp.csr(case.make())
     with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
-        trials_of(lab_for(A, case), texts)
+        trials_of(context_for(A, case), texts)
 
 
 def raced(
@@ -216,7 +218,7 @@ def raced(
 
     A = asp.csr(case.make())
     with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
-        context = lab_for(A, case)
+        context = context_for(A, case)
         trials = trials_of(context, dict.fromkeys([DEFAULT, *texts]))
         runs = {}
         for text, trial in trials.items():

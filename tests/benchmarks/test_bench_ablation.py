@@ -20,7 +20,7 @@ from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_
 from peerlib.records import ResultFile
 
 from autosparse import _native
-from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.calibration.collection import CollectingLab, context_for
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 
@@ -35,7 +35,7 @@ def op(request: pytest.FixtureRequest) -> Op:
 
 @pytest.fixture
 def context(op: Op) -> Iterator[CollectingLab]:
-    with lab_for(generate("mesh", nnz=2_000, seed=1), op) as found:
+    with context_for(generate("mesh", nnz=2_000, seed=1), op) as found:
         yield found
 
 
@@ -128,7 +128,7 @@ def test_schedules_tuned_for_others_are_timed_or_left_out_with_the_reason() -> N
     (spmv,) = (op for op in MATRIX_OPS if op.name == "spmv")
     base = base_schedule(spmv)
     dense = under(base, Format.parse("i1:U,k1:U"))
-    with lab_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as context:
+    with context_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as context:
         record = ablation.borrowed(context, spmv, {"like it": base, "dense one": dense})
     assert record["times"]["like it"] == record["times"]["base"]  # one schedule, timed once
     assert set(record["left_out"]) == {"dense one"}
@@ -143,7 +143,7 @@ def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
     pattern = Coordinates.of((n, n), (rows, np.random.default_rng(1).integers(0, n, rows.size)))
     base = base_schedule(spmv)
     padded = {kind: under(base, Format.parse(f"i1:U,k1:{kind},i0:U | i=16 | bits=16")) for kind in "SD"}
-    with lab_for(pattern, spmv) as context:
+    with context_for(pattern, spmv) as context:
         needed = [
             _native.packed_bytes(context.problem.pattern, one.format, 4, transposed=False) for one in padded.values()
         ]

@@ -15,7 +15,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.training.data import ON_HOST, TrainingCase, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import Options
 
 GROUPS = [f"group {n}" for n in range(900)]
@@ -91,7 +91,7 @@ def test_searches_have_the_memory_of_users_and_races_more():
     n, n_long = 500, 400  # a diagonal and a long row, which every slice with it is as long as
     rows, cols = np.append(np.arange(n), np.zeros(n_long, int)), np.append(np.arange(n), np.arange(1, 1 + n_long))
     pattern = Coordinates.of((n, n), (rows, cols))
-    with lab_for(pattern, OPS["spmv"]) as context:
+    with context_for(pattern, OPS["spmv"]) as context:
         users = oracle.as_users_have_it(context)
         assert (
             users.limit_bytes

@@ -27,7 +27,7 @@ from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, farness, keep_costs, known_costs
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.tuner.tile_optimum import optimal_cost
 
 NEAR = CostClass(32, False)
@@ -120,7 +120,7 @@ def planted() -> Any:
 def costs_in_use(matrix: Any) -> PrimitiveCosts:
     """Those by which a search with 32 columns divides."""
     cell = matrix._cell
-    context = lab_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
+    context = context_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
     made = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     assert made is not None
     return made.costs

@@ -209,7 +209,7 @@ def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypa
         raise AssertionError("work has begun")
 
     works = (
-        (executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "lab_for"),
+        (executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "context_for"),
         (probing, "measured_rates"), (cache, "wisdom_export"),
     )  # fmt: skip
     for home, what in works:

@@ -27,7 +27,7 @@ from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.notices import FallbackWarning, forget_warnings
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import notes, plan_lookup, recall
-from autosparse.tuning.setup import lab_of, live_tuner_of
+from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.trials import comparison
 from tests.tuning.forcing import state_of, until
 
@@ -62,7 +62,7 @@ def remembered(
     """Leave a plan as if an earlier process had found it."""
     found = state_of(A)
     A._cell.refresh()
-    context = lab_of(A._cell, found)
+    context = context_of(A._cell, found)
     plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s)
     plan_lookup.remember(context, plan)
     context.store.flush()
@@ -213,7 +213,7 @@ def test_what_cannot_be_believed_does_not_serve(own_cache, damage, monkeypatch):
     elif damage == "account":
         _flip(root / ACCOUNTS)
     elif damage == "failure":
-        context = lab_of(B._cell, state_of(B))
+        context = context_of(B._cell, state_of(B))
         failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
         context.store.save("failure", context.spec(BLOCKS).key(), failure.to_record())
     else:
@@ -246,7 +246,7 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     found = state_of(A)
     tuner = live_tuner_of(found, A._cell)
     assert tuner.session is not None
-    context = tuner.session.context = lab_of(A._cell, found)
+    context = tuner.session.context = context_of(A._cell, found)
     plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
@@ -281,7 +281,7 @@ def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: P
 
 def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
-    context, other = lab_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
+    context, other = context_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
     kept(own_cache, context, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
     found = kept(own_cache, context, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
     times = {one.schedule: one.measured_s for one in found.candidates}
@@ -292,14 +292,14 @@ def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_ca
 def test_an_unfinished_search_replaces_no_plan_of_more_effort(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
     remembered(A, effort="full")
-    found = kept(own_cache, lab_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    found = kept(own_cache, context_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
     assert found.effort == "full"
 
 
 def test_without_a_cache_an_unfinished_search_leaves_nothing(own_cache):
     with asp.options(cache=False):
         A = asp.csr(matrix(), copy=True)
-        context = lab_of(A._cell, state_of(A))
+        context = context_of(A._cell, state_of(A))
         notes.note_next_step(context, 0.35)
     assert not [one for one in own_cache.rglob("*") if one.is_file()]
 

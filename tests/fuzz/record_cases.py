@@ -27,7 +27,7 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import live
 from autosparse.tuning.memory import history, plan_lookup
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 
 MAX_KERNELS = 24
 NASTY: tuple[Any, ...] = (
@@ -61,7 +61,7 @@ class World:
         operand = self.cell(self.make())
         rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
         self.kept = operand
-        self.context = lab_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
+        self.context = context_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
         found = spaces.candidates(self.context.problem, self.context.supports)
         self.schedules = (None, *found[:: max(1, len(found) // 5)])
 

@@ -10,7 +10,7 @@ import autosparse as asp
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.torch.world import torch
 from tests.tuning.conftest import tuned_is_slower  # noqa: F401
 
@@ -33,7 +33,7 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
             left @ B
         with held(A.rows, A.values, transposed=transposed) as ours:
             state = state_for(ours, ours.rows, 64, False)
-            context = lab_of(ours, state)
+            context = context_of(ours, state)
             plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
             decision = planner.adopt(context, plan)
             assert decision.trial is not None

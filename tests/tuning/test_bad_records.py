@@ -18,7 +18,7 @@ from autosparse.dispatch import fast_path
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import problems, setup
 from autosparse.tuning.memory import history, plan_lookup
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
@@ -73,7 +73,7 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
     """Remember a plan for 8 columns of `plain`, with some fields changed; its record."""
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
-    context = lab_of(A._cell, state_for(A._cell, rows, 8, False))
+    context = context_of(A._cell, state_for(A._cell, rows, 8, False))
     known = Plan(schedule=schedule_of("csr", 8), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
     record = cache.plan_to_record(known)
     own = {name: value for name, value in changed.items() if name in record["schedule"]}
@@ -129,7 +129,7 @@ def test_a_plan_that_is_not_believed_is_forgotten() -> None:
     plant_plan(threads=2**70)
     A = asp.csr(plain(), copy=True)
     assert not A.tune(columns=8, effort="estimate", budget_s=1).remembered
-    key = plan_lookup.key_of(lab_of(A._cell, state_of(A, 8))).stable_hash()
+    key = plan_lookup.key_of(context_of(A._cell, state_of(A, 8))).stable_hash()
     found = cache.open_store().load("plan", key)
     assert found is None or cache.plan_from_record(found) is not None
 

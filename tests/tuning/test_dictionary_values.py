@@ -14,7 +14,7 @@ from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.tuning.memory.plan_lookup import key_of
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.native.runtime_cases import needs_runtime
 from tests.tuning.forcing import force, state_of
 
@@ -34,7 +34,7 @@ def graph(dtype: str = "float64", values: Any = 1) -> autosparse.csr_array:
 def storage_of(M: autosparse.csr_array, columns: int = 1) -> str:
     state = state_of(M, columns)
     state.n_dense_cols = columns
-    return lab_of(M._cell, state).problem.storage
+    return context_of(M._cell, state).problem.storage
 
 
 def numbered(lanes: int = 8) -> SuperSchedule:
@@ -48,9 +48,9 @@ def test_the_problem_of_a_graph_says_so_and_has_plans_of_its_own() -> None:
     assert storage_of(M.T) == DICTIONARY
     assert storage_of(M, 8) == ""  # of a row of B values are the least part
     assert storage_of(graph(values=np.arange(graph().nnz))) == ""
-    key = key_of(lab_of(M._cell, state_of(M))).stable_hash()
+    key = key_of(context_of(M._cell, state_of(M))).stable_hash()
     M.data[:] = np.arange(M.nnz)
-    assert key_of(lab_of(M._cell, state_of(M))).stable_hash() != key
+    assert key_of(context_of(M._cell, state_of(M))).stable_hash() != key
     with autosparse.options(isa="avx2"):
         assert storage_of(graph()) == ""
 

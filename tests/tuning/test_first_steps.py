@@ -13,7 +13,7 @@ import autosparse as asp
 from autosparse import _native
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.setup import lab_of, session_of
+from autosparse.tuning.setup import context_of, session_of
 from tests.tuning.forcing import state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
@@ -55,7 +55,7 @@ def _steps_until_ranked(A: Any) -> list[str]:
     A @ np.ones(3_000, np.float32)
     found = state_of(A)
     session = session_of(LiveTuner(found), A._cell)
-    session.make_lab = lambda: lab_of(A._cell, found)
+    session.make_context = lambda: context_of(A._cell, found)
     kinds: list[str] = []
     steps = session.steps()
     step = next(steps)

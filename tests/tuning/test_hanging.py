@@ -45,7 +45,7 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def lab_of(state: Any) -> Any:
+def context_of(state: Any) -> Any:
     """What tuning knows of the problem; None before it began."""
     return state.live_tuner and state.live_tuner.session.context
 
@@ -63,13 +63,15 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
     with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
         warnings.simplefilter("ignore", asp.FallbackWarning)
         state = state_of(A, 8)
-        for _ in until(lambda: bool(lab_of(state) and lab_of(state).failures) and not state.live_tuner._in_background):
+        for _ in until(
+            lambda: bool(context_of(state) and context_of(state).failures) and not state.live_tuner._in_background
+        ):
             close(A @ B, wanted)
             n_beside += bool(running(tmp_path))
             time.sleep(1e-3)
     assert n_beside > 1, "no product came back while the compiler ran"
     assert state.live_tuner.failure is None
-    assert "more than 0.5 s" in lab_of(state).failures[0]
+    assert "more than 0.5 s" in context_of(state).failures[0]
 
 
 def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
@@ -78,9 +80,9 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
     A = asp.csr(plain, copy=True)
     with asp.options(**UNASKED):
         state = state_of(A, 8)
-        for _ in until(lambda: lab_of(state) is not None):
+        for _ in until(lambda: context_of(state) is not None):
             A @ dense(plain, 8)
-    context = lab_of(state)
+    context = context_of(state)
     expected = max(
         bench_module.MIN_LIMIT_S, bench_module.HANGING_COMPILER * context.stats.cost_estimates.price_s("compile")
     )

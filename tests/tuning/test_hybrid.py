@@ -23,7 +23,7 @@ from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.hybrid import HybridDivider, divider_of
 from autosparse.tuning.planner import search_for
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from autosparse.tuning.sweeps import panels
 from autosparse.tuning.trials.part_times import part_times
 from tests.tuning.forcing import ENOUGH_S, force
@@ -44,7 +44,7 @@ def matrix() -> Any:
 def context(matrix: Any, columns: int = 16) -> Any:
     """What tuning of ``A @ B`` works with."""
     cell = matrix._cell
-    return lab_of(cell, state_for(cell, cell.rows or cell.validate(), columns, False))
+    return context_of(cell, state_for(cell, cell.rows or cell.validate(), columns, False))
 
 
 def test_composite_serves_and_follows_values(matrix):
@@ -177,7 +177,7 @@ def test_sampled_products_race_no_parts_of_one_format():
     dense = (rng.random((200, 300)) < 0.02) * 1.0
     dense[::20, ::2] = 1.0
     A = asp.csr(sp.csr_array(dense.astype(np.float32)))
-    made = lab_of(A._cell, state_for(A._cell, A._cell.validate(), 64, False, operation="sddmm"))
+    made = context_of(A._cell, state_for(A._cell, A._cell.validate(), 64, False, operation="sddmm"))
     divider = HybridDivider(made, 0.0)
     assert divider() == []
     assert any("dense" in one.kinds for one in divider.found)

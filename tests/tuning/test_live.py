@@ -150,7 +150,7 @@ def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[
     """A settled session and its incumbent."""
     incumbent = FakeTrial(SuperSchedule(), clock, incumbent_s, packed=True)
     session = TuningSession(
-        make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
+        make_context=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
     session.context = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]

@@ -18,7 +18,7 @@ from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.memory import misses, plan_lookup
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from autosparse.tuning.trials.context import TuningContext
 
 KNOWN = Plan(schedule=None, why="w", effort="full", default_s=2e-5, measured_s=2e-5, tune_s=1e3)
@@ -40,7 +40,7 @@ def matrix(seed: int = 0) -> Any:
 
 
 def context(A: Any) -> TuningContext:
-    return lab_of(A._cell, state_for(A._cell, A._cell.rows or A._cell.validate(), 8, False))
+    return context_of(A._cell, state_for(A._cell, A._cell.rows or A._cell.validate(), 8, False))
 
 
 def remember(key: cache.PlanKey) -> None:

@@ -20,7 +20,7 @@ from autosparse.errors import RecordError
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import plan_lookup
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
@@ -35,7 +35,7 @@ def install(A: Any, plan: Plan) -> Any:
     """Let products of `A` with one column run `plan`; its trial."""
     operand, state = A._cell, state_of(A)
     operand.refresh()
-    context = lab_of(operand, state)
+    context = context_of(operand, state)
     decision = planner.adopt(context, plan)
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
@@ -228,7 +228,7 @@ def test_records_say_both_kernels_and_old_or_broken_ones_are_not_believed() -> N
 def test_a_kernel_in_place_that_is_foreign_is_left_out(tmp_path: Any) -> None:
     A = asp.csr(make(), copy=True)
     with asp.options(cache_dir=tmp_path):
-        context = lab_of(A._cell, state_of(A))
+        context = context_of(A._cell, state_of(A))
         plan = plan_of(in_place="csr", **LARGE_GAIN)
         foreign = schedule_of("csr", 8)
         plan = dataclasses.replace(plan, in_place=dataclasses.replace(foreign, operation="sddmm"))

@@ -18,7 +18,7 @@ from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 
 import autosparse
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import fast_path, object_layout
@@ -49,7 +49,7 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call
 
     monkeypatch.setattr(MatmulCall, "by_default", spy)
     monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_fast_call else None)
-    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
+    with context_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
         trial = context.context(None)
         for run in (context.context.runner(trial, 0), context.context.runner(trial, 1)):
             for _ in range(5):
@@ -123,7 +123,7 @@ def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
 )
 def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
     """On cache lines, and 16 bytes behind one, as NumPy's large arrays: `out=` may be one of these or lie elsewhere."""
-    with lab_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
+    with context_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
         calls = context.context.adapter.synthetic(context.problem, context.context.operand())
         for call, (of_operands, of_result) in zip(calls, PLACES, strict=True):
             *operands, result = call.kept
@@ -145,7 +145,7 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
             return (lambda: 400_000_000) if name == "asp_pool_caution_left_ns" else getattr(runtime_api_lib, name)
 
     runtime_api_lib = runtime_api.lib
-    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as context:
+    with context_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as context:
         monkeypatch.setattr(kernel_trial.runtime_api, "lib", Busy())
         monkeypatch.setattr(kernel_trial.time, "sleep", slept.append)
         monkeypatch.setattr(contexts.TuningContext, "n_threads", lambda _: 2)
@@ -159,7 +159,7 @@ def test_spaces_keep_no_bench_and_no_pattern_alive():
     """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
     found, patterns = [], []
     for seed in (1, 2):
-        with lab_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as context:
+        with context_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as context:
             found.append(spaces.candidates(context.problem, context.context.supports))
             patterns.append(weakref.ref(context.problem.pattern))
         del context
@@ -180,7 +180,7 @@ WALKS_ALL = SuperSchedule(
 def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
     monkeypatch.setattr(comparison, "difference", lambda *args: pytest.fail("the kernel was run"))
     n = np.arange(2_500, dtype=np.int32)
-    with lab_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as context:
+    with context_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as context:
         trial = context(WALKS_ALL)
         trial.build()
         trial.pack()
@@ -208,7 +208,7 @@ def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)
     assert A.indices.dtype == index_dtype
-    always = planner._always(test_comparison.lab_for(A._cell, 32))
+    always = planner._always(test_comparison.context_for(A._cell, 32))
     assert len(always) == (2 if index_dtype is np.int32 else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -20,7 +20,7 @@ from autosparse.tuning.trials.context import TuningContext
 
 
 def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
-    """Say in the account of the lab's problem where its plan lies, so that the next process finds it at once.
+    """Say in the account of the context's problem where its plan lies, so that the next process finds it at once.
 
     Nothing is written where options keep nothing, for parts (which the short way cannot recall), and for plans whose
     effort is off.
@@ -42,7 +42,7 @@ def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
 
 
 def note_next_step(context: TuningContext, price_s: float) -> None:
-    """Say in the account of the lab's problem what the next step of its unfinished search costs."""
+    """Say in the account of the context's problem what the next step of its unfinished search costs."""
     place = accounts.place_of(context.options)
     if context.account_key and place is not None and not context.is_stale:
         ledger.append(place[0], [search_row(context.account_key, price_s, process=ledger.token(), now=time.time())])

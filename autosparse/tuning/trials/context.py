@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Kernel
 
 PATIENCE_S: Final = 0.5
-"""Of a lab, all in all: how long it waits for threads that keep away from busy cores."""
+"""Of a context, all in all: how long it waits for threads that keep away from busy cores."""
 MIN_LIMIT_S: Final = 2.0
 HANGING_COMPILER: Final = 10.0
 """Times its expected price, and MIN_LIMIT_S at least, that a compiler may take: then it hangs."""
@@ -125,7 +125,7 @@ class TuningContext:
 
     @property
     def supports(self) -> Callable[[str, Schedule], str | None]:
-        """See `supports_of`: spaces are remembered by this function, which must not keep a lab alive."""
+        """See `supports_of`: spaces are remembered by this function, which must not keep a context alive."""
         return supports_of(self.problem.dtype)
 
     def build(self, trials: Sequence[Trial]) -> None:
@@ -244,7 +244,7 @@ class TuningContext:
             self._calls = self.adapter.synthetic(self.problem, operand)
 
     def lend_calls(self, part: TuningContext) -> None:
-        """Let the lab of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""
+        """Let the context of some of op(A)'s entries time on the same dense operands: for each it has no more rows."""
         whole, operand = self.operand(), part.operand()
         if whole is not None and operand is not None:
             self._make_calls(whole)
