@@ -285,9 +285,7 @@ class Search:
             if self.incumbent.schedule is not None and not self.incumbent.ready:
                 for trial in batch:
                     trial.drop()
-                yield self._work(
-                    "pack", self.incumbent.pack_price_s(), self.incumbent.pack, what=name_of(self.incumbent)
-                )
+                yield self._work("pack", (one := self.incumbent).pack_price_s(), one.pack, what=name_of(one))
         finally:  # also when the driver closes us in the middle: nothing but the incumbent keeps memory
             for trial in batch:
                 if trial is not self.incumbent:
