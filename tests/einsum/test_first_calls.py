@@ -22,7 +22,7 @@ PRODUCTS = (
     "i,ij,j->", "ij,ij->i", "ij,ij->ij", "ij,jk->ik", "ij,ik,kj->ij", "ij,jk,ki->", "ij,jk,kl->il", "ij,ij,ij->ij",
     "ii->", "ij,kj->ik", "ij,ik->jk", "ij,j->ij", "ij->i", "ij->j", "ij->",
 )  # fmt: skip
-HEAVY = ("candidates", "choice", "cost", "lower", "remembered", "race", "path", "cin", "operands", "contraction")
+HEAVY = ("candidates", "choice", "cost", "lower", "remembered", "race", "path", "cin", "operands", "execution")
 CODE = """
 import sys, numpy as np, scipy.sparse as sps, autosparse as asp
 A = asp.csr(sps.eye_array(9, format="csr"))

@@ -16,7 +16,7 @@ from autosparse.tuner.hybrid.schedules import runtime
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.tuning.sweeps import NEAR_READS, PANEL, panels, resident_partition, resident_share, sweeps
+from autosparse.tuning.sweeps import PANEL, RESIDENT_READS, panels, resident_partition, resident_share, sweeps
 from tests.native.test_composites import bound_of, product
 
 FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
@@ -153,7 +153,7 @@ def test_rows_of_a_few_entries_in_every_panel_are_a_part():
     assert kinds == [[ONE, AHEAD], [FOUR, ONE, AHEAD], [ONE, AHEAD], [FOUR, ONE, AHEAD]]
     assert resident_share(pattern, 64) > 0.8
     assert not resident_partition(pattern, 1)
-    few = sp.csr_matrix(dense[: 2 + NEAR_READS])
+    few = sp.csr_matrix(dense[: 2 + RESIDENT_READS])
     assert resident_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
     whole = sp.csr_matrix(dense[:90])
     assert resident_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0

@@ -126,7 +126,7 @@ def test_a_search_looks_for_symmetry_before_it_offers_it() -> None:
     assert seems_symmetric(pattern)
     lower = sp.csr_array(np.tril(np.ones((40, 40))))
     assert not seems_symmetric(Pattern(40, 40, lower.indptr, lower.indices))
-    outline = space.Outline("matmul", 16, (), 1 << 20, is_far=True, is_symmetric=True)
+    outline = space.Outline("matmul", 16, (), 1 << 20, is_streaming=True, is_symmetric=True)
     found = space._space(outline, _native.supports, False)
     assert any(one.format.symmetric for one in found)
     assert spaces.space_signature("matmul")

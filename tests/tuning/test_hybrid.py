@@ -164,7 +164,7 @@ def test_composites_without_a_compiler_race_before_the_others(monkeypatch):
     made = context(asp.csr(sp.csr_array(dense.astype(np.float32))), 64)
     long = Partition((Rows(9), REST), ("long", "rest"), 0.8)
     by_panels = Partition((Rows(100), REST), ("dense", "rest"), 0.9)
-    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long, by_panels])
+    monkeypatch.setattr(HybridDivider, "partitions", lambda *given: [long, by_panels])
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
     found = [one for one in HybridDivider(made, 9.0)() if isinstance(one, Composite)]
     assert found[-1] == COMPOSITE
@@ -188,7 +188,7 @@ def test_parts_are_searched_where_their_kernels_can_be_compiled(monkeypatch):
     rng = np.random.default_rng(0)
     made = context(asp.csr(sp.csr_array((rng.random((200, 300)) < 0.02).astype(np.float32))), 64)
     long = Partition((Rows(9), REST), ("long", "rest"), 0.8)
-    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [long])
+    monkeypatch.setattr(HybridDivider, "partitions", lambda *given: [long])
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: [COMPOSITE])
     compile_s = made.stats.cost_estimates.price_s("compile")
     assert COMPOSITE in HybridDivider(made, 9.0 * compile_s)()
@@ -202,7 +202,7 @@ def test_blocks_that_are_planned_to_gain_little_are_not_tried(
     """Dense and long rows of the same planned gain are."""
     blocks = Partition((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), ratio)
     rows = [Partition((Rows(9), REST), (kind, "rest"), ratio) for kind in ("dense", "long")]
-    monkeypatch.setattr("autosparse.tuning.hybrid.divisions", lambda *given, **named: [*rows, blocks])
+    monkeypatch.setattr("autosparse.tuning.hybrid.partitions", lambda *given, **named: [*rows, blocks])
     assert HybridDivider(context(matrix), 1.0).partitions() == [*rows, *([blocks] if is_tried else [])]
 
 
@@ -210,7 +210,7 @@ def test_narrow_products_search_no_parts(matrix, monkeypatch):
     """Nor races a composite that is one format in two parts: nothing is taken from single formats."""
     monkeypatch.setattr(HybridDivider, "_searched", lambda *given: pytest.fail("parts are searched"))
     partition = Partition((Rows(20), REST), ("long", "rest"), 0.9)
-    monkeypatch.setattr(HybridDivider, "divisions", lambda *given: [partition])
+    monkeypatch.setattr(HybridDivider, "partitions", lambda *given: [partition])
     assert HybridDivider(context(matrix, 1), 1.0)() == []
 
 
