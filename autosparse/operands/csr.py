@@ -40,8 +40,7 @@ class Operand(WatchedArrays):
 
     __slots__ = (
         "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_invalidated",
-        "shared",
-        "solver_memory",
+        "shared", "solver_memory",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch

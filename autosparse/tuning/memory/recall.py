@@ -60,7 +60,7 @@ class _NoTuningStats:
 
 
 class RecallBench:
-    """What a trial of a remembered plan needs beside its schedule; see `kernel_trial.Workbench`."""
+    """What a trial of a remembered plan needs beside its schedule; see `kernel_trial.TrialContext`."""
 
     def __init__(self, state: DispatchState, operand: AnyOperand, account: ProblemAccount) -> None:
         self.problem: Problem = problem_of(operand, state)
