@@ -1,6 +1,6 @@
 """What it gains to correct the learned model by times of its first favourites (`tuner.correction`, ADR 27).
 
-    python benchmarks/asked_again.py --op spmv --data benchmarks/data/xeon480 --matrices FOLDER
+    python benchmarks/asked_again.py --op spmv --data build/data/training/xeon480 --matrices FOLDER
 
 Replayed on collected data of one machine: of the schedules that were timed on each pattern that no training saw, 18 are
 chosen, and the fastest of them is compared with the fastest of all (or the default kernel). Either 14 by the learned

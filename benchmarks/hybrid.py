@@ -28,6 +28,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import output
 from peerlib.environment import start_again
 from peerlib.hybrid_case import (
     DEFAULT,
@@ -221,10 +222,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--at-most", type=float, default=float("inf"), metavar="S", help="begin nothing after S seconds")
     add("--step", choices=("all", "search", "race", "candidates"), default="all", help="take only this step")
     add("--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="kernels of races, kept")
-    add("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid.jsonl")
+    add("--json", type=Path, help="JSON lines (default: hybrid.jsonl in build/benchmarks, or results with --record)")
+    add("--record", action="store_true", help="keep the default output in benchmarks/results")
     add("--table", type=Path, help="write the tables as Markdown")
     add("--report", action="store_true", help="print what --json holds and measure nothing")
     parsed = parser.parse_args(given)
+    parsed.json = parsed.json or output("hybrid.jsonl", record=parsed.record or parsed.report)
     parsed.products = [product(one) for one in parsed.products.split(",")]
     return parsed
 

@@ -1,7 +1,7 @@
 """The rates of the statistics model of MTTKRP (`tuner.model_mttkrp.TensorRates`), fitted to measured schedules.
 
-    python benchmarks/tensor_rates.py --measure 30 --data benchmarks/data/xeon480    # tensors of order 4 and 5
-    python benchmarks/tensor_rates.py --data benchmarks/data/xeon480 --matrices FOLDER
+    python benchmarks/tensor_rates.py --measure 30 --data build/data/training/xeon480    # tensors of order 4 and 5
+    python benchmarks/tensor_rates.py --data build/data/training/xeon480 --matrices FOLDER
 
 Data collections know tensors of order 3. Those of order 4 and 5 are generated ones of order 3 with one or two modes
 more: short or long, alike or popular, or a function of the others but for some noise. `--measure N` times schedules of

@@ -3,7 +3,7 @@
     python tools/accelerator_sources.py [FOLDER OF MATRICES]
 
 Trees over patterns' statistics and programs' sizes, and trees that read what a program does on the pattern too
-(``-counts``), fitted to the stored times in `benchmarks/data/transfer` of the
+(``-counts``), fitted to the simulated times in `benchmarks/data/simulated.tar.xz` of the
 matrices that `benchmarks/transfer.py` learns from; those that it judges by are not used.
 """
 
@@ -20,6 +20,7 @@ from autosparse.tuner.training.boosting import BoostSettings  # noqa: E402
 from autosparse.tuner.transfer.counts import COUNTED  # noqa: E402
 from autosparse.tuner.transfer.samples import Samples  # noqa: E402
 from autosparse.tuner.transfer.source import described, fit_source  # noqa: E402
+from peerlib.archives import extracted  # noqa: E402
 from peerlib.environment import matrices_folder  # noqa: E402
 from transferlib.patterns import chosen  # noqa: E402
 from transferlib.stored import load, path_of  # noqa: E402
@@ -39,7 +40,7 @@ def main() -> int:
         rows, y = [], []
         for name in names:
             target = accelerators.read(name)
-            times = load(path_of(HERE / "benchmarks" / "data" / "transfer", target, operation), target)
+            times = load(path_of(extracted("simulated"), target, operation), target)
             for matrix in (one for one in chosen(folder) if one.is_pool):
                 pattern = matrix.pattern(folder)
                 numbers = np.array(sorted(set(target.distinct(*pattern.shape))))
