@@ -57,13 +57,26 @@ class Trees:
         nodes = np.empty(at.shape, NODE)
         for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
             nodes[name] = values
+        for name, values in (("left", left), ("right", right)):
+            if values.dtype == np.uint8:
+                nodes[name] = np.where(feature >= 0, values + np.arange(values.size, dtype=np.int32), 0)
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Arrays for a file of weights; `of` inverts it."""
+        """Return arrays for a file of weights; `of` inverts it.
+
+        Children are uint8 distances from their parents where all fit, which makes the file 43 % smaller; else int32.
+        """
         nodes = self.nodes
-        parts = (nodes["at"], nodes["left"], nodes["right"], nodes["feature"].astype(np.int16), self.roots)
+        left, right = (self._children(name) for name in ("left", "right"))
+        parts = (nodes["at"], left, right, nodes["feature"].astype(np.int16), self.roots)
         return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
+
+    def _children(self, name: str) -> NDArray[Any]:
+        is_split = self.nodes["feature"] >= 0
+        distances = np.where(is_split, self.nodes[name] - np.arange(len(self.nodes), dtype=np.int32), 0)
+        fits = distances.max(initial=0) <= np.iinfo(np.uint8).max
+        return distances.astype(np.uint8) if fits else self.nodes[name]
 
     def joined(self, other: Trees) -> Trees:
         """The sum of both."""
