@@ -252,6 +252,7 @@ def main(given: Sequence[str] | None = None) -> int:
         known = {one["kind"] for one in records if one["op"] == op}
         records += judged(op, prepared(op, args.matrices, folders), ways, known)
         if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     text = report(records)
     print(text)
