@@ -84,3 +84,12 @@ def test_files_of_the_repository_are_small():
     raw = [path.name for path in files if path.suffix == ".jsonl" and path.name != "ledger.jsonl"]
     assert raw == [], "put recorded files into an archive: python benchmarks/archives.py add KIND FILE"
     assert json.loads(archives.MANIFEST.read_text(encoding="utf-8")) == manifest()
+
+
+def test_outputs_lie_in_build_unless_they_are_recorded():
+    import hybrid
+
+    assert archives.output("x.jsonl", record=True) == RESULTS / "x.jsonl"
+    assert archives.output("x.jsonl", record=False) == REPOSITORY / "build" / "benchmarks" / "x.jsonl"
+    assert hybrid.arguments([]).json == REPOSITORY / "build" / "benchmarks" / "hybrid.jsonl"
+    assert hybrid.arguments(["--record"]).json == hybrid.arguments(["--report"]).json == RESULTS / "hybrid.jsonl"
