@@ -54,29 +54,21 @@ class Trees:
         at, left, right, feature, roots, base = (tensors[name] for name in NAMES)
         if not at.shape == left.shape == right.shape == feature.shape or base.shape != (1,):
             raise ValueError(f"no regression trees: arrays of {at.shape}, {left.shape}, {right.shape}, {feature.shape}")
+        if left.dtype == right.dtype == np.uint8:  # distances from their parents
+            left, right = (np.where(feature >= 0, one + np.arange(one.size), 0) for one in (left, right))
         nodes = np.empty(at.shape, NODE)
         for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
             nodes[name] = values
-        for name, values in (("left", left), ("right", right)):
-            if values.dtype == np.uint8:
-                nodes[name] = np.where(feature >= 0, values + np.arange(values.size, dtype=np.int32), 0)
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return arrays for a file of weights; `of` inverts it.
-
-        Children are uint8 distances from their parents where all fit, which makes the file 43 % smaller; else int32.
-        """
-        nodes = self.nodes
-        left, right = (self._children(name) for name in ("left", "right"))
-        parts = (nodes["at"], left, right, nodes["feature"].astype(np.int16), self.roots)
+        """Return arrays for a file of weights. Children are uint8 distances from parents if all fit, else int32."""
+        nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
+        distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
+        if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
+            children = [one.astype(np.uint8) for one in distances]
+        parts = (nodes["at"], *children, nodes["feature"].astype(np.int16), self.roots)
         return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
-
-    def _children(self, name: str) -> NDArray[Any]:
-        is_split = self.nodes["feature"] >= 0
-        distances = np.where(is_split, self.nodes[name] - np.arange(len(self.nodes), dtype=np.int32), 0)
-        fits = distances.max(initial=0) <= np.iinfo(np.uint8).max
-        return distances.astype(np.uint8) if fits else self.nodes[name]
 
     def joined(self, other: Trees) -> Trees:
         """The sum of both."""
