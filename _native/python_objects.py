@@ -71,15 +71,15 @@ def _arrays_are_known() -> bool:
 arrays_are_known: Final = _arrays_are_known()
 """Whether the runtime's builtins can read array objects."""
 
-Maker = Callable[[Any, object], Any]
+Factory = Callable[[Any, object], Any]
 
 
-def maker(name: str) -> Maker | None:
+def maker(name: str) -> Factory | None:
     """The function of two objects whose address the runtime's function `name` tells."""
     if not arrays_are_known or not hasattr(runtime_api.lib, name):
         return None
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
-    made: Maker = signature(int(getattr(runtime_api.lib, name)()))
+    made: Factory = signature(int(getattr(runtime_api.lib, name)()))
     return made
 
 
@@ -89,7 +89,7 @@ def address_of(state: Any) -> int:
 
 
 def _builtin(name: str) -> Any:
-    """The builtin of few_api.h on what NumPy's objects are like."""
+    """The builtin of small_product_api.h on what NumPy's objects are like."""
     make = maker(name)
     if make is None:
         return None
@@ -104,7 +104,7 @@ def _builtin(name: str) -> Any:
 
 look: Final = _builtin("asp_look_maker")
 """([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
-few: Final = _builtin("asp_few_maker")
+small_product: Final = _builtin("asp_small_product_maker")
 """([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most) -> ns; negative: not computed."""
 compile_sweep: Final = _builtin("asp_sweep_compiler_maker")
 """(steps, n_threads) -> (run, bind) of a sweep (`linalg.sweeps`), None where the steps do not fit; None: ask Python."""

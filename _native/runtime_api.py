@@ -190,10 +190,10 @@ def matmul(
     return out
 
 
-def has_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+def has_identical_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
     """Whether rows in turn have their entries in the same columns, from a look at some: wide products gain by it."""
     code, n_rows = INDEX_CODES[indices.dtype.name], indptr.size - 1
-    return bool(lib.asp_has_twins(code, n_rows, pointer(indptr), pointer(indices)))
+    return bool(lib.asp_has_identical_rows(code, n_rows, pointer(indptr), pointer(indices)))
 
 
 def hash64(array: NDArray[Any]) -> int:

@@ -32,7 +32,7 @@ _HOMES = {
     "autosparse.arrays.functions": ("matmul",),
     "autosparse.arrays.sampled": ("sddmm",),
     "autosparse.arrays.sparse_tensor": ("mttkrp", "tensor"),
-    "autosparse.asymptotic.surface": ("einsum", "einsum_path"),
+    "autosparse.contraction.surface": ("einsum", "einsum_path"),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
@@ -40,8 +40,9 @@ _HOMES = {
     "autosparse.notices": ("CacheWarning", "FallbackWarning", "SnapshotWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")
-_MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/adr/0001)
+_SUBMODULES = ("csgraph", "dask", "linalg", "scipy_compat", "torch")
+_DEPRECATED = ("ours",)  # modules that warn when they are imported
+_MAPPED = ("tuner", "cache", "_native")  # folders at the top of the repository (docs/design/packages.md)
 
 
 def _check_installed() -> None:
@@ -63,7 +64,7 @@ def _without_garbage(module: str) -> Any:
     What modules allocate lives on. Collections of all generations fell into the first `csr`: 27 ms beside scikit-learn.
     SciPy is imported before: while its modules leave garbage that nobody collects, a process takes 6 MB more.
     """
-    if module.startswith(("autosparse.arrays", "autosparse.asymptotic")):
+    if module.startswith(("autosparse.arrays", "autosparse.contraction")):
         importlib.import_module("scipy.sparse")
     was_enabled = gc.isenabled()
     gc.disable()
@@ -77,7 +78,7 @@ def _without_garbage(module: str) -> Any:
 def __getattr__(name: str) -> Any:  # Any: whatever the home module keeps under this name
     if name in _HOME_OF:
         value = getattr(_without_garbage(_HOME_OF[name]), name)
-    elif name in _SUBMODULES:
+    elif name in _SUBMODULES or name in _DEPRECATED:
         value = importlib.import_module(f"{__name__}.{name}")
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})

@@ -114,11 +114,11 @@ class Setting(NamedTuple):
     help: str
 
 
-MOST_THREADS: Final = 4096
+MAX_THREADS: Final = 4096
 """More than any machine has: kernels cut their work in a few parts for each."""
-MOST_BYTES: Final = 2**63 - 1
-MOST_RUNS: Final = 2**63 - 1
-MOST_RATIO: Final = 1e6
+MAX_BYTES: Final = 2**63 - 1
+MAX_RUNS: Final = 2**63 - 1
+MAX_RATIO: Final = 1e6
 """Of memory: more than any machine has, and finite."""
 
 
@@ -170,15 +170,15 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
         Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Upper bound on tuning work."),
-        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MOST_RUNS), "an integer from 1 to 2**63 - 1",
+        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MAX_RUNS), "an integer from 1 to 2**63 - 1",
                 "How often each product will be run."),
-        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MOST_THREADS), f"an integer from 1 to {MOST_THREADS}",
+        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MAX_THREADS), f"an integer from 1 to {MAX_THREADS}",
                 "Most threads a kernel may use."),
         Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Most seconds one tuning may take."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
         Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false",
                 "Always sum in the same order (bitwise reproducible)."),
-        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MOST_RATIO), "a ratio in [0, 1e6]",
+        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MAX_RATIO), "a ratio in [0, 1e6]",
                 "Most bytes of packed copies, relative to the bytes of the CSR matrix itself."),
         Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*STORAGE_NAMES), "bfloat16 or float16",
                 "Let tuned products A @ B in float32 read values of A rounded to 16 bits, each within 2^-8 or 2^-11 of "
@@ -193,9 +193,9 @@ SETTINGS: Final[Mapping[str, Setting]] = {
                 "(default: the matrix owns a copy)."),
         Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
         Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
-        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
+        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MAX_BYTES), "bytes from 0 to 2**63 - 1",
                 "Size limit of the cache; the entries unused for longest go first."),
-        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MOST_BYTES),
+        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MAX_BYTES),
                 "bytes from 0 to 2**63 - 1",
                 "Most bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0 turns it off)."),
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",

@@ -4,7 +4,7 @@ In the child only the forking thread is left. A lock that another thread held th
 was importing is never finished. So the package's locks are made here and are free again in the child; what a thread
 left half done is put right by functions registered with `in_child`; and a fork waits until no other thread is
 importing a module that products may need, or, where that takes longer than PATIENCE_S, has the child import it anew.
-See docs/adr/0030.
+See docs/design/cache-and-trust.md.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def warn_once(category: type[Warning], key: str, message: str) -> None:
     """Warn once per process for each (category, key): a failing cache must not fill a user's log.
 
     Where a filter turns the warning into an error it is logged instead: all our warnings say that results are
-    unaffected, and an error in their place would take a product that is right away from who asked for it (ADR 30).
+    unaffected, and an error in their place would take a product that is right away from who asked for it
+    (docs/design/cache-and-trust.md).
     """
     if (category, key) not in _warned:
         _warned.add((category, key))

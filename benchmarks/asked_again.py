@@ -1,4 +1,5 @@
-"""What it gains to correct the learned model by times of its first favourites (`tuner.correction`, ADR 27).
+"""What it gains to correct the learned model by times of its first favourites (`tuner.correction`,
+docs/design/tuning-policy.md).
 
     python benchmarks/asked_again.py --op spmv --data build/data/training/xeon480 --matrices FOLDER
 

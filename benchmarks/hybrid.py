@@ -54,7 +54,7 @@ from peerlib.timing import Protocol
 N_SINGLES: Final = 3
 N_COMPOSITES: Final = 2
 """Of each search, the fastest that take turns beside what was chosen."""
-LEAST_NNZ: Final = 100_000
+MIN_NNZ: Final = 100_000
 SEED: Final = 0
 
 
@@ -210,7 +210,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--matrices", type=Path, help="folder of real matrices, measured instead")
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--transposed", action="store_true", help="of the real matrices: their transposes, by rows")
-    add("--least-nnz", type=int, default=LEAST_NNZ, help="of the real matrices: fewest entries")
+    add("--least-nnz", type=int, default=MIN_NNZ, help="of the real matrices: fewest entries")
     add("--limit", type=int, help="most real matrices, drawn at random, groups in turn")
     add("--products", default="matmul:32,matmul:256", help="of the real matrices")
     add("--chosen-only", action="store_true", help="race the two chosen plans alone")

@@ -28,10 +28,10 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
-from autosparse.tuner.search.acceptance import believable_ratio, is_believed
+from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.training.boosted import machine_weights
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
-from autosparse.tuner.training.data import Case, read_data
+from autosparse.tuner.training.data import TrainingCase, read_data
 from peerlib.archives import extracted
 from peerlib.environment import matrices_folder
 from peerlib.records import ResultFile
@@ -50,9 +50,9 @@ STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
 class Seen:
     """A case as trees read it: rows (n, features), the last column being the statistics model's guess."""
 
-    case: Case
+    case: TrainingCase
     rows: np.ndarray = field(repr=False)
-    believed: Mapping[bool, np.ndarray] = field(repr=False)
+    accepted: Mapping[bool, np.ndarray] = field(repr=False)
     """Whether a model is of other kinds -> the predicted ratio from which the product takes each program, (n,)."""
 
     @property
@@ -89,7 +89,7 @@ def data_folders() -> list[Path]:
 
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
     """Every case of the data that is not sealed; a pattern is made once, however often it was measured."""
-    by_recipe: dict[Any, list[Case]] = {}
+    by_recipe: dict[Any, list[TrainingCase]] = {}
     for case in read_data(folders, op).cases:
         if case.split != "sealed":
             by_recipe.setdefault(case.recipe, []).append(case)
@@ -107,17 +107,17 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
             )  # fmt: skip
             ratios = np.asarray(predicted_ratios(problem, case.schedules))
             rows = features_of(inputs(numbers, where), np.hstack([case.codes, guess_column(ratios)]))
-            believed = {is_foreign: believed_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
-            found.append(Seen(case, rows, believed))
+            accepted = {is_foreign: accepted_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
+            found.append(Seen(case, rows, accepted))
     return found
 
 
-def believed_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
+def accepted_ratios(problem: Problem, case: TrainingCase, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
     """The predicted ratio from which the product takes each program of `case`; 0: it never does."""
     found = []
     for schedule, guess in zip(case.schedules, guesses, strict=True):
-        most = believable_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
-        found.append(most if is_believed(schedule, 0.0, most=most, is_learned=True) else 0.0)
+        most = acceptance_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
+        found.append(most if is_accepted(schedule, 0.0, most=most, is_learned=True) else 0.0)
     return np.asarray(found)
 
 
@@ -171,7 +171,7 @@ def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray], *, mar
     for one in cases:
         costs, ratios = predicted(one), np.minimum(one.case.ratios, 1e3)
         if margins_of is not None:
-            costs = np.where(np.exp(costs) <= one.believed[margins_of], costs, np.inf)
+            costs = np.where(np.exp(costs) <= one.accepted[margins_of], costs, np.inf)
         best = int(costs.argmin())
         taken = float(ratios[best]) if costs[best] < 0 else 1.0
         logs.append(math.log(min(1.0, float(ratios.min())) / taken))
@@ -216,9 +216,9 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
     rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own",
              "with margins", "of its own"]]  # fmt: skip
     for one in records:
-        for split, (n, reached, default, *believed) in one["shares"].items():
+        for split, (n, reached, default, *accepted) in one["shares"].items():
             at_home = own.get((one["op"], one["kind"]), {}).get(split, ())
-            pairs = [(reached, at_home[1:2]), (believed[0] if believed else None, at_home[3:4])]
+            pairs = [(reached, at_home[1:2]), (accepted[0] if accepted else None, at_home[3:4])]
             shown = [
                 (
                     f"{mine:.3f}" if mine is not None else "-",

@@ -1,4 +1,5 @@
-"""What numbered values bring (docs/adr/0079-numbered-values.md): SpMV of a pattern with its own and with random values.
+"""What dictionary-encoded values bring (docs/design/code-generation.md): SpMV of a pattern with its own and with random
+values.
 
     python benchmarks/numbered.py --matrices ../shared/matrices --json benchmarks/results/numbered.jsonl
     python benchmarks/numbered.py --made          # larger graphs, made here; some minutes

@@ -49,8 +49,8 @@ def file_name(key: str) -> str:
     return key if is_plain else digest(key.encode("utf-8", "surrogatepass"))
 
 
-class Maker(Protocol):
-    """Who makes the kernels that a plan chooses from: `autosparse._native.kernels.identity.Maker`."""
+class ToolchainIdentity(Protocol):
+    """Who makes the kernels that a plan chooses from: `autosparse._native.kernels.identity.Toolchain`."""
 
     @property
     def implementation(self) -> str:
@@ -95,8 +95,8 @@ class PlanKey:
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(cls, problem: Problem, *, space: str, maker: Maker) -> PlanKey:
-        """The key of `problem` for a search in `space` among kernels of `maker`."""
+    def of(cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity) -> PlanKey:
+        """The key of `problem` for a search in `space` among kernels of `toolchain`."""
         from autosparse.core.problem import columns_bucket
 
         return cls(
@@ -110,10 +110,10 @@ class PlanKey:
             deterministic=problem.deterministic,
             target=problem.target.key(),
             space=space,
-            implementation=maker.implementation,
-            compiler=maker.compiler,
-            emitter=maker.emitter,
-            runtime=maker.runtime,
+            implementation=toolchain.implementation,
+            compiler=toolchain.compiler,
+            emitter=toolchain.emitter,
+            runtime=toolchain.runtime,
         )
 
     def to_json(self) -> dict[str, Any]:

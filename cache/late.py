@@ -16,16 +16,16 @@ DELAY_S: Final = 0.02
 """Between a record and its writing: what follows a tuning are products, which are not to wait for it."""
 
 
-class Settled(Protocol):
+class DeferringStore(Protocol):
     """What puts records off: a store."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Write what was put off."""
 
 
-_stores: weakref.WeakSet[Settled] = weakref.WeakSet()
+_stores: weakref.WeakSet[DeferringStore] = weakref.WeakSet()
 """Those that have ever put something off."""
-_waiting: queue.SimpleQueue[weakref.ref[Settled]] = queue.SimpleQueue()
+_waiting: queue.SimpleQueue[weakref.ref[DeferringStore]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = forking.lock()
 _writing = forking.lock()
@@ -33,8 +33,8 @@ _writing = forking.lock()
 _is_over = False
 
 
-def write_soon(store: Settled) -> None:
-    """Have `store.settle()` called soon, by the exit of the process at the latest."""
+def write_soon(store: DeferringStore) -> None:
+    """Have `store.flush()` called soon, by the exit of the process at the latest."""
     global _writer
     with _mutex:
         _stores.add(store)
@@ -49,10 +49,10 @@ def write_soon(store: Settled) -> None:
     _waiting.put(weakref.ref(store))
 
 
-def settle_all() -> None:
+def flush_all_stores() -> None:
     """Write everything that was put off, now."""
     for store in list(_stores):
-        store.settle()
+        store.flush()
 
 
 def _finish() -> None:
@@ -60,7 +60,7 @@ def _finish() -> None:
     global _is_over
     with _writing:
         _is_over = True
-    settle_all()
+    flush_all_stores()
 
 
 def _write() -> None:
@@ -69,7 +69,7 @@ def _write() -> None:
         time.sleep(DELAY_S)
         with _writing:
             if store is not None and not _is_over:
-                store.settle()
+                store.flush()
         del store
 
 

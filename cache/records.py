@@ -21,24 +21,24 @@ from autosparse.ops import EINSUM
 T = TypeVar("T")
 
 
-MOST_COUNT: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Of anything that is counted, bytes included: every such integer is a float, too."""
-MOST_SECONDS: Final = 1e15
+MAX_SECONDS: Final = 1e15
 """Thirty million years, or a date: sums and products of such numbers are finite."""
 
 
-MOST_PROGRAM_CHARS: Final = 4096
+MAX_PROGRAM_CHARS: Final = 4096
 """Characters of the text of a program: four operands and their loops take a few hundred."""
 
 
 def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _is_float(value: object) -> bool:
     """Whether it is a time, a date or a ratio."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value <= MOST_SECONDS  # type: ignore[operator]  # nan is not; integers of any size are
+    return is_number and 0 <= value <= MAX_SECONDS  # type: ignore[operator]  # nan is not; integers of any size are
 
 
 _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -260,7 +260,7 @@ def _features(record: Record) -> Record:
 
 def _is_finite(value: object) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and -MOST_SECONDS <= value <= MOST_SECONDS  # type: ignore[operator]
+    return is_number and -MAX_SECONDS <= value <= MAX_SECONDS  # type: ignore[operator]
 
 
 def _machine(record: Record) -> Record:
@@ -278,10 +278,8 @@ def _program(record: Record) -> Record:
     Whether the enumeration lists the program, those who use the record ask: the text is only compared, never read.
     """
     program = record.get("program") if isinstance(record, dict) else None
-    if not isinstance(program, str) or len(program) > MOST_PROGRAM_CHARS:
-        raise RecordError.bad_field(
-            EINSUM.name, "program", program, expected=f"at most {MOST_PROGRAM_CHARS} characters"
-        )
+    if not isinstance(program, str) or len(program) > MAX_PROGRAM_CHARS:
+        raise RecordError.bad_field(EINSUM.name, "program", program, expected=f"at most {MAX_PROGRAM_CHARS} characters")
     tasks = record.get("tasks", 0.0)
     if not _is_float(tasks):
         raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
@@ -307,7 +305,7 @@ def _is_mean(pair: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     """One row: a kind of record, how it is checked, and which of two is kept."""
 
     name: str
@@ -321,16 +319,18 @@ class Kind:
         return SCHEMAS[self.name]
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, RecordKind]] = {
     row.name: row
     for row in (
-        Kind("plan", plan_from_record, _better_plan, is_wisdom=True),
-        Kind("history", History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", _machine, _newer, is_wisdom=False),  # prices: the tuner, which owns them, knows their ranges
-        Kind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
-        Kind(EINSUM.name, _program, _newer, is_wisdom=True),
-        Kind("device_plan", _device_plan, _newer, is_wisdom=True),
-        Kind("failure", Failure.from_record, _newer, is_wisdom=False),
+        RecordKind("plan", plan_from_record, _better_plan, is_wisdom=True),
+        RecordKind("history", History.from_record, _longer_history, is_wisdom=True),
+        RecordKind(
+            "machine", _machine, _newer, is_wisdom=False
+        ),  # prices: the tuner, which owns them, knows their ranges
+        RecordKind("features", _features, _newer, is_wisdom=False),  # of patterns, as learned models see them
+        RecordKind(EINSUM.name, _program, _newer, is_wisdom=True),
+        RecordKind("device_plan", _device_plan, _newer, is_wisdom=True),
+        RecordKind("failure", Failure.from_record, _newer, is_wisdom=False),
     )
 }
 WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)

@@ -47,7 +47,7 @@ class Store:
         self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
         self._memory = Memory(clock=time.monotonic)
         self._late: dict[tuple[str, str], Callable[[], Record]] = {}
-        self._settling = forking.rlock()
+        self._flushing = forking.rlock()
         self._private = PrivateArtefacts()
         self._counts: Counter[str] = Counter()
         self._written_bytes = 0
@@ -73,7 +73,7 @@ class Store:
         """
         name = (kind, key)
         if name in self._late:
-            self.settle(name)
+            self.flush(name)
         if not fresh:
             found = self._memory.get(name)
             if found is not None:
@@ -97,10 +97,10 @@ class Store:
         self._late[kind, key] = make
         late.write_soon(self)
 
-    def settle(self, name: tuple[str, str] | None = None) -> None:
+    def flush(self, name: tuple[str, str] | None = None) -> None:
         """Save what `save_later` has put off: one record (kind, key), or all."""
         for one in [name] if name is not None else list(self._late):
-            with self._settling:  # whoever asks meanwhile waits until it is there
+            with self._flushing:  # whoever asks meanwhile waits until it is there
                 if (make := self._late.get(one)) is not None:
                     self.save(*one, make())
                     if self._late.get(one) is make:
@@ -111,7 +111,7 @@ class Store:
 
         `change` gets a copy of the newest record (None: there is none). Returns what it returned.
         """
-        self.settle((kind, key))
+        self.flush((kind, key))
         with self.exclusive(kind, key, wait_s=UPDATE_WAIT_S) as is_locked:
             old = self._load_from_disk(kind, key, is_locked=is_locked)
             record = change(copy.deepcopy(old))
@@ -264,7 +264,7 @@ class Store:
 
     def entries(self) -> list[Entry]:
         """All records and kernels, the most recently used first."""
-        self.settle()
+        self.flush()
         found = [] if self._folder is None else list(self._folder.entries())
         known = {(entry.kind, entry.name) for entry in found}
         for envelope in self._memory.envelopes() if self._reason else []:
@@ -277,7 +277,7 @@ class Store:
 
     def keys_with_prefix(self, kind: str, prefix: str) -> list[str]:
         """Plain keys of records of `kind` that begin with `prefix` (at least two hex digits)."""
-        self.settle()
+        self.flush()
         known = [envelope.key for envelope in self._memory.envelopes() if envelope.kind == kind]
         found = dict.fromkeys(key for key in known if key.startswith(prefix))
         if self._folder is not None:
@@ -286,7 +286,7 @@ class Store:
 
     def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
         """Every believable record of `kinds` with its key and origin."""
-        self.settle()
+        self.flush()
         found = {(item.kind, item.key): item for item in self._memory.envelopes() if self._reason}
         for envelope in self._folder.envelopes(kinds) if self._folder is not None else ():
             found.setdefault((envelope.kind, envelope.key), envelope)
@@ -294,7 +294,7 @@ class Store:
 
     def adopt(self, other: Envelope) -> bool:
         """Keep a record from elsewhere unless ours is preferred by its kind's rule; whether it was kept."""
-        self.settle((other.kind, other.key))
+        self.flush((other.kind, other.key))
         with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
             self._load_from_disk(other.kind, other.key, is_locked=is_locked)
             mine = self._memory.get((other.kind, other.key))
@@ -305,7 +305,7 @@ class Store:
 
     def forget(self, kinds: Sequence[str]) -> None:
         """Remove every record of `kinds`. CacheError when the folder does not let us."""
-        self.settle()
+        self.flush()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("clear the cache", self._folder.root):
@@ -313,7 +313,7 @@ class Store:
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Remove these entries. CacheError when the folder does not let us."""
-        self.settle()
+        self.flush()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("remove entries of the cache", self._folder.root):

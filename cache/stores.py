@@ -47,7 +47,7 @@ def close_stores() -> None:
     """Forget all stores of this process; the next `open_store` looks at the folders anew (tests)."""
     with _stores_mutex:
         for store in _stores.values():
-            store.settle()
+            store.flush()
         _stores.clear()
 
 

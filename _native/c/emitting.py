@@ -19,7 +19,7 @@ from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True)
-class Scope:
+class CScope:
     """Where the emitter is: the function being written, the loop variables around, the current column tile."""
 
     out: Writer
@@ -35,22 +35,22 @@ class Scope:
     jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and how many these are
     n_entries: int = 1
 
-    def binding(self, *names: str) -> Scope:
+    def binding(self, *names: str) -> CScope:
         """The scope inside a loop that binds `names`."""
         return replace(self, variables=(*self.variables, *names))
 
 
 @dataclass
-class Emitter:
+class CEmitter:
     """One kernel being written."""
 
     spec: KernelSpec
     program: ir.Program
-    rules: Mapping[type, Callable[[Any, Any, Scope], None]]  # how each node is written
+    rules: Mapping[type, Callable[[Any, Any, CScope], None]]  # how each node is written
     used: Used = field(default_factory=Used)
     tasks: list[str] = field(default_factory=list)
 
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+    def run(self, nodes: Iterable[ir.Node], scope: CScope) -> None:
         """Write `nodes` in order."""
         for node in nodes:
             self.rules[type(node)](self, node, scope)
@@ -59,7 +59,7 @@ class Emitter:
             if isinstance(node, ir.Fetch) and node.level.name not in scope.jam:
                 scope = scope.binding(f"p_{node.level.name}", node.level.name)
 
-    def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
+    def shape(self, block: ir.Block, scope: CScope) -> BlockShape:
         """`block` at the current column width."""
         splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
         shape = BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.types import C_INDICES, vector_type
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
@@ -21,7 +21,7 @@ PARTS_PER_THREAD: Final = 16
 
 
 def emit_parallel(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:
     """Write the loop's body as a task over ``begin .. end`` of `count` iterations, and here the call."""
     number = len(emitter.tasks)
@@ -51,7 +51,7 @@ def emit_parallel(
         out.line("bad |= x.bad;")
 
 
-def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
+def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
     """The task function and its context."""
     inside = replace(scope, out=Writer(), extents=())
     write(inside)
@@ -78,7 +78,7 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
-def finite_checks(emitter: Emitter, body: str) -> tuple[list[str], list[str]]:
+def finite_checks(emitter: CEmitter, body: str) -> tuple[list[str], list[str]]:
     """Lines before and after a task's body that looks for values that are not finite."""
     checks, reports = [], []
     for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.parallel import finite_checks
 from autosparse._native.c.types import C_INDICES, C_VALUES
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
@@ -28,7 +28,7 @@ FIXED_PARTS: Final = 8
 
 
 def emit_private(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:
     """Write the loop's body as a task over parts, the sum of their outputs as another, and here the calls."""
     name = f"task{f'_{len(emitter.tasks)}' if emitter.tasks else ''}"
@@ -61,11 +61,11 @@ def emit_private(
         out.line("bad |= x.bad;")
 
 
-def _columns(emitter: Emitter) -> str:
+def _columns(emitter: CEmitter) -> str:
     return "n_j" if len(emitter.program.expression.output.indices) > 1 else "1"
 
 
-def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
+def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
     """The task function over parts, and its context."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
     inside = replace(scope, out=Writer(depth=3), extents=())
@@ -103,7 +103,7 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
-def _merge(emitter: Emitter, name: str) -> str:
+def _merge(emitter: CEmitter, name: str) -> str:
     """The sum of all parts' outputs for rows ``begin .. end``."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
     is_wide = len(emitter.program.expression.output.indices) > 1

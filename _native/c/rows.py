@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.prefetch import CACHE_LINE_BYTES
 from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.ir import nodes as ir
@@ -19,13 +19,13 @@ from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.ir.writer import Writer
 
 LOOPS: Final = ("i1", "k1", "j1", "j0")
-MOST_VECTORS: Final = 16
+MAX_VECTORS: Final = 16
 """Of a row of X: with them, sums and a mask fill the register file."""
-LEAST_LINED: Final = 4
+MIN_LINED: Final = 4
 """Vectors of a row from which cutting it at cache lines pays."""
 ROWS_AHEAD: Final = 2
 """Rows of A whose row of X is fetched early where they are not in their own order."""
-MOST_FETCHED_BYTES: Final = 512
+MAX_FETCHED_BYTES: Final = 512
 """Of a row of Y: what follows the processor fetches by itself."""
 
 
@@ -38,10 +38,10 @@ def whole_rows(spec: KernelSpec) -> int:
     tile, lanes = one.dense_split("j"), spec.max_lanes
     if levels not in ("i1:U,k1:C", "i1:C,k1:C") or tile % lanes or lanes_of(tile, lanes) != lanes:
         return 0
-    return tile // lanes if tile // lanes <= MOST_VECTORS else 0
+    return tile // lanes if tile // lanes <= MAX_VECTORS else 0
 
 
-def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
+def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool:
     """Write the call for operands as wide as the tile, up to ``else``; False where there is none."""
     spec, out = emitter.spec, scope.out
     n_vectors = whole_rows(spec)
@@ -57,7 +57,7 @@ def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
         _fetch_row(out, spec, tile)
     arguments = f"X_ + {row} * ldX, Y_, ldY, k1_crd, vals + shift, O_ + shift, p_k1, end_k1, last_k1"
     arguments += ", origin" if spec.scatters else ""
-    if n_vectors >= LEAST_LINED:
+    if n_vectors >= MIN_LINED:
         out.line("    const int64_t lead = asp_lead(Y_, ldY);")
         out.line("    if (lead)")
         out.line(f"        sampled_row_lined({arguments}, lead);")
@@ -88,8 +88,8 @@ def row_helpers(spec: KernelSpec, jam: int) -> str:
     """The functions that `emit_whole_row` calls, `jam` entries at a time."""
     n_vectors = whole_rows(spec)
     value = C_VALUES[spec.dtype]
-    text = "" if n_vectors < LEAST_LINED else _LEAD.format(value=value, line=CACHE_LINE_BYTES)
-    kinds = (False, True) if n_vectors >= LEAST_LINED else (False,)
+    text = "" if n_vectors < MIN_LINED else _LEAD.format(value=value, line=CACHE_LINE_BYTES)
+    kinds = (False, True) if n_vectors >= MIN_LINED else (False,)
     return text + "".join(_row_function(spec, jam, n_vectors, lined=lined) for lined in kinds)
 
 
@@ -152,7 +152,7 @@ def _part(spec: KernelSpec, row: str, v: int, n_vectors: int, *, lined: bool) ->
 
 def _fetch_entries(out: Writer, spec: KernelSpec, jam: int) -> None:
     ahead, step = spec.schedule.prefetch, CACHE_LINE_BYTES // spec.value_bytes
-    most = min(spec.schedule.dense_split("j"), MOST_FETCHED_BYTES // spec.value_bytes)
+    most = min(spec.schedule.dense_split("j"), MAX_FETCHED_BYTES // spec.value_bytes)
     for entry in range(jam if ahead else 0):
         out.line(f"const {C_VALUES[spec.dtype]} *a_{entry} = Y + crd[asp_min(p + {ahead + entry}, last)] * ldY;")
         for at in range(0, most, step):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse._native.c.block import Used
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -16,7 +16,7 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.values import dataclass
 
 CACHE_LINE_BYTES: Final = 64
@@ -164,7 +164,7 @@ def slice_helpers(spec: KernelSpec, lanes: int) -> str:
         gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
     elif is_register:
         gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
-    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == NUMBERED else ""
+    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == DICTIONARY else ""
     fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_STORED: Final = "uint16_t"
@@ -166,7 +166,7 @@ static inline {value} sum_{name}({name} v)
 def stored_type(spec: KernelSpec) -> str:
     """C type of A's values as they are stored."""
     fmt = spec.schedule.format
-    return C_NUMBER if fmt.values == NUMBERED else C_STORED if fmt.values else C_VALUES[spec.dtype]
+    return C_NUMBER if fmt.values == DICTIONARY else C_STORED if fmt.values else C_VALUES[spec.dtype]
 
 
 _WIDEN: Final = {

@@ -26,6 +26,7 @@ from autosparse._native.ir.lower_slices import lower_slices, reason_unsupported
 from autosparse._native.ir.nodes import (
     Block,
     Coordinate,
+    CoordinateSearch,
     Extent,
     Fetch,
     ForDense,
@@ -36,7 +37,6 @@ from autosparse._native.ir.nodes import (
     Mirror,
     Node,
     Program,
-    Search,
     StoredLevel,
     Workspace,
     Zero,
@@ -260,7 +260,7 @@ class _Lowering:
         if level.kind == "U":
             locate = Locate(level, Extent(level.coordinate, partner_bound=False))
             return (locate, *self._resolve(d, below))
-        return (Search(level, self._resolve(d, replace(below, visits_all=False))),)
+        return (CoordinateSearch(level, self._resolve(d, replace(below, visits_all=False))),)
 
     def _dense_index(self, d: int, coordinate: Coordinate, state: _State) -> Node:
         """A loop over a coordinate that the sparse operand does not have."""
@@ -381,7 +381,7 @@ class _Lowering:
         resolved = {level.name for level in levels[: state.depth]}
         loose = {level.name for level in levels} & state.bound - resolved
         is_listed = state.depth > 0 and levels[state.depth - 1].kind != "U"
-        return is_listed and not loose and not any(isinstance(node, Search | Guard) for node in walk(body))
+        return is_listed and not loose and not any(isinstance(node, CoordinateSearch | Guard) for node in walk(body))
 
     def _copies_for(self, body: tuple[Node, ...]) -> int:
         """Copies of the accumulators of the workspace right around the innermost loop."""

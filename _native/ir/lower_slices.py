@@ -8,7 +8,7 @@ from autosparse._native.ir.nodes import Coordinate, Extent, ForDense, Program, S
 from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.storage.slices import INDEX_BITS, LEVELS, has_diagonals
 
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
@@ -52,7 +52,7 @@ def lower_slices(spec: KernelSpec) -> Program:
         diagonals=has_diagonals(fmt),
         narrow=fmt.index_bits == 16,
         prefetch=schedule.prefetch,
-        numbered=fmt.values == NUMBERED,
+        numbered=fmt.values == DICTIONARY,
     )
     extent = Extent(slices, partner_bound=False)
     return Program(node.expression, levels, (ForDense(slices, extent, (node,), True, levels[1]),))

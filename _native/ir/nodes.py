@@ -167,7 +167,7 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
+class CoordinateSearch:
     """The positions of a known coordinate in a compressed level: none, one, or several where entries repeat."""
 
     level: StoredLevel
@@ -308,9 +308,22 @@ class SumSlots:
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 
 
-Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | Search | Guard | Block | Mirror | Workspace | Zero
+Node = (
+    SumSlots
+    | ForDense
+    | ForTiles
+    | ForStored
+    | Locate
+    | Fetch
+    | CoordinateSearch
+    | Guard
+    | Block
+    | Mirror
+    | Workspace
+    | Zero
+)
 
-LOOPS: Final = (ForDense, ForTiles, ForStored, Search, Workspace)
+LOOPS: Final = (ForDense, ForTiles, ForStored, CoordinateSearch, Workspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -325,7 +338,7 @@ class Program:
     @property
     def needs_sorted(self) -> bool:
         """Whether some compressed level is searched (binary search wants sorted coordinates)."""
-        return any(isinstance(node, Search) for node in walk(self.body))
+        return any(isinstance(node, CoordinateSearch) for node in walk(self.body))
 
     def __str__(self) -> str:
         levels = ",".join(f"{level.name}:{level.kind}" for level in self.levels)

@@ -13,7 +13,7 @@ COLUMN_NS: Final = 0.04
 """Of an entry, a cell of a slice, one of a slice whose columns are not side by side, and a column of an entry."""
 MIXED_ROW_NS: Final = 2.5
 """What a row of C costs that threads write among each other's."""
-SHARED_LEAST_NS: Final = 12_000
+SHARED_MIN_NS: Final = 12_000
 """What must be left when mixed rows are taken off for another thread to pay; the pool asks for less (`pool.c`)."""
 
 
@@ -33,9 +33,9 @@ def mixes_rows(fmt: Format, *, n_rows: int, n_cells: int) -> bool:
     """Whether several threads would lose more than they gain, because each writes rows of C among the others'.
 
     Slices take the rows of a window by their lengths: where all rows are in one window or two, rows that are neighbours
-    in C, and share its cache lines, are computed by different threads (docs/adr/0076-company.md).
+    in C, and share its cache lines, are computed by different threads (docs/design/thread-pool.md).
     """
     if fmt.sigma <= 1 or not is_gathered(fmt):
         return False
     mixed_ns = MIXED_ROW_NS * min(fmt.sigma, n_rows)
-    return (GATHERED_CELL_NS + COLUMN_NS) * n_cells - mixed_ns < SHARED_LEAST_NS
+    return (GATHERED_CELL_NS + COLUMN_NS) * n_cells - mixed_ns < SHARED_MIN_NS

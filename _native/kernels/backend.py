@@ -15,7 +15,7 @@ from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse import config
 from autosparse.errors import BuildError
@@ -49,7 +49,7 @@ class Backend(Protocol):
     def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
         """What fills the artefact's folder."""
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
         """The kernel in a filled folder."""
 
 
@@ -96,11 +96,11 @@ class CBackend:
 
         return into
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
         """Map the object."""
         from autosparse._native.ir.lower import lower
 
-        return Kernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
+        return CompiledKernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
 
 
 def _numba() -> Backend:

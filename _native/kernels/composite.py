@@ -18,7 +18,7 @@ from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
-from autosparse._native.kernels.kernel import BoundKernel, Kernel
+from autosparse._native.kernels.kernel import BoundKernel, CompiledKernel
 from autosparse._native.kernels.precompiled import DTYPES, block_shape, panel_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
@@ -150,7 +150,7 @@ class CompositeKernel:
     """The kernels of a composite's parts, in order."""
 
     composite: Composite
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CompiledKernel, ...]
 
     @property
     def address(self) -> int:
@@ -176,7 +176,7 @@ class CompositeKernel:
 class BoundSampledComposite:
     """``O = A ∘ (X @ Yᵀ)``, part by part or window by window: every entry belongs to one part, nothing is added up."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[Any, ...]  # BoundSddmm of each part
@@ -223,7 +223,7 @@ class _Windows:
 class BoundComposite:
     """The kernels of all parts with their operands. Calls may come from several threads at once."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
@@ -263,7 +263,7 @@ class BoundComposite:
 class BoundFused:
     """Blocks and the rest, added up in registers by one loop of the runtime. Calls may come from several threads."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone
@@ -297,7 +297,7 @@ class BoundFused:
 class BoundSwept:
     """Parts of whole rows that are computed panel by panel of B, all of them. Calls may come from several threads."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone

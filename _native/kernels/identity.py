@@ -29,7 +29,7 @@ EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
+class Toolchain:
     """Who makes the kernels of a search."""
 
     implementation: str  # of generated kernels: a key of EMITTERS; "none": nothing generates any
@@ -82,12 +82,12 @@ def runtime_digest() -> str:
     return noted.decode()
 
 
-def maker_of(compiler: str | None) -> Maker:
+def toolchain_of(compiler: str | None) -> Toolchain:
     """Who makes kernels under the setting `compiler`. Microseconds, but for the first time in a process."""
     name = backend_name(compiler)
     identity = numba_versions() if name == "numba" else c_build.compiler_id(compiler)
     is_there = identity != "none"
-    return Maker(
+    return Toolchain(
         implementation=name if is_there else "none",
         compiler=identity,
         emitter=code_digest(name) if is_there else "none",

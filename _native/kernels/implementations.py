@@ -21,7 +21,7 @@ from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend
 from autosparse._native.kernels.identity import backend_name
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 from autosparse._native.kernels.shipped import shipped_kernel
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from autosparse.gpu.schedule import DeviceSchedule
 
     Spec = KernelSpec | CompositeSpec
-    AnyKernel = Kernel | CompositeKernel
+    AnyKernel = CompiledKernel | CompositeKernel
 
 COMPOSITE: Final = "parts"
 TRITON: Final = "triton"
@@ -77,7 +77,7 @@ class Precompiled:
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
+    ) -> CompiledKernel:
         """See `Implementation`."""
         kernel = ready_kernel(spec)
         if kernel is None:
@@ -86,7 +86,7 @@ class Precompiled:
             raise BuildError(reason or f"the runtime has no such loops for {types}", key=spec.key())
         return kernel
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
         """See `Implementation`."""
         return ready_kernel(spec)
 
@@ -95,7 +95,7 @@ class Precompiled:
         return ready_kernel(spec) is not None
 
 
-_loaded: Final[dict[str, Kernel]] = {}
+_loaded: Final[dict[str, CompiledKernel]] = {}
 _missing: Final[set[str]] = set()
 """Keys that `is_built` looked for in vain: a look costs milliseconds, and only an estimate hangs on it."""
 _present: Final[set[str]] = set()
@@ -115,7 +115,7 @@ class Generated:
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
+    ) -> CompiledKernel:
         """See `Implementation`; shipped, from this process, from `store`, or compiled."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
@@ -134,7 +134,7 @@ class Generated:
                 kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule
         return kernel if kernel.spec == spec else _with_spec(kernel, spec)
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
         """See `Implementation`."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
@@ -211,7 +211,7 @@ class Devices:
         return getattr(Triton(), name)
 
 
-def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
+def _with_spec(kernel: CompiledKernel, spec: KernelSpec) -> CompiledKernel:
     """The same code under a schedule that differs in run-time arguments."""
     return dataclasses.replace(kernel, spec=spec)
 

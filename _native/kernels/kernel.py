@@ -26,7 +26,7 @@ MAX_THREADS: Final = 1 << 30
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
+class CompiledKernel:
     """Machine code for a KernelSpec. One per process and artefact; never unloaded."""
 
     spec: KernelSpec
@@ -36,7 +36,7 @@ class Kernel:
     library: Any = field(repr=False)  # keeps the shared object mapped
 
     @classmethod
-    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> Kernel:
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> CompiledKernel:
         """Map the shared object; BuildError when the system refuses it."""
         try:
             library = ctypes.CDLL(str(path))
@@ -82,9 +82,9 @@ class _Bound:
     """
 
     __slots__ = ("__weakref__", "_address", "_call", "_chunk", "_most_threads", "_operand", "kernel", "packed")
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
-    def __init__(self, kernel: Kernel, packed: Any, operand: Any, call: str) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: Any, operand: Any, call: str) -> None:
         schedule = kernel.spec.schedule
         self.kernel = kernel
         self.packed = packed
@@ -95,7 +95,7 @@ class _Bound:
         self._call = getattr(runtime_api.lib, call)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Only products of matrices go past Python."""
+        """Only products of matrices go by a fast call."""
         raise NotImplementedError
 
 
@@ -103,10 +103,10 @@ class BoundKernel(_Bound):
     """``C = op(A) @ B``."""
 
     __slots__ = ("_n_reads", "_value_bytes")
-    passes_python: ClassVar[bool] = True  # by `enter`
+    has_fast_call: ClassVar[bool] = True  # by `enter`
     packed: PackedOperand
 
-    def __init__(self, kernel: Kernel, packed: PackedOperand, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedOperand, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_kernel")
         self._value_bytes, self._n_reads = kernel.spec.value_bytes, reads_of_b(packed)
         if mixes_rows(packed.fmt, n_rows=packed.sizes["i"], n_cells=packed.values.size):
@@ -139,7 +139,7 @@ class BoundSddmm(_Bound):
     __slots__ = ()
     packed: PackedStructure
 
-    def __init__(self, kernel: Kernel, packed: PackedStructure, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedStructure, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_sddmm")
 
     def run(  # noqa: PLR0917
@@ -175,7 +175,7 @@ class BoundMttkrp(_Bound):
     __slots__ = ()
     packed: PackedTensor
 
-    def __init__(self, kernel: Kernel, packed: PackedTensor, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedTensor, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_mttkrp")
 
     def run(  # noqa: PLR0917

@@ -1,8 +1,8 @@
 """Kernels that the runtime has ready: nothing is compiled for them.
 
 The default kernels' loops with what a search may want otherwise: rows in an order of their own, rows of B (or Y)
-fetched ahead. They cut vectors at cache lines, store large results past the caches, divide giant rows between threads,
-fetch the next rows of X; generated kernels do none of this (docs/adr/0020-ready-kernels.md, 0024-ready-sddmm.md).
+fetched ahead. They cut vectors at cache lines, store large results past the caches, divide long rows between threads,
+fetch the next rows of X; generated kernels do none of this (docs/design/compiled-kernels.md).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
@@ -96,7 +96,7 @@ def is_ready(spec: KernelSpec) -> bool:
     return is_known and reason_unsupported(spec.operation, spec.schedule) is None
 
 
-def ready_kernel(spec: KernelSpec) -> Kernel | None:
+def ready_kernel(spec: KernelSpec) -> CompiledKernel | None:
     """The runtime's kernel for `spec`; None when it has none."""
     if not is_ready(spec):
         return None
@@ -107,4 +107,4 @@ def ready_kernel(spec: KernelSpec) -> Kernel | None:
         address = int(getattr(lib, row.panel_loops)(code, *shape))
     else:
         address = int(getattr(lib, OPS[spec.operation].runtime_loops)(code, spec.schedule.prefetch))
-    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)
+    return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

@@ -16,7 +16,7 @@ _DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
 
 
-class Rows(NamedTuple):
+class CompressedRows(NamedTuple):
     """Compressed rows: (indptr, indices, data); of one index type, contiguous, data of a native dtype."""
 
     indptr: NDArray[Any]
@@ -28,10 +28,10 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(self.indptr) - 1
 
-    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> Rows:
+    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> CompressedRows:
         """The same rows with values of `dtype` and indices of `index_dtype`."""
         indptr, indices, data = self
-        return Rows(
+        return CompressedRows(
             indptr.astype(index_dtype, copy=False),
             indices.astype(index_dtype, copy=False),
             data.astype(dtype, copy=False),
@@ -44,7 +44,7 @@ FEW_COLS: Final = 1 << 22
 """Columns that always have a place each."""
 
 
-def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
+def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int = 0) -> CompressedRows:
     """Rows of A @ B, which has `n_cols` columns; both operands of one dtype and one index type.
 
     The memory that it takes grows with entries, not with `n_cols`.
@@ -58,7 +58,7 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     return made._replace(indices=used.astype(made.indices.dtype, copy=False)[made.indices])
 
 
-def _multiply(A: Rows, B: Rows, *, n_cols: int, threads: int) -> Rows:
+def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int) -> CompressedRows:
     """Rows of A @ B by the runtime, each thread with a place per column.
 
     The index type of the result is that of the operands, or int64 when the entries cannot be counted in int32.
@@ -75,7 +75,7 @@ def _multiply(A: Rows, B: Rows, *, n_cols: int, threads: int) -> Rows:
     try:
         wide = index_code == 1 or n_entries[0] > np.iinfo(np.int32).max
         index_dtype = np.int64 if wide else np.int32
-        result = Rows(
+        result = CompressedRows(
             memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), A.data.dtype),

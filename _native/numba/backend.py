@@ -17,7 +17,7 @@ from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest, has_numba, numba_versions
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse._native.numba.emit import emit
 
 from autosparse import config, forking
@@ -68,7 +68,7 @@ class NumbaBackend:
 
         return into
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
         """Map the object."""
         try:
             data = (folder / OBJECT_NAME).read_bytes()
@@ -76,7 +76,7 @@ class NumbaBackend:
             raise BuildError(f"a compiled kernel cannot be read: {err}", key=spec.key()) from err
         engine, address = _map(data, spec)
         program = lower(spec)
-        return Kernel(spec, folder / OBJECT_NAME, address, program.needs_sorted, engine)
+        return CompiledKernel(spec, folder / OBJECT_NAME, address, program.needs_sorted, engine)
 
 
 def compile_object(spec: KernelSpec, source: str) -> bytes:

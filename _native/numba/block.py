@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
 
 from autosparse.core.expression import Access, IndexExpression
 
@@ -31,9 +31,9 @@ class Quantity:
 class BlockWriter:
     """One block at the current width of the column tile."""
 
-    emitter: Emitter
+    emitter: NumbaEmitter
     block: ir.Block
-    scope: Scope
+    scope: NumbaScope
 
     @property
     def value(self) -> str:
@@ -166,7 +166,7 @@ def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[
     return left
 
 
-def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+def emit_block(emitter: NumbaEmitter, node: ir.Block, scope: NumbaScope) -> None:
     """Add the products of all cells to the innermost accumulators."""
     block = BlockWriter(emitter, node, scope)
     product = " * ".join(f"value_{access.tensor}" for access in node.factors) or "ONE"
@@ -175,7 +175,7 @@ def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
         scope.out.line(_add(block, name, product))
 
 
-def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+def emit_mirror(emitter: NumbaEmitter, node: ir.Mirror, scope: NumbaScope) -> None:
     """What an entry off the diagonal adds to the row of its column."""
     block = BlockWriter(emitter, node.block, scope)
     dense, output = block.expression.dense[0], block.expression.output
@@ -195,7 +195,7 @@ def _add(block: BlockWriter, name: str, text: str) -> str:
     return f"store_{block.value}({name}, {cell}, load_{block.value}({name}, {cell}) + {text})"
 
 
-def emit_workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
+def emit_workspace(emitter: NumbaEmitter, node: ir.Workspace, scope: NumbaScope) -> None:
     """Accumulators set, the body, then products with the factors added to where they belong."""
     block = BlockWriter(emitter, node.block, scope)
     out, name = scope.out, f"acc{node.depth}"

@@ -17,7 +17,7 @@ INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
 
 
 @dataclass(frozen=True)
-class Scope:
+class NumbaScope:
     """Where the emitter is: the function being written, the loop variables around, the column tile, accumulators."""
 
     out: PythonWriter
@@ -27,22 +27,22 @@ class Scope:
     extents: tuple[str, ...] = ()  # of the sequential loops around
     depth: int = 0  # of the innermost workspace
 
-    def binding(self, *names: str) -> Scope:
+    def binding(self, *names: str) -> NumbaScope:
         """The scope inside a loop that binds `names`."""
         return replace(self, variables=(*self.variables, *names))
 
-    def inside(self, depth: int) -> Scope:
+    def inside(self, depth: int) -> NumbaScope:
         """The scope inside a workspace."""
         return replace(self, depth=depth)
 
 
 @dataclass
-class Emitter:
+class NumbaEmitter:
     """One kernel being written."""
 
     spec: KernelSpec
     program: ir.Program
-    rules: Mapping[type, Callable[[Any, Any, Scope], None]]  # how each node is written
+    rules: Mapping[type, Callable[[Any, Any, NumbaScope], None]]  # how each node is written
     tasks: list[str] = field(default_factory=list)
 
     @property
@@ -79,7 +79,7 @@ class Emitter:
         """Split size of an index."""
         return (dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)).get(index, 1)
 
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
+    def run(self, nodes: Iterable[ir.Node], scope: NumbaScope) -> None:
         """Write `nodes` in order."""
         for node in nodes:
             self.rules[type(node)](self, node, scope)

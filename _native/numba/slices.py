@@ -6,11 +6,11 @@ What the arrays hold is written in ``runtime/pack/pack_slices.c``.
 from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
-from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 
 
-def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def emit_slice(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:
     """Accumulators, the slots, the store."""
     out, lanes = scope.out, node.lanes.split
     value = emitter.value
@@ -32,7 +32,7 @@ def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
     _emit_store(emitter, node, scope)
 
 
-def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) -> None:
+def _emit_slots(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope, kind: int) -> None:
     out, lanes, tensor = scope.out, node.lanes.split, node.expression.dense[0].tensor
     value = emitter.value
     stored, item_bytes = ("u16", 2) if kind == NARROW else ("i32", 4)
@@ -59,7 +59,7 @@ def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) ->
             out.line(f"store_{value}(acc0, lane, load_{value}(acc0, lane) + {product})")
 
 
-def _emit_store(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def _emit_store(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:
     out, lanes = scope.out, node.lanes.split
     value = emitter.value
     output, n = node.expression.output.tensor, f"n_{node.expression.output.indices[0]}"

@@ -9,7 +9,8 @@ With sanitizers:          AUTOSPARSE_SANITIZE=address,undefined python _native/r
 (or thread; then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the
 test tests/native/test_runtime_sanitized.py does all of it).
 
-What only tests call (hooks.h, docs/adr/0072) is compiled in here, and where setup.py sees that sources are worked on.
+What only tests call (hooks.h, docs/design/testing.md) is compiled in here, and where setup.py sees that sources are
+worked on.
 """
 
 from __future__ import annotations

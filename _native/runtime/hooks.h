@@ -10,7 +10,7 @@ void asp_force_copies(int copies);
 /* Whether SpMV kernels use gather instructions. */
 void asp_force_gathers(int gathers);
 /* Whether operands crowd the last cache in the way that AMD's processors mind: 1, 2 as Zen 5 minds it, 0. */
-void asp_force_crowded(int crowded);
+void asp_force_llc_contention(int contention);
 /* Whether small jobs use helpers even while the cores are busy, or 0. */
 void asp_force_helpers(int on);
 
@@ -18,12 +18,12 @@ void asp_force_helpers(int on);
  * most 257), no two of them writing to one line of C; 0: every thread adds to memory of its own. */
 int asp_csr_t_cuts(int dtype, uintptr_t C, int64_t ldc, int64_t n_vecs, int n_threads, int64_t *cuts);
 /* How many of n calls of a job stay on one thread, if call i and what follows it last shared_ns[i] or alone_ns[i], and the
- * job itself own_ns when it is shared: the rules of cycles.c with times that are given. A call that was kept alone lets
+ * job itself own_ns when it is shared: the rules of call_intervals.c with times that are given. A call that was kept alone lets
  * helpers fall asleep: the n_asleep calls after it find none, unless it is woken, which takes wake_ns. */
-int64_t asp_cycles_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
+int64_t asp_intervals_alone(const int64_t *shared_ns, const int64_t *alone_ns, int64_t n, int64_t own_ns, int64_t n_asleep,
                          int64_t wake_ns);
 /* In how many of n calls a thread had others beside it, if call i came from thread callers[i] (not 0) at now_ns[i]. */
-int64_t asp_company_had(const int64_t *callers, const int64_t *now_ns, int64_t n);
+int64_t asp_concurrent_calls(const int64_t *callers, const int64_t *now_ns, int64_t n);
 /* How long a helper stays awake after n jobs that began and ended at these times, ns (waiting.h); `how` as asp_pool_wait.
  * `is_limited`: a control group limits CPU time. */
 int64_t asp_linger_after(const int64_t *begins_ns, const int64_t *ends_ns, int64_t n, int how, int is_limited);

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native.ir.spec import expression_of
-from autosparse._native.storage.packers import Places
+from autosparse._native.storage.packers import ValuePositions
 from autosparse._native.storage.packing import PackedOperand, Ranges, pack, packed_bytes, reason_unfit
 from autosparse._native.storage.parts import Subset, subsets
 from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
@@ -51,7 +51,9 @@ class PackedPart:
 
     packed: PackedOperand | PackedStructure
     subset: Subset = field(repr=False)
-    _places: list[Places | None] = field(default_factory=list, repr=False)  # of its values, once one was looked for
+    _places: list[ValuePositions | None] = field(
+        default_factory=list, repr=False
+    )  # of its values, once one was looked for
 
     @property
     def as_bound(self) -> PackedOperand | PackedStructure:
@@ -86,7 +88,7 @@ class PackedPart:
     def refresh(self, values: Array, room_bytes: int | None) -> None:
         """Take the part's values from `values` of A."""
         assert isinstance(self.packed, PackedOperand)
-        places = self._places_of_A(room_bytes)
+        places = self._positions_of_A(room_bytes)
         if places is not None:
             places.fill(values, self.packed.values)
         elif self.packed.live:  # "live" arrays of a part are copies that it has made
@@ -94,7 +96,7 @@ class PackedPart:
         else:
             self.packed.refresh(values[self.subset.entries], room_bytes=room_bytes)
 
-    def _places_of_A(self, room_bytes: int | None) -> Places | None:
+    def _positions_of_A(self, room_bytes: int | None) -> ValuePositions | None:
         """Return the positions of A's values in the part; None where entries share one, or there is no room."""
         packed = self.packed
         assert isinstance(packed, PackedOperand)
@@ -102,7 +104,7 @@ class PackedPart:
             needed = (8 if self.subset.pattern.indptr.itemsize == 8 else 4) * self.subset.pattern.nnz
             if room_bytes is not None and 2 * needed > room_bytes:
                 return None
-            own = Places(self.subset.pattern.nnz, None) if packed.live else packed.places()
+            own = ValuePositions(self.subset.pattern.nnz, None) if packed.live else packed.places()
             self._places.append(own and replace(own, origin=np.ascontiguousarray(self.subset.entries)))
         return self._places[0]
 

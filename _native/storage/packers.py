@@ -11,7 +11,7 @@ import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage import row_orders, slices
 from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtype
-from autosparse._native.storage.rows import Rows, check, packing_threads
+from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
@@ -22,7 +22,7 @@ from autosparse.core.values import dataclass
 Array = NDArray[Any]  # values or indices of any supported dtype
 
 
-def _pack_rows(rows: Rows, values: Array, fmt: Format) -> Packed:
+def _pack_rows(rows: KernelRows, values: Array, fmt: Format) -> Packed:
     """Copies."""
     crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
     return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
@@ -33,7 +33,7 @@ def _has_blocks(fmt: Format) -> bool:
     return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
 
 
-def _pack_blocks(rows: Rows, values: Array, fmt: Format) -> Packed:
+def _pack_blocks(rows: KernelRows, values: Array, fmt: Format) -> Packed:
     """Count, list, fill: three passes over the entries."""
     r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
     pos = rows.known.pop((r, c), None)
@@ -47,7 +47,7 @@ def _pack_blocks(rows: Rows, values: Array, fmt: Format) -> Packed:
     return {"k1": pos}, {"k1": crd}, packed
 
 
-def _fill_blocks(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
+def _fill_blocks(rows: KernelRows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
     """The last of the three passes."""
     steps, pointer = _inner_steps(fmt), runtime_api.pointer
     code = runtime_api.lib.asp_fill_blocks(
@@ -58,7 +58,7 @@ def _fill_blocks(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Ar
     check(code)
 
 
-def _pack_panels(rows: Rows, values: Array, fmt: Format) -> Packed:
+def _pack_panels(rows: KernelRows, values: Array, fmt: Format) -> Packed:
     """Count and fill: two passes over the entries."""
     split = fmt.split("k")
     pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
@@ -69,7 +69,7 @@ def _pack_panels(rows: Rows, values: Array, fmt: Format) -> Packed:
     return {"k0": pos}, {"k0": crd}, packed
 
 
-def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
+def _fill_panels(rows: KernelRows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
     """The second pass; values only without columns."""
     (pos, crd, packed), pointer = arrays, runtime_api.pointer
     code = runtime_api.lib.asp_fill_panels(
@@ -84,8 +84,8 @@ class Packer:
     """A native way into one family of formats: `takes` says which, `fill` writes values only, in place."""
 
     takes: Callable[[Format], bool]
-    pack: Callable[[Rows, Array, Format], Packed]
-    fill: Callable[[Rows, Array, Filled], None]
+    pack: Callable[[KernelRows, Array, Format], Packed]
+    fill: Callable[[KernelRows, Array, Filled], None]
 
 
 PACKERS: Final = (
@@ -133,7 +133,7 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Places:
+class ValuePositions:
     """Positions of a matrix's values in a packed copy: its value `origin[e]` is at `to[e]`; None stands for e."""
 
     n: int
@@ -161,12 +161,12 @@ class Places:
             )  # fmt: skip
 
 
-def numbered_places(found: Array, n: int) -> Places | None:
+def dictionary_positions(found: Array, n: int) -> ValuePositions | None:
     """Places of n entries whose numbers from 1 on were packed as `found`; None where some of them share one."""
     to = np.empty(n, np.int32 if found.size <= np.iinfo(np.int32).max else np.int64)
     code = runtime_api.INDEX_CODES[to.dtype.name]
     how = runtime_api.lib.asp_places(runtime_api.pointer(found), found.size, n, code, runtime_api.pointer(to))
-    return None if how < 0 else Places(n, to if how == 0 else None)
+    return None if how < 0 else ValuePositions(n, to if how == 0 else None)
 
 
 def refill(operand: Filled, values: Array) -> bool:
@@ -188,12 +188,16 @@ def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
         n_rows, n_cols = n_cols, n_rows
     known = {} if transposed else pattern.counts
-    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
+    return slices.packed_bytes(
+        KernelRows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes
+    )
 
 
 def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
     """Number of r x c blocks of op(A) with entries. Where they begin is kept for packing."""
-    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
+    rows = KernelRows(
+        *pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts
+    )
     # The blocks of A^T are those of A with the sides exchanged.
     pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))
     if not transposed:
@@ -201,7 +205,7 @@ def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
     return int(pos[-1])
 
 
-def _count_blocks(rows: Rows, r: int, c: int) -> Array:
+def _count_blocks(rows: KernelRows, r: int, c: int) -> Array:
     """Where each block row's r x c blocks begin."""
     pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
     check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
@@ -212,18 +216,18 @@ def _packer(fmt: Format) -> Packer | None:
     return next((packer for packer in PACKERS if packer.takes(fmt)), None)
 
 
-def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
+def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[KernelRows, Array]:
     """op(A) by rows, entries of a row in the order in which SciPy sums them."""
     nnz = pattern.nnz
     indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
     if not transposed:
-        return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
+        return KernelRows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
     csr, threads = (pattern.indptr, np.ascontiguousarray(indices), data), packing_threads()
     indptr_t, indices_t, data_t, _ = runtime_api.transpose(
         csr, pattern.shape, threads=threads, room=memory.empty_scratch
     )
     assert data_t is not None
-    return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
+    return KernelRows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
 
 
 def _levels(fmt: Format) -> str:

@@ -13,14 +13,14 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from autosparse._native.storage import numbered, row_orders, slices
+from autosparse._native.storage import dictionary, row_orders, slices
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
-from autosparse._native.storage.packers import Places, numbered_places
+from autosparse._native.storage.packers import ValuePositions, dictionary_positions
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
@@ -48,7 +48,9 @@ class PackedOperand(StoredLevels):
     values: Array = field(repr=False)
     live: bool = False  # the arrays are the user's own
     _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
-    _places: list[Places | None] = field(default_factory=list, repr=False)  # of the values, once one was looked for
+    _places: list[ValuePositions | None] = field(
+        default_factory=list, repr=False
+    )  # of the values, once one was looked for
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -59,9 +61,9 @@ class PackedOperand(StoredLevels):
     @property
     def numbers(self) -> Array:
         """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
-        if self.fmt.values == NUMBERED:
+        if self.fmt.values == DICTIONARY:
             return np.asarray(self.crd["table"][self.values])
-        return _halves().widened(self.values, self.fmt) if self.fmt.values else self.values
+        return _half_precision().widened(self.values, self.fmt) if self.fmt.values else self.values
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -97,14 +99,14 @@ class PackedOperand(StoredLevels):
         places.fill(values, exact)
         self._take(*_stored(exact, self.fmt))
 
-    def places(self, room_bytes: int | None = None) -> Places | None:
+    def places(self, room_bytes: int | None = None) -> ValuePositions | None:
         """Return the position of each entry of A in `values`; None where entries share one, or there is no room."""
         if not self._places:
             item = 4 if self.values.size <= np.iinfo(np.int32).max else 8
             if room_bytes is not None and item * self.pattern.nnz > room_bytes:
                 return None
             try:
-                self._places.append(None if self.fmt.symmetric else _places_of(self))
+                self._places.append(None if self.fmt.symmetric else _positions_of(self))
             except MemoryError:
                 self._places.append(None)
         return self._places[0]
@@ -151,7 +153,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
-    value_bytes = _halves().WIDTH if fmt.values else value_bytes
+    value_bytes = _half_precision().WIDTH if fmt.values else value_bytes
     extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -203,21 +205,21 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
     """Packed values as the format stores them, and the table that numbers refer to, where it has one."""
-    if fmt.values == NUMBERED:
-        numbers, table = numbered.numbered(exact, fmt)
+    if fmt.values == DICTIONARY:
+        numbers, table = dictionary.encoded(exact, fmt)
         return numbers, {"table": table}
-    return (_halves().narrowed(exact, fmt) if fmt.values else exact), {}
+    return (_half_precision().narrowed(exact, fmt) if fmt.values else exact), {}
 
 
-def _places_of(packed: PackedOperand) -> Places | None:
+def _positions_of(packed: PackedOperand) -> ValuePositions | None:
     """Return the positions of A's entries, found by packing the numbers of the entries (from 1) as values."""
     nnz = packed.pattern.nnz
     numbers = np.arange(1, nnz + 1, dtype=np.float64)
     twin = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
     if native_packers.refill(twin, numbers):
-        return numbered_places(twin.values, nnz)
+        return dictionary_positions(twin.values, nnz)
     _, _, found = pack_generic(packed.pattern, numbers, packed.fmt, transposed=packed.transposed)
-    return numbered_places(found, nnz)
+    return dictionary_positions(found, nnz)
 
 
 def pack_generic(
@@ -233,7 +235,7 @@ def pack_generic(
     listed: dict[str, Array] = {}
     if fmt.rows:
         by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
-        listed["rows"], place = row_orders.places(by_rows, fmt.rows)
+        listed["rows"], place = row_orders.row_permutation(by_rows, fmt.rows)
         entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, _sizes(pattern, transposed), types)
@@ -245,7 +247,7 @@ def pack_generic(
     return made.pos, made.crd | listed, packed
 
 
-def _halves() -> ModuleType:
+def _half_precision() -> ModuleType:
     """Return the module of values of 16 bits: few formats have them."""
     from autosparse._native.storage import half_precision
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from autosparse._native.storage.rows import Rows
+from autosparse._native.storage.rows import KernelRows
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format
@@ -25,7 +25,7 @@ MAX_ROWS: Final = (1 << 31) - 1
 """Most rows: places are stored in 32 bits."""
 
 
-def by_first_column(rows: Rows) -> Array:
+def by_first_column(rows: KernelRows) -> Array:
     """Rows by their smallest column, then in their own order; empty ones last. O(nnz + n log n)."""
     first = np.full(rows.n_rows, rows.n_cols, dtype=np.int64)
     filled = np.flatnonzero(rows.indptr[1:] > rows.indptr[:-1])
@@ -34,17 +34,17 @@ def by_first_column(rows: Rows) -> Array:
     return np.argsort(first, kind="stable")
 
 
-def by_length(rows: Rows) -> Array:
+def by_length(rows: KernelRows) -> Array:
     """Longest rows first, equal ones in their own order."""
     return np.argsort(rows.indptr[:-1] - rows.indptr[1:], kind="stable")
 
 
-def by_number(rows: Rows) -> Array:
+def by_number(rows: KernelRows) -> Array:
     """Rows as they are: for parts of a matrix, whose rows are listed in any case."""
     return np.arange(rows.n_rows)
 
 
-def by_rcm(rows: Rows) -> Array:
+def by_rcm(rows: KernelRows) -> Array:
     """Reverse Cuthill-McKee of the pattern of A + Aᵀ; of A's rows as far as they go where A is not square."""
     import scipy.sparse as sps
     from scipy.sparse import csgraph
@@ -61,7 +61,7 @@ def by_rcm(rows: Rows) -> Array:
     return np.asarray(order[order < rows.n_rows])
 
 
-ORDERS: Final[Mapping[str, Callable[[Rows], Array]]] = {
+ORDERS: Final[Mapping[str, Callable[[KernelRows], Array]]] = {
     "first": by_first_column,
     "rcm": by_rcm,
     "degree": by_length,
@@ -79,12 +79,12 @@ def order_effort(fmt: Format | Composite) -> float:
     return EFFORT[fmt.rows]
 
 
-def order_of(rows: Rows, name: str) -> Array:
+def order_of(rows: KernelRows, name: str) -> Array:
     """The order called `name`: int32 (n_rows,), a permutation of 0..n_rows-1."""
     return ORDERS[name](rows).astype(np.int32)
 
 
-def places(rows: Rows, name: str) -> tuple[Array, Array]:
+def row_permutation(rows: KernelRows, name: str) -> tuple[Array, Array]:
     """The order called `name`, and its inverse: the place of each row."""
     order = order_of(rows, name)
     place = np.empty_like(order)
@@ -92,11 +92,11 @@ def places(rows: Rows, name: str) -> tuple[Array, Array]:
     return order, place
 
 
-def ordered(rows: Rows, values: Array, order: Array) -> tuple[Rows, Array]:
+def ordered(rows: KernelRows, values: Array, order: Array) -> tuple[KernelRows, Array]:
     """op(A) and its values with rows in `order`; a row keeps the order of its entries. O(nnz)."""
     lengths = np.diff(rows.indptr)[order]
     indptr = np.zeros_like(rows.indptr)
     np.cumsum(lengths, out=indptr[1:])
     entries = np.arange(rows.indices.size, dtype=indptr.dtype)
     entries += np.repeat(rows.indptr[order] - indptr[:-1], lengths)
-    return Rows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries]), values[entries]
+    return KernelRows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries]), values[entries]

@@ -15,7 +15,7 @@ Array = NDArray[Any]  # indices of any supported dtype
 
 
 @dataclass(frozen=True)
-class Rows:
+class KernelRows:
     """op(A) by rows, as native code takes it; arrays are kept alive here."""
 
     n_rows: int

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
+from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
-from autosparse._native.storage.numbered import TABLE
-from autosparse._native.storage.rows import Rows, check, packing_threads
+from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, PRESETS, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -47,7 +47,7 @@ BASE_SHIFT: Final = 3
 
 
 @dataclass(frozen=True)
-class Layout:
+class SliceLayout:
     """Which rows make up which slice, and how its columns are stored."""
 
     rows: tuple[Array, Array] | None  # `first` and `rows`, int32; None: all in order
@@ -71,12 +71,12 @@ def has_diagonals(fmt: Format) -> bool:
     return fmt.levels[1].kind is LevelKind.DIAGONAL
 
 
-def lay_out(rows: Rows, fmt: Format) -> Layout:
+def lay_out(rows: KernelRows, fmt: Format) -> SliceLayout:
     """The layout of op(A) in `fmt`. O(rows), and O(nnz) where columns must be looked at. MemoryError."""
     lanes = fmt.split("i")
     n_slices = -(-rows.n_rows // lanes)
     room = np.empty(n_slices, dtype=np.int32), np.empty(n_slices * lanes, dtype=np.int32)
-    layout = Layout(
+    layout = SliceLayout(
         room if fmt.sigma > 1 else None,
         np.empty(n_slices + 1, dtype=rows.indptr.dtype),
         np.empty(n_slices + 1, dtype=np.int64),
@@ -96,7 +96,7 @@ def is_packed_here(fmt: Format) -> bool:
     return ",".join(map(str, fmt.levels)) in LEVELS
 
 
-def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
+def pack(rows: KernelRows, values: Array, fmt: Format) -> Packed:
     """Lay out, list, fill."""
     layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
     crd = memory.empty_scratch((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
@@ -107,21 +107,21 @@ def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
     return pos, {"k1": crd, **sides}, packed
 
 
-def fill(rows: Rows, values: Array, operand: Filled) -> None:
+def fill(rows: KernelRows, values: Array, operand: Filled) -> None:
     """Values only, in place."""
     pos, crd = operand.pos, operand.crd
     rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
-    layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
+    layout = SliceLayout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
     _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
 
 
-def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
+def packed_bytes(rows: KernelRows, fmt: Format, value_bytes: int) -> int:
     """Bytes of op(A) in `fmt`, exact."""
     layout = lay_out(rows, fmt)
     rows.keep(fmt, layout)
     arrays = [layout.pos, *layout.sides().values()]
     cells = layout.n_slots * fmt.split("i")
-    values_bytes = cells + TABLE * value_bytes if fmt.values == NUMBERED else cells * value_bytes
+    values_bytes = cells + TABLE * value_bytes if fmt.values == DICTIONARY else cells * value_bytes
     return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + values_bytes
 
 
@@ -177,7 +177,9 @@ def columns(operand: Filled, owner: Array, positions: Array) -> Array:
     return found + np.where(is_diagonal, positions % lanes, 0)
 
 
-def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, Array], *, crd_known: bool) -> None:
+def _fill(
+    rows: KernelRows, values: Array, fmt: Format, arrays: tuple[SliceLayout, Array, Array], *, crd_known: bool
+) -> None:
     layout, crd, packed = arrays
     code = runtime_api.lib.asp_slices_fill(
         runtime_api.DTYPE_CODES[values.dtype.name],
@@ -189,7 +191,7 @@ def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, A
     check(code)
 
 
-def _pointers(layout: Layout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
+def _pointers(layout: SliceLayout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
     null = runtime_api.ffi.NULL
     rows = [null, null] if layout.rows is None else [runtime_api.pointer(array) for array in layout.rows]
     return [*rows, *(runtime_api.pointer(array) for array in (layout.pos, layout.begin, layout.what))]

@@ -14,7 +14,7 @@ from autosparse._native.storage.assembly import Assembled, Types, assemble
 from autosparse._native.storage.levels import coordinate_dtype
 from autosparse._native.storage.packers import rows_of
 from autosparse._native.storage.packing import packed_bytes, reason_unfit
-from autosparse._native.storage.row_orders import places
+from autosparse._native.storage.row_orders import row_permutation
 from autosparse._native.storage.stored import StoredLevels, whole_of
 from numpy.typing import NDArray
 
@@ -97,7 +97,7 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
     listed: dict[str, Array] = {}
     if fmt.rows:
         own, _ = rows_of(pattern, pattern.indices, transposed=False)
-        listed["rows"], place = places(own, fmt.rows)
+        listed["rows"], place = row_permutation(own, fmt.rows)
         entries["i"] = place[rows].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, dict(zip(("i", "k"), pattern.shape, strict=True)), types)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Axes:
+class BlockAxes:
     """Axes of a block by letters and extents, outermost first; one of extent 1 is left out (a scalar has none)."""
 
     extents: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, **extents: int) -> Axes:
+    def of(cls, **extents: int) -> BlockAxes:
         """Axes of more than one element, in the order given."""
         return cls(tuple((name, extent) for name, extent in extents.items() if extent > 1))
 
@@ -42,9 +42,9 @@ class Axes:
         """Position of axis `name`."""
         return self.names.index(name)
 
-    def without(self, name: str) -> Axes:
+    def without(self, name: str) -> BlockAxes:
         """The axes that are left when `name` was summed over."""
-        return Axes(tuple(item for item in self.extents if item[0] != name))
+        return BlockAxes(tuple(item for item in self.extents if item[0] != name))
 
     def summed(self, variable: str, name: str) -> str:
         """Sum of `variable` over the axis `name`; itself where there is no such axis."""

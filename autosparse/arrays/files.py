@@ -30,12 +30,12 @@ UNREADABLE: Final = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, SyntaxError,
     TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-LEAST_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
+MIN_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 """Of a Matrix Market file: ``1 1`` and the end of the line, or one digit and what separates it from the next."""
 _DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
-MOST_INFLATED: Final = 1100
+MAX_INFLATED: Final = 1100
 """Bytes that one byte of a .npz file can stand for: deflate reaches 1032."""
 
 Source = str | io.BytesIO
@@ -92,7 +92,7 @@ class Header(NamedTuple):
         """ValueError for what `n_bytes` cannot hold (all that is promised would be allocated), and for odd shapes."""
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
-        if self.n_stored * LEAST_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
+        if self.n_stored * MIN_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
             raise ValueError(f"Truncated file. It promises {self.n_stored:,} entries in {n_bytes:,} bytes")
 
 
@@ -165,7 +165,7 @@ def _prefix_of(names: list[str]) -> str:
 def refuse_inflated_members(path: Path | io.BytesIO) -> None:
     """ValueError for arrays that promise more bytes than the file can hold: they would all be allocated."""
     size = len(path.getbuffer()) if isinstance(path, io.BytesIO) else path.stat().st_size
-    most_bytes = MOST_INFLATED * (size + 1)
+    most_bytes = MAX_INFLATED * (size + 1)
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:

@@ -19,7 +19,7 @@ from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
 from autosparse.operands.dense import has_rows
-from autosparse.operands.unfolding import Entries, Unfolding
+from autosparse.operands.unfolding import TensorEntries, Unfolding
 from autosparse.ops import MTTKRP
 from autosparse.ops import mttkrp as operation
 
@@ -46,7 +46,7 @@ class AutoSparseTensor:
 
     __slots__ = ("__weakref__", "_entries", "_unfoldings")
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: TensorEntries) -> None:
         self._entries = entries
         self._unfoldings: dict[int, Unfolding] = {}
 
@@ -86,7 +86,7 @@ class AutoSparseTensor:
         if array.shape != (self.nnz,):
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
         if self._entries.shared:  # by another tensor, which keeps its values
-            self._entries, self._unfoldings = Entries(self.shape, self._entries.coords, array), {}
+            self._entries, self._unfoldings = TensorEntries(self.shape, self._entries.coords, array), {}
         else:
             self._entries.rebind(array)
 
@@ -185,7 +185,7 @@ def tensor(
     is_small = max((*extents, places.shape[1])) <= _INT32_MAX
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
-    made = Entries(extents, fixed, entries)
+    made = TensorEntries(extents, fixed, entries)
     if copy is None or copy:
         made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
@@ -201,7 +201,7 @@ def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Au
         return tensor(coords, values, shape, copy=False)
     extents = _extents(coords, shape)
     coords.flags.writeable = False
-    return AutoSparseTensor(Entries(extents, coords, values))
+    return AutoSparseTensor(TensorEntries(extents, coords, values))
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:

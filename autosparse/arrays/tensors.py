@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from autosparse import notices
 from autosparse.errors import InputError, InputTypeError, StructureError
 from autosparse.notices import SnapshotWarning
-from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_FEW_NS, Operand
+from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import check_structure
 
 Tensor = Any  # torch.Tensor; torch is optional
@@ -151,9 +151,9 @@ class Snapshot(Operand):
         """The same arrays, none of which has been looked at, as an operand that watches `tensor`."""
         made = cls()
         made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
-        made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
-        made.copied_bytes, made.fresh = operand.copied_bytes, False
-        made.few_ns = NOT_FEW_NS  # products before the first look read no fast path
+        made.finish(operand.n_major, operand.n_minor, flat=operand._flat)
+        made.copied_bytes, made.unvalidated = operand.copied_bytes, False
+        made.small_product_ns = NOT_SMALL_NS  # products before the first look read no fast path
         made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0
         return made
 

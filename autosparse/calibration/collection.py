@@ -1,4 +1,4 @@
-"""Workbenches for data collection: any pattern, any operation that has kernels, on this machine."""
+"""Timing contexts for data collection: any pattern, any operation that has kernels, on this machine."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
-from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
-from autosparse.tuning.memory.history import experience_of
+from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.problems import target_of
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 COLLECTING_MEMORY: Final = 12.0
 """Bytes of the packed operands of one heat, relative to the CSR matrix."""
@@ -38,47 +38,47 @@ COLLECTING_MEMORY: Final = 12.0
 
 @dataclass(frozen=True, slots=True)
 class CollectingLab:
-    """A KernelLab beside what the learned model proposes."""
+    """A TuningContext beside what the learned model proposes."""
 
-    lab: KernelLab
+    context: TuningContext
 
     @property
     def problem(self) -> Problem:
         """What is computed."""
-        return self.lab.problem
+        return self.context.problem
 
     def __call__(self, schedule: Schedule | None) -> KernelTrial:
         """A trial of `schedule`."""
-        return self.lab(schedule)
+        return self.context(schedule)
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:
         """(operation, schedule) -> why no kernel can be made of it, or None."""
-        return self.lab.supports
+        return self.context.supports
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Make kernels."""
-        self.lab.build(trials)
+        self.context.build(trials)
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """One product to time, or None; see `KernelLab.runner`."""
-        return self.lab.runner(trial, turn)
+        """One product to time, or None; see `TuningContext.runner`."""
+        return self.context.runner(trial, turn)
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """One product as users have it, or None; see `KernelLab.served`."""
-        return self.lab.served(trial, is_fresh=is_fresh)
+        """One product as users have it, or None; see `TuningContext.served`."""
+        return self.context.served(trial, is_fresh=is_fresh)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
         """The `n` schedules that the learned model of this machine likes best; none where there is no model."""
-        proposer = proposer_of(self.lab, live=False) if n else None
+        proposer = proposer_of(self.context, live=False) if n else None
         if not isinstance(proposer, LearnedProposer):
             return []
         return [one.schedule for one in proposer.model.propose(self.problem, proposer.features(), self.supports, n)]
 
 
 @contextmanager
-def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
-    """The workbench of `op` on `pattern`, with random values; memory is given back at the end."""
+def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
+    """The timing context of `op` on `pattern`, with random values; memory is given back at the end."""
     operand = _operand(pattern, dtype)
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
         settings = get_options()
@@ -88,15 +88,15 @@ def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[Co
             operation=op.operation, pattern=operand.pattern, transposed=False, n_dense_cols=op.n_dense_cols,
             dtype=dtype, threads=settings.threads or runtime_api.max_threads(), deterministic=False, target=target,
         )  # fmt: skip
-        lab = KernelLab(
+        context = TuningContext(
             problem=problem, operand=weakref.ref(operand), options=settings, store=store,
-            experience=experience_of(store, target), packed_copies=PackedCopyCache(),
+            stats=tuning_stats_of(store, target), packed_copies=PackedCopyCache(),
             structure_version=operand.structure_version,
         )  # fmt: skip
         try:
-            yield CollectingLab(lab)
+            yield CollectingLab(context)
         finally:
-            lab.release()
+            context.release()
 
 
 def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
@@ -108,7 +108,7 @@ def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
     """The first mode as rows; with the levels of the default kernel, so that no product is timed that makes them."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
     coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
-    operand = Unfolding(Entries(pattern.shape, coords, values), 0)
+    operand = Unfolding(TensorEntries(pattern.shape, coords, values), 0)
     operand.csf(np.dtype(dtype))
     return operand
 
@@ -118,7 +118,7 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     operand.rebind(INDPTR, rows.indptr)
     operand.rebind(INDICES, rows.indices)
     operand.rebind(DATA, np.random.default_rng(0).standard_normal(rows.nnz).astype(dtype))
-    operand.settle(rows.n_rows, rows.n_cols)
+    operand.finish(rows.n_rows, rows.n_cols)
     del rows
     operand.validate()
     return operand

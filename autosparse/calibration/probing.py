@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -24,7 +24,7 @@ from autosparse.tuner.generators.coordinates import Coordinates
 
 SAMPLE_S: Final = 0.02
 N_SAMPLES: Final = 7
-MOST_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 28
 """Of the operands of a copy that goes to memory."""
 ROWS: Final = 8192
 PER_ROW: Final = 32
@@ -37,13 +37,13 @@ def measured_rates(target: Target, threads: int) -> MachineRates:
 
     The first two caches are each core's own: one thread is measured, and counts as often as there are threads.
     """
-    l3_bytes = min(MOST_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
+    l3_bytes = min(MAX_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
     with options(effort="off", threads=threads):
         return MachineRates(
             l1=threads * _copied(target.l1_bytes // 4, 1),
             l2=threads * _copied(target.l2_bytes // 4, 1),
             l3=_copied(l3_bytes // 4 // threads, threads),
-            memory=_copied(MOST_BYTES // 2 // threads, threads),
+            memory=_copied(MAX_BYTES // 2 // threads, threads),
             gathers=_gathered(),
             flops=_multiplied(),
         )
@@ -89,7 +89,7 @@ def _multiplied() -> float:
 def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
     """Seconds of a product by the default kernel."""
     product = next(op for op in OPS.values() if op.n_dims == len(pattern.shape))  # of a matrix and a dense operand
-    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
+    with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         run = bench.runner(bench(None))
         if run is None:
             raise BuildError("the default kernel does not run")

@@ -177,7 +177,7 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations, pattern by pattern, beside the models: a run that was cut off goes on from there."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.calibration.collection import context_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
@@ -199,7 +199,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     )
 
     def make_bench(pattern: Any, op: Any) -> Any:
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
     progress = log.progress_line()

@@ -158,14 +158,14 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, lab_for, machine_facts
+    from autosparse.calibration.collection import build_ahead, context_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector
     from autosparse.tuner.collect.recipes import recipes_in_turn
 
     order = _order(arguments, ops)
     collector = Collector(
-        order, lambda pattern, op: lab_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
+        order, lambda pattern, op: context_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
     for op in ops if arguments.build else ():
         n_kernels = build_ahead(op, collector.kernels_ahead(op), order.dtype)

@@ -181,11 +181,11 @@ def _trainer(arguments: argparse.Namespace) -> Trainer:
     import torch
 
     from autosparse.tuner.training.data import read_data
-    from autosparse.tuner.training.trainer import Settings, Trainer
+    from autosparse.tuner.training.trainer import Trainer, TrainerSettings
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    settings = Settings(
+    settings = TrainerSettings(
         extractor=arguments.extractor,
         backend=arguments.backend,
         seed=arguments.seed,

@@ -50,7 +50,7 @@ ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
 The last one is for parts of a matrix: the rows of a part are not neighbours in C, so that C's rows are listed."""
 STORED_VALUES: Final = ("bfloat16", "float16")
 """Types of 16 bits that values can be rounded to for storage, on request only: see `_native.halves`."""
-NUMBERED: Final = "numbered"
+DICTIONARY: Final = "numbered"
 """Values by their numbers in a table of few, without rounding: see `_native.storage.numbered`."""
 
 
@@ -81,7 +81,7 @@ class Format:
     sigma: int = 1  # of sliced formats: rows per window that is sorted by length; 1: not sorted
     rows: str = ""  # one of ROW_ORDERS: i counts rows in this order, results are in the user's; "": in their own
     symmetric: bool = False  # of a matrix that equals its transpose: only entries with k <= i are stored
-    values: str = ""  # one of STORED_VALUES: what values are rounded to; NUMBERED; "": the type that is computed in
+    values: str = ""  # one of STORED_VALUES: what values are rounded to; DICTIONARY; "": the type that is computed in
     _text: str = field(default="", init=False, repr=False, compare=False)  # str() of it, made once
 
     def __post_init__(self) -> None:
@@ -104,9 +104,9 @@ class Format:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
         if self.symmetric and (",".join(map(str, self.levels)) != "i1:U,k1:C" or self.rows):
             return "symmetric storage is for rows in their own order: i1:U,k1:C"
-        if self.values and self.values not in (*STORED_VALUES, NUMBERED):
-            return f"values must be one of {', '.join((*STORED_VALUES, NUMBERED))}, not {self.values!r}"
-        if self.values and self.is_sliced != (self.values == NUMBERED):
+        if self.values and self.values not in (*STORED_VALUES, DICTIONARY):
+            return f"values must be one of {', '.join((*STORED_VALUES, DICTIONARY))}, not {self.values!r}"
+        if self.values and self.is_sliced != (self.values == DICTIONARY):
             return f"values={self.values}: slices store values as they are or numbered, no other format numbers them"
         return self._reason_illegal_order(names) or self._reason_illegal_slices() or self._reason_illegal_singletons()
 

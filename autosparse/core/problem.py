@@ -33,7 +33,9 @@ class Problem:
     deterministic: bool
     target: Target
     mode: int = 0
-    storage: str = ""  # what A's values may be rounded to: the setting of that name; or NUMBERED: they are of few kinds
+    storage: str = (
+        ""  # what A's values may be rounded to: the setting of that name; or DICTIONARY: they are of few kinds
+    )
 
     @property
     def matrix(self) -> Pattern:

@@ -20,7 +20,7 @@ RUNTIME_TILE: Final = 32768
 """Tile of the dense index by which texts before the field `implementation` named the runtime's loops."""
 RUN_TIME: Final = ("partition", "chunk", "threads")
 """Fields that no code depends on."""
-FAR_AHEAD: Final = 16
+L2_AHEAD: Final = 16
 """Nonzeros ahead from which rows are fetched into a core's second cache: the first one would lose them again."""
 MAX_CHUNK: Final = 1 << 20
 MAX_THREADS: Final = 1 << 16

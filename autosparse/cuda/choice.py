@@ -22,7 +22,7 @@ from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
 from autosparse.cuda import composites
 from autosparse.cuda.device import Device
-from autosparse.cuda.structure import Pattern
+from autosparse.cuda.structure import CudaPattern
 from autosparse.errors import TUNING_FAILURES, BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
@@ -34,13 +34,13 @@ from autosparse.tuning import amortization
 PREPARE_S: Final = 1.5
 """Of one candidate: compiling and packing, on an H100's host."""
 EXPECTED_GAIN: Final = 0.2
-MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+MAX_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
 ACCEPTED: Final = 0.97
 """Of torch's time, the most that a kernel may take to be chosen: less is within the noise of measurements.
 
 So it is of a composite and the best single layout.
 """
-MOST_COMPOSITES: Final = 3
+MAX_COMPOSITES: Final = 3
 """Composites that are tried beside the single layouts that an effort allows, but for a full search, which tries all."""
 ROUNDS: Final = 20
 WARM_ROUNDS: Final = 3
@@ -54,7 +54,7 @@ FREE_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProductKind:
     """One kind of product: operation, of the transpose or not, columns of the dense operand, dtype, alignment."""
 
     operation: str
@@ -65,22 +65,22 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Choice:
+class LaunchChoice:
     """A launch of ours, or None: torch's path serves. `why` is for explanations."""
 
-    kind: Kind
+    kind: ProductKind
     n_calls: int = 0
     launch: Launch | None = None
     schedule: DeviceSchedule | None = None
     why: str = "torch's own path: too little was run so far"
-    is_settled: bool = False
+    is_finished: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
     compiled: set[tuple[bool, ...]] = field(default_factory=set)  # alignments of operands that Triton has compiled for
 
     def give_up(self, err: BaseException) -> None:
         """From now on torch's path serves; one warning says why."""
-        self.launch, self.schedule, self.is_settled = None, None, True
+        self.launch, self.schedule, self.is_finished = None, None, True
         self.why = f"torch's own path: {type(err).__name__}: {err}"
         warn_once(
             FallbackWarning, "triton",
@@ -95,27 +95,27 @@ Vendor = Callable[[int], torch.Tensor]
 """The same product by torch."""
 
 
-def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | None) -> bool:
+def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs: int | None) -> bool:
     """Whether calls so far (or `runs` promised) pay for looking; never while a graph is captured."""
     options = config.get_options()
-    if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
+    if choice.is_finished or options.effort is config.Effort.OFF or device.is_capturing():
         return False
     target = target_of(device.name(structure.col))
     item = model.ITEM_BYTES[choice.kind.dtype] * choice.kind.n_dense_cols
     call_s = target.launch_s + structure.nnz * (item + 8) / target.l2_bytes_s
-    account = amortization.Account(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
+    account = amortization.TuningAccount(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
     outlook = amortization.Outlook(
         overhead=options.overhead, total_runs=runs or options.runs, gain=EXPECTED_GAIN, default_s=call_s
     )
     return amortization.weigh(PREPARE_S, account=account, outlook=outlook).pays
 
 
-def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: Vendor) -> None:
+def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run, vendor: Vendor) -> None:
     """Settle `choice`: a remembered plan, or the fastest of torch's path and the schedules that the model likes best.
 
     `run` computes the product at hand by a launch, `vendor` by torch. Nothing that fails here reaches the product.
     """
-    choice.is_settled = True
+    choice.is_finished = True
     name = device.name(structure.col)
     try:
         store, key = open_store(), _key(structure, choice.kind, name)
@@ -132,14 +132,16 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
     event("plan", choice.why, schedule=text or "torch")
 
 
-def _adopt(choice: Choice, structure: Pattern, text: str | None) -> None:
+def _adopt(choice: LaunchChoice, structure: CudaPattern, text: str | None) -> None:
     choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
     if text is not None:
         choice.schedule = DeviceSchedule.from_json(text)
         choice.launch = launch_of(structure, choice.kind, choice.schedule)
 
 
-def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]) -> None:
+def _measure(
+    choice: LaunchChoice, structure: CudaPattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]
+) -> None:
     run, vendor = how
     wanted = vendor(0).double()
     vendor_s, best_s = _seconds(device, vendor), float("inf")
@@ -180,11 +182,11 @@ def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]
     """Those of `ranked` that are measured: single layouts as many as `effort` allows, and composites after them all."""
     singles = [one for one in ranked if not one[1].is_composite]
     others = [one for one in ranked if one[1].is_composite]
-    most = len(others) if effort is config.Effort.FULL else MOST_COMPOSITES
-    return [*singles[: MOST_TRIED[effort]], *others[:most]]
+    most = len(others) if effort is config.Effort.FULL else MAX_COMPOSITES
+    return [*singles[: MAX_TRIED[effort]], *others[:most]]
 
 
-def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
+def candidates(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
     """What is offered for this kind of product, the best by the model first.
 
     Of composites only those that the model expects to be faster than every single layout, unless ``hybrid=True`` asks
@@ -192,7 +194,7 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     """
     asked, product = (
         setting_of(structure, kind, target),
-        model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
+        model.ProductSizes(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
     )
     facts = structure.facts(kind.transposed)
 
@@ -213,17 +215,17 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     return [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
 
 
-def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Setting:
+def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> space.GpuSetting:
     """What schedules are offered for."""
     facts = structure.facts(kind.transposed)
-    return space.Setting(
+    return space.GpuSetting(
         operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
         precision="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         used_bytes=facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype], target=target,
     )  # fmt: skip
 
 
-def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
+def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedule) -> Launch:
     """Packed and loaded; BuildError when it cannot be, PackError when it takes more than `extra_memory` allows."""
     most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
@@ -254,7 +256,7 @@ def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
 
 
-def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
+def _key(structure: CudaPattern, kind: ProductKind, device_name: str) -> str:
     """Everything that a device plan depends on."""
     facts = {
         "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
@@ -266,7 +268,7 @@ def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def told(structure: Pattern) -> Iterator[str]:
+def told(structure: CudaPattern) -> Iterator[str]:
     """A line for each kind of product of `structure`: what is computed, by whom, why, with which schedule."""
     for choice in structure.choices.values():
         by = "torch" if choice.schedule is None else implementations.implementation_of(choice.schedule, None).name

@@ -14,10 +14,10 @@ from torch.autograd import forward_ad
 
 from autosparse._native.triton.launch import Launch
 from autosparse.cuda import choice as choices
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.aten_fallback import aten_fallback, zero
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
-from autosparse.cuda.originals import original, zero
-from autosparse.cuda.structure import Pattern, Structure
+from autosparse.cuda.structure import CudaPattern, CudaStructure
 from autosparse.errors import TUNING_FAILURES
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
@@ -28,25 +28,25 @@ DTYPES: Final = {
 }  # fmt: skip
 """Dtypes that kernels of ours compute in; others are torch's."""
 HALF: Final = (torch.float16, torch.bfloat16)
-MOST_COPIES: Final = 1 << 12
+MAX_COPIES: Final = 1 << 12
 """Of an operand, in a measurement."""
 ALIGNED: Final = 16
 """Bytes that Triton compiles kernels apart for: addresses that are multiples of them, and others."""
 
 Ours = Callable[[Launch, torch.Tensor], torch.Tensor]
-Theirs = Callable[[torch.Tensor], torch.Tensor]
+VendorCall = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """One product at hand: `ours` and `theirs` compute it with `operand`, or with a copy of it, into a new tensor."""
+class ProductRequest:
+    """One product at hand: `ours` and `vendor` compute it with `operand`, or with a copy of it, into a new tensor."""
 
-    structure: Pattern
-    kind: Kind
+    structure: CudaPattern
+    kind: ProductKind
     operand: torch.Tensor
     others: tuple[torch.Tensor, ...]  # further tensors that a kernel reads
     ours: Ours
-    theirs: Theirs
+    vendor: VendorCall
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -60,14 +60,14 @@ Signature = tuple[object, ...]
 
 
 def again(
-    structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
+    structure: CudaPattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
 ) -> torch.Tensor | None:
     """A B or Aᵀ B by what has served just such operands before, a kernel or torch's path; None: look closely.
 
     Every microsecond here counts: products of some 10,000 entries wait for Python, not for the GPU. `stored` gives A or
     Aᵀ as torch has it.
     """
-    made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, None))
+    made: LaunchChoice | None = structure.known.ready.get(_signature(values, B, transposed, None))
     if made is None:
         return None
     if made.launch is None:
@@ -76,8 +76,8 @@ def again(
 
 
 def _by(
-    made: Choice,
-    structure: Pattern,
+    made: LaunchChoice,
+    structure: CudaPattern,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -122,20 +122,20 @@ def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
 
 
 def _note(
-    request: Request, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
+    request: ProductRequest, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
 ) -> None:  # fmt: skip
     """After a product that was looked at closely, and `found` or left to torch: the next of this signature need not be.
 
     What was left to torch although a kernel was chosen (in a capture, say) is looked at again.
     """
     made = request.structure.choices.get(request.key)
-    if made is None or not made.is_settled or (made.launch is None) is not (found is None):
+    if made is None or not made.is_finished or (made.launch is None) is not (found is None):
         return
     if not any(one.data_ptr() % ALIGNED for one in dense):
         request.structure.known.note(signature, made)
 
 
-def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
+def serve(request: ProductRequest, runs: int | None = None) -> torch.Tensor | None:
     """The product by the kernel that was chosen, after looking for one where calls have paid for it.
 
     None: torch's path is to serve. The host waits for nothing but in the one call that looks, which is never made while
@@ -160,18 +160,18 @@ def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
         return found
 
 
-def _decided(request: Request, device: Device, runs: int | None) -> Choice:
+def _decided(request: ProductRequest, device: Device, runs: int | None) -> LaunchChoice:
     structure, kind, key = request.structure, request.kind, request.key
-    made: Choice | None = structure.choices.get(key)
+    made: LaunchChoice | None = structure.choices.get(key)
     if made is None:
-        made = structure.known.choose(key, Choice(kind))
+        made = structure.known.choose(key, LaunchChoice(kind))
     made.n_calls += 1
     if choices.may_plan(made, structure, device, runs):
         copies = Rotation(request.operand, target_of(device.name(request.operand)).l2_bytes)
         choices.plan(
             made, structure, device,
             run=lambda launch, number: request.ours(launch, copies.next(number)),
-            vendor=lambda number: request.theirs(copies.next(number)),
+            vendor=lambda number: request.vendor(copies.next(number)),
         )  # fmt: skip
     return made
 
@@ -180,13 +180,13 @@ class Rotation:
     """Copies of an operand, together twice as large as the second cache, and handed out in turn.
 
     A copy comes again when all others were read since, so that it has left the cache; of operands so small that
-    `MOST_COPIES` of them fit there, when so many measurements were made. The other arrays of a product are the same in
+    `MAX_COPIES` of them fit there, when so many measurements were made. The other arrays of a product are the same in
     every run, and may stay in the cache: that is how products in a row find them.
     """
 
     def __init__(self, operand: torch.Tensor, l2_bytes: int) -> None:
         self.operand = operand
-        self.n = min(MOST_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
+        self.n = min(MAX_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
         self._copies: list[torch.Tensor] = []
         self._last = 0
 
@@ -201,13 +201,13 @@ class Rotation:
 
 
 def product_request(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
     transposed: bool = False,
     out: torch.Tensor | None = None,
-) -> Request | None:
+) -> ProductRequest | None:
     """A B or Aᵀ B as a request; None where it is torch's. `out`, where given, takes it; no operand lies there."""
     is_vector = B.dim() == 1
     if B.dtype not in DTYPES or not values.is_contiguous() or not B.numel() or (is_vector and B.stride(0) != 1):
@@ -227,16 +227,16 @@ def product_request(
         C = out if fits and out is not None else dense.new_empty((n, *dense.shape[1:]))
         return (launch.spmv if is_vector else launch.matmul)(values, dense, C)
 
-    kind = Kind(
+    kind = ProductKind(
         operation=SPMV if is_vector else MATMUL, transposed=transposed, n_dense_cols=columns, dtype=name, vector=vector
     )
     others = (values,) if out is None else (values, out)
     stored = functools.cache(lambda: torch_sparse(structure, values, transposed=transposed))
-    return Request(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
+    return ProductRequest(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
 
 
 def matmul(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -255,7 +255,7 @@ def matmul(
 
 
 def ours_of(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -277,7 +277,7 @@ def ours_of(
     return found
 
 
-def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+def torch_sparse(structure: CudaStructure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
     """A or Aᵀ as torch has it; nothing is copied."""
     layout = torch.sparse_csc if transposed else torch.sparse_csr
     return torch.sparse_compressed_tensor(
@@ -286,7 +286,7 @@ def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool
     )  # fmt: skip
 
 
-def torch_matmul(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+def torch_matmul(structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
     """The product by torch's own path (cuSPARSE on a GPU)."""
     return torch_times(torch_sparse(structure, values, transposed=transposed), B)
 
@@ -297,7 +297,7 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         return torch_times(A.to(torch.float32), B.float()).to(A.dtype)
     B = B.resolve_neg()  # a kernel that is called at once does not look at that bit
     name = "addmv.out" if B.dim() == 1 else "addmm.out"
-    kernel = original(name)
+    kernel = aten_fallback(name)
     if kernel is None:
         product: torch.Tensor = A @ B
         return product
@@ -307,9 +307,9 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 
 def sampled_request(
-    structure: Structure, X: torch.Tensor, Y: torch.Tensor,
+    structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor,
     *, base: torch.Tensor | None = None, scales: tuple[float, float] = (1.0, 0.0),
-) -> Request | None:  # fmt: skip
+) -> ProductRequest | None:  # fmt: skip
     """Values alpha ⟨X[i], Y[j]⟩ + beta base[p] for each entry p = (i, j) as a request; scales: (alpha, beta).
 
     None where it is torch's.
@@ -325,21 +325,21 @@ def sampled_request(
         out = left.new_empty(structure.nnz)
         return launch.sddmm(out if base is None else base, left, Y, out, alpha=scales[0], beta=scales[1])
 
-    def theirs(left: torch.Tensor) -> torch.Tensor:
+    def vendor(left: torch.Tensor) -> torch.Tensor:
         dots = torch_sampled(structure, left, Y)
         if scales[0] != 1:
             dots.mul_(scales[0])
         return dots if base is None or not scales[1] else dots.add_(base, alpha=scales[1])
 
-    kind = Kind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
+    kind = ProductKind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
     others = (Y,) if base is None else (Y, base)
-    return Request(structure, kind, X, others, ours, theirs)
+    return ProductRequest(structure, kind, X, others, ours, vendor)
 
 
-def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
+def sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
     """⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
     signature = (X.dtype, X.shape, X.stride(), X.get_device(), Y.dtype, Y.shape, Y.stride(), Y.get_device())
-    made: Choice | None = structure.known.ready.get(signature)
+    made: LaunchChoice | None = structure.known.ready.get(signature)
     if made is not None and (launch := made.launch) is None:
         return torch_sampled(structure, X, Y)
     is_here = not X.is_cuda or X.get_device() == torch._C._cuda_getDevice()
@@ -356,7 +356,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
     return torch_sampled(structure, X, Y) if found is None else found
 
 
-def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+def torch_sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """The sampled product by torch: its own kernel for the dtypes that it takes, else gathered rows."""
     if X.dtype in (torch.float32, torch.float64):
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
@@ -371,7 +371,7 @@ def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> tor
 
 def torch_sampled_into(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Values of ``X @ Y`` at the entries of S by torch, past an override of it; what S holds is not used."""
-    kernel = original("sparse_sampled_addmm.out")
+    kernel = aten_fallback("sparse_sampled_addmm.out")
     if kernel is None:
         torch.sparse.sampled_addmm(S, X, Y, beta=0.0, out=S)
     else:

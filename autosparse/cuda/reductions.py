@@ -13,26 +13,26 @@ from typing import Any, Final
 import torch
 
 from autosparse.cuda import products
-from autosparse.cuda.aten import Entries, Keys, by_torch, entries_of, is_plain
-from autosparse.cuda.structure import Structure
+from autosparse.cuda.aten import CudaOperand, Keys, by_torch, entries_of, is_plain
+from autosparse.cuda.structure import CudaStructure
 
 EXTREMES: Final = {"amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
 PANEL_BYTES: Final = 1 << 26
 """Of gathered terms at a time."""
 
 
-def inverse_lengths(structure: Structure, dtype: torch.dtype) -> torch.Tensor:
+def inverse_lengths(structure: CudaStructure, dtype: torch.dtype) -> torch.Tensor:
     """1 / (entries of row i), 1 for an empty row: (n, 1)."""
     return structure.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
 
 
-def _panels(structure: Structure, B: torch.Tensor) -> Iterator[slice]:
+def _panels(structure: CudaStructure, B: torch.Tensor) -> Iterator[slice]:
     width = max(1, PANEL_BYTES // max(1, structure.nnz * B.element_size()))
     return (slice(start, start + width) for start in range(0, B.shape[1], width))
 
 
 def extreme(
-    structure: Structure, values: torch.Tensor, B: torch.Tensor, reduce: str, *, with_arg: bool
+    structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, reduce: str, *, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Max (or min) over a row's entries of value · B[j], 0 for empty rows: B (m, k) → (n, k), and the entry that won.
 
@@ -54,7 +54,7 @@ def extreme(
 
 
 def extreme_backward(
-    structure: Structure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
+    structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
     *, wanted: tuple[bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
     """Gradients of `extreme` for values (nnz,) and B (m, k), each where wanted: they go to the entry that won."""
@@ -72,7 +72,7 @@ def extreme_backward(
     return d_values, d_B
 
 
-def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> Entries | None:
+def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> CudaOperand | None:
     """The entries of `a` where the reduction is served."""
     if reduce not in (*EXTREMES, "sum", "mean") or b.dtype not in products.DTYPES:
         return None

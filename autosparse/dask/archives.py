@@ -29,7 +29,7 @@ FED_BYTES: Final = 1 << 14
 """Of compressed text that is inflated in one step."""
 N_STATES: Final = 256
 """Of one array, at most, of some 40 kB each."""
-LEAST_DISTANCE: Final = 1 << 20
+MIN_DISTANCE: Final = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +101,7 @@ class Deflated:
     @property
     def distance(self) -> int:
         """Bytes from one state to the next."""
-        return max(LEAST_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
+        return max(MIN_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
 
     def read(self, first: int, last: int) -> Any:
         """Entries [first, last)."""

@@ -1,4 +1,4 @@
-"""Collection of training data on a cluster: `handing_out` gives machines patterns, this module measures and files them.
+"""Collection of training data on a cluster: `scheduler` gives machines patterns, this module measures and files them.
 
 A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client puts them into the folder of the
 worker's kind, so that what is done is never done again and a lost worker costs the pattern that it was at.
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.calibration.collection import lab_for, machine_facts
+from autosparse.calibration.collection import context_for, machine_facts
 from autosparse.config import options
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import Failed, HandOut, alone_on_this_machine, written
+from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect.collector import Collector, Order, path_in
 from autosparse.tuner.collect.recipes import Recipe
@@ -48,7 +48,7 @@ def _collector(order: Order) -> Collector:
     from autosparse import _native
 
     def bench(pattern: Any, op: Any) -> Any:  # Any: as Collector's MakeBench
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     return Collector(order, bench, statistics_model, machine_facts(), _native.supports)
 

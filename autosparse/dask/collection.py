@@ -21,7 +21,7 @@ from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
 """Of a block where nobody says how many: a tenth of a second of reading, and small beside a worker's memory."""
-MOST_EDGES = 1024
+MAX_EDGES = 1024
 """Parts of a dense operand times blocks of a sparse one, above which the parts are joined before they are sent."""
 
 
@@ -189,7 +189,7 @@ def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
     task of its own, `dense` would go to one worker first, and as a whole from there to all.
     """
     dense = dense if isinstance(dense, da.Array) else da.from_array(dense, chunks=-1)
-    if dense.numblocks[0] * A.numblocks[0] > MOST_EDGES:
+    if dense.numblocks[0] * A.numblocks[0] > MAX_EDGES:
         dense = _cut_along(dense, -2, A.chunks[1])
     dtype = np.result_type(A.dtype, dense.dtype)
     of_dense, of_result = ("jk", "ik") if dense.ndim == 2 else ("j", "i")

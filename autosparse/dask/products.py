@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 
 import autosparse as asp
-from autosparse.asymptotic.subscripts import interleaved, read
+from autosparse.contraction.subscripts import interleaved, read
 from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
 

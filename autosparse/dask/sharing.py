@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 NAME: Final = "autosparse-plans"
 PUSH: Final = "autosparse_plans"
 PULL: Final = "autosparse_known_plans"
-MOST_KEPT: Final = 100_000
+MAX_KEPT: Final = 100_000
 """Records that the scheduler keeps; the oldest go first."""
 SHARED_KINDS: Final = tuple(kind for kind in WISDOM_KINDS if kind != "history")
 """Histories count the calls of one process, at every flush: they stay where they are."""
@@ -120,7 +120,7 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
         if (mine := self.records.get(name)) is not None and mine["checksum"] == entry["checksum"]:
             return False
         self.records[name] = entry
-        if len(self.records) > MOST_KEPT:
+        if len(self.records) > MAX_KEPT:
             del self.records[next(iter(self.records))]
         return True
 

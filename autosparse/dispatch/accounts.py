@@ -24,7 +24,7 @@ RUN_SHARE: Final = 0.1
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
-CREDIT: Final = 10.0
+ADVANCE: Final = 10.0
 """Multiple of rent, scaled by the expected gain, that steps without a compiler may overdraw it by (likewise)."""
 
 
@@ -36,7 +36,7 @@ class Spender(Protocol):
     tuned_ns: int
     live_tuner: Tuning | None
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Bring the counts up to date."""
 
 
@@ -44,7 +44,7 @@ class ProblemAccount:
     """The account of one problem: what earlier processes spent, and what of this one's is not written yet."""
 
     __slots__ = (
-        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_settled", "key",
+        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "key",
         "next_step_s", "plan", "recall_s", "root", "spent",
     )  # fmt: skip
 
@@ -58,7 +58,7 @@ class ProblemAccount:
         self.next_step_s = next_step_s  # price of the step that the unfinished search of earlier processes waits for
         self.is_served = False  # by the plan that earlier processes left
         self.recall_s = 0.0  # spent in this process on letting a remembered plan serve
-        self.is_settled = False  # a plan of the effort that is asked for serves, or says that none is faster
+        self.is_finished = False  # a plan of the effort that is asked for serves, or says that none is faster
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
 
@@ -77,7 +77,7 @@ class ProblemAccount:
 
     def collect(self, state: Spender) -> None:
         """Put aside what `state` has spent since the last call, to be written at exit."""
-        state.settle()
+        state.commit()
         tuning_s, saved_s = self._spent_and_saved_s(state)
         more = Spent(
             n_calls=max(0, state.n_calls - self._told_calls), n_objects=int(self._told_calls == 0 < state.n_calls),
@@ -90,7 +90,7 @@ class ProblemAccount:
 
     def tell(self, state: Spender) -> None:
         """Take for written what `state` has spent so far."""
-        state.settle()
+        state.commit()
         self._told(state)
 
     def _told(self, state: Spender) -> None:

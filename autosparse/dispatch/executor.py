@@ -17,7 +17,7 @@ from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
 from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import FEW_AT_FIRST, Operand
+from autosparse.operands.csr import SMALL_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # one of the native dtypes
 
-MAX_ROWS: Final = FEW_AT_FIRST
+MAX_ROWS: Final = SMALL_AT_FIRST
 """Rows of the result up to which a product may be one of few."""
 LARGE_COPY: Final = 1 << 12
 """Entries of a dense operand from which reading it as it lies, or turning it to rows by threads, pays."""
@@ -67,7 +67,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
-        state.take_few(operand)
+        state.take_small_products(operand)
     trial = None if sys.is_finalizing() else state.serving  # which imports what it needs: not in `__del__` at exit
     sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
@@ -81,7 +81,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state.count(took_ns, is_tuned=trial is not None)
     if state.turning is not None and trial is None:
         state.turning.count(operand, n_vecs, took_ns)
-    state.settle()
+    state.commit()
     if state.product_ns >= state.next_look_ns:
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
@@ -122,7 +122,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     runtime_api.hold(options.isa, options.wait)
     out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-    return out if operand.multiply_few(B, out, transposed, flags) else None
+    return out if operand.small_product(B, out, transposed, flags) else None
 
 
 def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
@@ -146,13 +146,13 @@ def _sampled_ns(operand: Operand, state: DispatchState, B: AnyArray, out: AnyArr
 
 
 def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
-    """Let the next product like this one go past Python."""
+    """Let the next product like this one go by a fast call."""
     dispatcher = operand.dispatcher
     state = dispatcher.hot.get((1 if B.ndim == 1 else B.shape[1], transposed)) if dispatcher is not None else None
     if state is not None and state.n_calls >= state.fast_path_due and state.product_ns < state.next_look_ns:
         if sys.is_finalizing():  # a product in `__del__` at exit: nothing can be imported any more
             return
-        if state.turning is not None and state.turning.is_serving:  # which the way past Python knows nothing of
+        if state.turning is not None and state.turning.is_serving:  # which the fast call knows nothing of
             return
         try:
             from autosparse.dispatch import fast_path
@@ -292,7 +292,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         if is_new and state.expected is not None:  # what a solver lets be spent includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
-        state.settle()
+        state.commit()
         if live_tuner.is_stale:
             operand.dispatcher = None
     except StructureError:
@@ -310,7 +310,7 @@ def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     """Who serves when `trial` does not: nobody. If the matrix is another one now, what was found for it goes."""
-    if trial is not None and (trial.lab.is_stale or operand.structure_version != trial.lab.structure_version):
+    if trial is not None and (trial.context.is_stale or operand.structure_version != trial.context.structure_version):
         operand.dispatcher = None
     return None
 

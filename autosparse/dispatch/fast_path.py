@@ -4,7 +4,8 @@ Checking a product's operands, finding its problem and keeping its accounts take
 more after a product that has filled the caches; small products are not much longer. A fast path is a builtin that has
 all of it in one C structure (`runtime/python/entry_python.h`) and serves while everything is as it was when it was
 made: the operand's arrays (`Operand.rows` is the same object: nobody has been given them since), dtype, extents,
-options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`, ADR 3): the
+options, and whose turn it is. A kernel that reads a packed copy is guarded as in Python (`Operand.refresh`,
+docs/design/storage-guard.md): the
 operand's `Watch` looks at the arrays where it must, and their versions are those of the copy. Whatever differs is
 answered with False, and Python looks.
 """
@@ -33,12 +34,12 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """(B, out, decisive options, transposed) -> whether out holds the product."""
 
-MOST_ASIDE: Final = 8
-"""Ways of one state that samples are taken by: a heat of candidates, the champion and the default kernel."""
-ASIDE_WAIT: Final = 8
+MAX_SAMPLING_CALLS: Final = 8
+"""Ways of one state that samples are taken by: a heat of candidates, the incumbent and the default kernel."""
+SAMPLING_WAIT: Final = 8
 """Products after one that such a way did not serve."""
-LOOKS_ASIDE: Final = 16
-"""Looks past Python after which a product is led through it, where the plan's service accounts for them."""
+LOOKS_BY_FAST_CALL: Final = 16
+"""Looks by a fast call after which a product is led through it, where the plan's service accounts for them."""
 WAIT: Final = 2
 """Products after a fast path that served some; twice as many after one that did not."""
 
@@ -95,7 +96,7 @@ class FastPath:
         """In a forked child: products of other threads will not end."""
         self._record.n_running = 0
 
-    def settle(self, state: DispatchState) -> None:
+    def commit(self, state: DispatchState) -> None:
         """Bring the accounts of its state up to date, and stay open until it is time to look at tuning again."""
         record = self._record
         n_calls = runtime_api.lib.asp_entry_take_calls(record)
@@ -108,7 +109,7 @@ class FastPath:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
         is_tried = self.trial is not None and self.trial.service is not None and self.trial.service.choice.is_tried
-        record.looks_left = 0 if is_tried else LOOKS_ASIDE
+        record.looks_left = 0 if is_tried else LOOKS_BY_FAST_CALL
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
@@ -124,7 +125,7 @@ class FastPath:
         return int(record.product_ns) if self.run(*product) else None
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
         self._record.limit_ns = 0
 
     def retire(self) -> None:
@@ -148,12 +149,12 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
         return
     if old is not None:
-        old.settle(state)
+        old.commit(state)
         old.close()
     state.fast_path_wait = WAIT if old is None or old.has_served else 2 * state.fast_path_wait
     state.fast_path_due = state.n_calls + state.fast_path_wait
     made = state.fast_path = FastPath(state, operand, rows, n_dims, n_vecs)
-    made.settle(state)
+    made.commit(state)
     operand.fast_path = made.run
 
 
@@ -175,32 +176,33 @@ def beside(
 
 
 def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDArray[Any]) -> int | None:
-    """Compute a product that tuning looks at, past Python: its nanoseconds; None where it must be led through Python.
+    """Compute a product that tuning looks at, by a fast call: its nanoseconds; None where it must be led through
+    Python.
 
-    There a tuned kernel takes microseconds longer than the default one, which products past Python do not.
+    There a tuned kernel takes microseconds longer than the default one, which products by fast calls do not.
     """
     rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
-    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
+    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.sampling_due:
         return None
-    aside = state.aside = state.aside if state.aside is not None else {}
-    path = aside.get(id(trial))
+    sampling_calls = state.sampling_calls = state.sampling_calls if state.sampling_calls is not None else {}
+    path = sampling_calls.get(id(trial))
     if path is None or not path.leads(rows, trial, B.ndim, n_vecs):
         path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
         if path is None:
             return None
-        if len(aside) >= MOST_ASIDE:
-            aside.clear()
-        aside[id(trial)] = path
+        if len(sampling_calls) >= MAX_SAMPLING_CALLS:
+            sampling_calls.clear()
+        sampling_calls[id(trial)] = path
     looks_at = None if trial is None or trial.packed_copy is None else operand
     looked_ns = 0 if looks_at is None else looks_at.total_look_ns
     took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # something was written
-        del aside[id(trial)]
-        state.aside_due = state.n_calls + ASIDE_WAIT
+        del sampling_calls[id(trial)]
+        state.sampling_due = state.n_calls + SAMPLING_WAIT
     elif trial is not None:
         trial.looked_ns = 0 if looks_at is None else looks_at.total_look_ns - looked_ns
         if trial.looked_ns and trial.service is not None:
-            trial.service.looked_past_python(looks_at, trial.looked_ns)
+            trial.service.looked_in_fast_call(looks_at, trial.looked_ns)
     return took_ns
 
 
@@ -209,16 +211,16 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
 
     Not `is_guarded`: a packed copy may be of older values.
     """
-    if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
+    if trial.failed is not None or trial.bound is None or not trial.bound.has_fast_call:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
     if not is_guarded:
-        return operand.structure_version == trial.lab.structure_version
+        return operand.structure_version == trial.context.structure_version
     return (
         operand.watch is not None
         and bool(object_layout.OF_PACKED_COPY)
-        and operand.structure_version == trial.lab.structure_version
+        and operand.structure_version == trial.context.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import CREDIT, PENDING, ProblemAccount, key_of, place_of
+from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.errors import TUNING_FAILURES
 from autosparse.operands.holding import expected_look_s
 
@@ -61,7 +61,7 @@ def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     state.next_look_ns = look_ns
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
-    state.settle()
+    state.commit()
     return state.product_ns < look_ns
 
 
@@ -119,10 +119,10 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
-    if account is None or account.is_settled:
+    if account is None or account.is_finished:
         return own_ns
     # On credit, as every step up to a first candidate that needs no compiler.
-    share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
+    share = options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN)
     limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
     # Where the next step of an unfinished search cannot be bought, a process does not load what the step needs.
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0

@@ -28,12 +28,14 @@ class Bound(Protocol):
         """What it reads of the sparse operand."""
 
     @property
-    def passes_python(self) -> bool:
-        """Whether products may go to it past Python: `enter` writes what `run` hands over into a fast path's record."""
+    def has_fast_call(self) -> bool:
+        """Whether products may go to it by a fast call: `enter` writes what `run` hands over into a fast path's
+        record.
+        """
 
     @property
     def enter(self) -> Callable[[Any], None]:
-        """See `passes_python`."""
+        """See `has_fast_call`."""
 
     @property
     def run(self) -> Callable[..., bool]:
@@ -92,7 +94,7 @@ class Serving(Protocol):
         """What says whether its packed copy pays; None: it reads the user's own arrays, or is a candidate."""
 
     @property
-    def lab(self) -> Problems:
+    def context(self) -> Problems:
         """Who made it."""
 
     @property
@@ -111,7 +113,7 @@ class Serving(Protocol):
         """Compute the call's result; False when this kernel cannot serve this product."""
 
 
-class PastPython(Protocol):
+class FastCall(Protocol):
     """A fast path of one state (`dispatch.fast_path.FastPath`)."""
 
     has_served: bool
@@ -133,11 +135,11 @@ class PastPython(Protocol):
     def took_ns(self, *product: object) -> int | None:
         """Nanoseconds of a product that it has just computed; None where it did not serve."""
 
-    def settle(self, state: Any) -> None:
+    def commit(self, state: Any) -> None:
         """Bring the accounts of its state up to date."""
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
 
     def retire(self) -> None:
         """Serve nothing any more."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
-    from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
+    from autosparse.dispatch.protocols import FastCall, HasDtype, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -36,7 +36,7 @@ FIRST_GLANCE_S: Final = 6e-5
 """Product time, times the option `overhead`, after which a problem's account is looked up: 1.5 ms at 4 %."""
 
 FIRST_FAST_PATH: Final = 500
-"""Products before a state's first way past Python: it saves 2 us of each, its module takes 2,000 times that to load."""
+"""Products before a state's first fast call: it saves 2 us of each, its module takes 2,000 times that to load."""
 TURNED_FROM_ENTRIES: Final = 1 << 15
 """Stored entries from which rows of Mᵀ may compute Mᵀ @ B (`turned`): a smaller product is over before they are found
 to be current."""
@@ -51,7 +51,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "expected",
+        "account", "sampling_calls", "sampling_due", "decisive", "dtype", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
@@ -88,12 +88,14 @@ class DispatchState:
         self.expected: Expected | None = None  # products, by a solver that runs them now
         self.is_known = False  # whether its account over processes was looked up
         self.account: ProblemAccount | None = None  # None: not looked up, or nothing is kept
-        self.fast_path: PastPython | None = None  # the way past Python, where one was opened
+        self.fast_path: FastCall | None = None  # the fast call, where one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next may be opened
         self.fast_path_wait = 2
-        self.aside: dict[int, PastPython] | None = None  # ways past Python that samples take, by id(kernel's trial)
+        self.sampling_calls: dict[int, FastCall] | None = (
+            None  # fast-call variants that samples take, by id(kernel's trial)
+        )
         self.turning: Turning | None = None  # of products Mᵀ @ B that the rows of Mᵀ may compute
-        self.aside_due = 0  # n_calls from which samples may take them
+        self.sampling_due = 0  # n_calls from which samples may take them
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """One product more."""
@@ -106,23 +108,23 @@ class DispatchState:
     def give_up(self, err: BaseException) -> None:
         """No tuning of this problem any more, and the default kernel for its products: something broke."""
         self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
-        fast_path, self.fast_path, self.aside = self.fast_path, None, None
+        fast_path, self.fast_path, self.sampling_calls = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
         reason = f"{type(err).__name__}: {err}"
         event("fallback", reason)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
 
-    def take_few(self, operand: Operand) -> None:
+    def take_small_products(self, operand: Operand) -> None:
         """Count the products of `operand` that were over before there was a state."""
-        self.n_calls += operand.n_few
-        self.product_ns += operand.few_ns if operand.n_few else 0
-        operand.n_few = 0
+        self.n_calls += operand.n_small_products
+        self.product_ns += operand.small_product_ns if operand.n_small_products else 0
+        operand.n_small_products = 0
 
-    def settle(self) -> None:
-        """Count what was served past Python too."""
+    def commit(self) -> None:
+        """Count what was served by a fast call too."""
         if self.fast_path is not None:
-            self.fast_path.settle(self)
+            self.fast_path.commit(self)
 
 
 class Dispatcher:
@@ -145,13 +147,13 @@ class Dispatcher:
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)
-            state.serving = state.recalled = state.live_tuner = state.aside = None
+            state.serving = state.recalled = state.live_tuner = state.sampling_calls = None
 
     def forget_threads(self) -> None:
         """In a forked child: products and tuning of other threads are not there any more."""
         self.packed_copies.forget_threads()
         for state in self.states.values():
-            for path in (state.fast_path, *(state.aside or {}).values()):
+            for path in (state.fast_path, *(state.sampling_calls or {}).values()):
                 if path is not None:
                     path.forget_threads()
             if state.live_tuner is not None:
@@ -240,8 +242,8 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
         from autosparse.ops import OPS
-        from autosparse.tuning.amortization import CREDIT
+        from autosparse.tuning.amortization import ADVANCE
 
         gain = OPS[operation].prior_gain(n_vecs)
-        return FIRST_STEP_S / ((1.0 + CREDIT * gain) * options.overhead) * 1e9
+        return FIRST_STEP_S / ((1.0 + ADVANCE * gain) * options.overhead) * 1e9
     return FIRST_IMPORT_S / options.overhead * 1e9

@@ -30,11 +30,14 @@ _lib, _ffi = runtime_api.lib, runtime_api.ffi
 class TurnedRows:
     """The rows of Mᵀ of one operand as it was at one moment, in arrays of their own."""
 
-    __slots__ = ("_arrays", "_n_touched", "_pointers", "_rows", "n_bytes")
+    __slots__ = ("_arrays", "_n_invalidated", "_pointers", "_rows", "n_bytes")
 
     def __init__(self, operand: Operand, rows: NativeRows, threads: int) -> None:
         """MemoryError without room."""
-        self._rows, self._n_touched = rows, operand.n_touched  # before the arrays are read: whatever is written later
+        self._rows, self._n_invalidated = (
+            rows,
+            operand.n_invalidated,
+        )  # before the arrays are read: whatever is written later
         arrays = operand.peek(INDPTR), operand.peek(INDICES), operand.peek(DATA)
         made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
         self._arrays = tuple(array for array in made if array is not None)
@@ -43,7 +46,7 @@ class TurnedRows:
 
     def are_of(self, operand: Operand) -> bool:
         """Return whether they are those of the operand as it is now: nobody was handed an array, or can reach one."""
-        return self._rows is operand.rows and self._n_touched == operand.n_touched and operand.is_alone
+        return self._rows is operand.rows and self._n_invalidated == operand.n_invalidated and operand.is_alone
 
     def multiply(self, at: tuple[Any, ...], threads: int) -> int:
         """C = Mᵀ @ B; `at`: address and step of B, of C, and columns. The code of the kernel, 0 where it is done."""

@@ -3,7 +3,8 @@
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
 and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The axes beside
 the layouts are those of DASH, Table 1: warps, stages, vector width, column tile, and how rows that several programs
-share are summed. Parts with a rule (`Part.select`) make it a composite, of the same rules as those of `core.composite`.
+share are summed. Parts with a rule (`GpuPart.select`) make it a composite, of the same rules as those of
+`core.composite`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PartLayout:
     """How a part stores entries: which kernels it has code for, and which of a part's axes mean something."""
 
     kinds: tuple[ProductKind, ...]
@@ -46,39 +47,39 @@ class Layout:
     summary: str
 
 
-LAYOUTS: Final[Mapping[str, Layout]] = {
-    "rows": Layout(
+LAYOUTS: Final[Mapping[str, PartLayout]] = {
+    "rows": PartLayout(
         kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `rows` rows of similar length in one program; rows over `split` entries are cut",
     ),
-    "unrolled": Layout(
+    "unrolled": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `step` entries of each of `rows` rows, one after another: lanes have columns, none shares a sum",
     ),
-    "ell": Layout(
+    "ell": PartLayout(
         kinds=("vector", "columns"), axes=("rows", "step", "at_most"),
         summary="rows of at most `at_most` entries, padded to it: a bucket of hyb",
     ),
-    "segments": Layout(
+    "segments": PartLayout(
         kinds=("vector", "columns"), axes=("step", "split"),
         summary="runs of about `split` entries, whatever rows they are of: equal work for every program",
     ),
-    "entries": Layout(
+    "entries": PartLayout(
         kinds=("sampled",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
     ),
-    "windows": Layout(
+    "windows": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
         summary="windows of `rows` rows without their empty columns, `step` columns in one dense product",
     ),
-    "blocks": Layout(
+    "blocks": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
         summary="BSR: aligned blocks of `rows` by `step`, one dense product each",
     ),
-    "fibers": Layout(
+    "fibers": PartLayout(
         kinds=("fibers",), axes=("step", "split"),
         summary="CSF: `split` fibers of a root in one program",
     ),
-    "fill": Layout(
+    "fill": PartLayout(
         kinds=("vector", "columns", "fibers"), axes=("rows",), summary="rows of the result that have no entries",
     ),
 }  # fmt: skip
@@ -91,7 +92,7 @@ WHOLE_LAYOUTS: Final = ("fibers", "fill")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class GpuPart:
     """Entries in one layout. Axes that the layout does not have keep their default."""
 
     layout: str
@@ -145,7 +146,7 @@ class Part:
         return found if self.select == REST else found | {"select": str(self.select)}
 
     @classmethod
-    def of_values(cls, values: Mapping[str, Any]) -> Part:
+    def of_values(cls, values: Mapping[str, Any]) -> GpuPart:
         """What `values` wrote."""
         return cls(**{**values, "select": selection_of(values.get("select", str(REST)))})
 
@@ -159,7 +160,7 @@ class DeviceSchedule:
     """Parts, and what they have in common. `tile` counts columns of the result (k for sddmm; 0 for spmv)."""
 
     operation: str
-    parts: tuple[Part, ...]
+    parts: tuple[GpuPart, ...]
     tile: int = 64
     warps: int = 4
     stages: int = 3
@@ -269,7 +270,7 @@ class DeviceSchedule:
             values: dict[str, Any] = json.loads(text)  # Any: JSON
             if values.pop("version") != VERSION:
                 raise ScheduleError.unparsable(text, expected=f"a device schedule of version {VERSION}")
-            parts = tuple(map(Part.of_values, values.pop("parts")))
+            parts = tuple(map(GpuPart.of_values, values.pop("parts")))
             return cls(parts=parts, **values)
         except (ValueError, LookupError, TypeError, AttributeError) as err:
             if isinstance(err, ScheduleError):

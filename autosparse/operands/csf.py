@@ -14,7 +14,7 @@ AnyArray = NDArray[Any]  # of one native dtype
 
 MAX_ORDER: Final = 16
 """Most modes that kernels know (ASP_MAX_MODES)."""
-LEAST_CHILDREN: Final = 3
+MIN_CHILDREN: Final = 3
 """Entries per node above them below which levels cost more than they save, and a tensor is stored flat."""
 
 
@@ -53,7 +53,7 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
     perm, n_nodes = np.empty(nnz, dtype), ffi.new("int64_t[]", n_modes)
     runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
     lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
-    is_flat = n_modes > 2 and LEAST_CHILDREN * n_nodes[n_modes - 2] > nnz
+    is_flat = n_modes > 2 and MIN_CHILDREN * n_nodes[n_modes - 2] > nnz
     n_levels = 2 if is_flat else n_modes  # of two levels every entry is a node of the second
     common = (code, n_levels, nnz, sources, pointer(perm), n_nodes)
     lib.asp_tensor_levels(*common, ffi.NULL, ffi.NULL)

@@ -49,7 +49,7 @@ class PackedCopy:
         self.values_version = values_version
         self.n_owners = self.n_running = 0
         self.n_refreshes = self.refresh_ns = self.smoothed_refresh_ns = 0
-        self.fast_paths: Any = weakref.WeakSet()  # ways past Python to kernels that read it
+        self.fast_paths: Any = weakref.WeakSet()  # fast-call variants to kernels that read it
         self._lock = forking.lock()
 
     def enter(self) -> None:
@@ -63,7 +63,7 @@ class PackedCopy:
             self.n_running -= 1
 
     def retire_fast_paths(self, trial: Any) -> None:  # Any: a KernelTrial, which is above us
-        """No product by `trial` past Python any more."""
+        """No product by `trial` by a fast call any more."""
         for fast_path in [fast_path for fast_path in self.fast_paths if fast_path.trial is trial]:
             fast_path.retire()
             self.fast_paths.discard(fast_path)

@@ -1,6 +1,7 @@
 """The entries of a sparse tensor, watched for writes to their values, and what each mode's products keep of them.
 
-`Entries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows: what `Operand`
+`TensorEntries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows: what
+`Operand`
 is for matrices. Coordinates never change; values may be written by whoever holds the array (see `mutation_guard`).
 """
 
@@ -20,7 +21,7 @@ from autosparse.operands.csr import Operand
 AnyArray = NDArray[Any]  # values may have any dtype
 
 
-class Entries:
+class TensorEntries:
     """Coordinates (ndim, nnz) of a tensor of shape `shape`, read-only and ours alone, and values (nnz,), the user's."""
 
     __slots__ = (
@@ -38,7 +39,7 @@ class Entries:
         self.values_version = 0
         self.shared = False  # by another tensor
         self.copied_bytes: int | None = None  # of the caller's values; None: they were handed in, and may be shared
-        self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.asymptotic
+        self.ordered: Any = None  # Any: what einsum keeps, private to autosparse.contraction
         self._values = values
         self._anchors: mutation_guard.Anchors | None = None
         # A touch stores None; a look stores a token of its own and calls it clean only while it is still there.
@@ -112,7 +113,7 @@ class Unfolding:
 
     __slots__ = ("__weakref__", "_csf", "_csf_version", "dispatcher", "entries", "mode", "order", "places")
 
-    def __init__(self, entries: Entries, mode: int) -> None:
+    def __init__(self, entries: TensorEntries, mode: int) -> None:
         self.entries = entries
         self.mode = mode
         self.order = entries.pattern.level_order(mode)

@@ -22,7 +22,7 @@ from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import smoothed
-from autosparse.operands.watch import CLEANS, TOUCHES, Watch, can_watch, layout_of
+from autosparse.operands.watch import CLEANS, INVALIDATED, Watch, can_watch, layout_of
 
 AnyArray = NDArray[Any]  # value arrays may have any dtype
 
@@ -46,15 +46,16 @@ class WatchedArrays:
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_chunk_versions", "_clean_data",
-        "_clean_indices", "_clean_indptr", "_handed_out", "_is_rebound", "_known_rows", "_leased", "_looks",
-        "_native_watch", "_prints", "_touch_data", "_touch_indices", "_touch_indptr", "copied_bytes", "fresh", "frozen",
+        "_clean_indices", "_clean_indptr", "_exported", "_is_rebound", "_known_rows", "_leased", "_looks",
+        "_native_watch", "_prints", "_invalidated_data", "_invalidated_indices", "_invalidated_indptr", "copied_bytes",
+        "unvalidated", "frozen",
         "n_major", "n_minor", "rows", "structure_version", "values_version",
     )  # fmt: skip
 
     n_major: int
     n_minor: int
     rows: NativeRows | None  # None: look again, `validate`
-    fresh: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
+    unvalidated: bool  # nobody has looked at the arrays: another one is put in place without a word (`arrays.fields`)
     copied_bytes: int | None  # of the caller's arrays, by the constructor; None: they were handed in, and may be shared
     frozen: bool  # the caller has promised that nobody writes to the arrays
     structure_version: int
@@ -62,12 +63,12 @@ class WatchedArrays:
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as they were when last looked at, good while the array objects are the same
     _checked: bool  # structure is known to be within bounds
-    _handed_out: bool  # an array of the structure was fetched, and may still be held, since the last check
+    _exported: bool  # an array of the structure was fetched, and may still be held, since the last check
     _aliases_before: int  # references to the arrays when that began
     # Of each array. A touch stores None; a look stores a token of its own and calls it clean only while it is there.
-    _touch_indptr: object
-    _touch_indices: object
-    _touch_data: object
+    _invalidated_indptr: object
+    _invalidated_indices: object
+    _invalidated_data: object
     _clean_indptr: object
     _clean_indices: object
     _clean_data: object
@@ -85,11 +86,11 @@ class WatchedArrays:
         """The user's own array object; from now on it may be written."""
         if self.frozen:
             return self._arrays[field]
-        setattr(self, TOUCHES[field], None)
+        setattr(self, INVALIDATED[field], None)
         if field != DATA:
             self._checked = False
-            if not self._handed_out:
-                self._handed_out = True
+            if not self._exported:
+                self._exported = True
                 self._aliases_before = self._n_aliases()
         self.rows = None
         return self._arrays[field]
@@ -100,7 +101,7 @@ class WatchedArrays:
 
     def rebind(self, field: int, value: Any) -> None:
         """Put another array in place; a version rises unless it is the same memory."""
-        if self.fresh:
+        if self.unvalidated:
             self._arrays[field] = value
             return
         old = self.fetch(field)
@@ -110,8 +111,8 @@ class WatchedArrays:
             self._native_watch.retire()
         if self.frozen:
             self.frozen = False
-            for touch in TOUCHES:
-                setattr(self, touch, None)
+            for invalidated in INVALIDATED:
+                setattr(self, invalidated, None)
         self.copied_bytes = self.rows = None
         self._arrays[field] = value
         for kept in (self._leased, self._anchors, self._prints):
@@ -130,7 +131,7 @@ class WatchedArrays:
         for array in self._arrays:
             array.flags.writeable = False
         self._leased = self._anchors = self._prints = NONE_YET
-        self._known_rows, self.frozen, self.fresh = None, True, False
+        self._known_rows, self.frozen, self.unvalidated = None, True, False
         if self._native_watch is not None:
             self._native_watch.retire()
 
@@ -170,7 +171,7 @@ class WatchedArrays:
         return dtype
 
     def _lease(self, field: int) -> AnyArray:
-        self.fresh = False
+        self.unvalidated = False
         array = self._arrays[field]
         leased: AnyArray | None = self._leased[field]
         if leased is None or moved(leased, array):
@@ -197,9 +198,9 @@ class WatchedArrays:
     def is_untouched(self) -> bool:
         """Whether `refresh` would find at once that nothing can have been written since the last look."""
         return (
-            self._touch_data is self._clean_data
-            and self._touch_indices is self._clean_indices
-            and self._touch_indptr is self._clean_indptr
+            self._invalidated_data is self._clean_data
+            and self._invalidated_indices is self._clean_indices
+            and self._invalidated_indptr is self._clean_indptr
             and self.is_alone
         )
 
@@ -222,8 +223,8 @@ class WatchedArrays:
         if self.rows is None:
             self.validate()
         if self.frozen:
-            for touch, clean in zip(TOUCHES, CLEANS, strict=True):
-                setattr(self, clean, getattr(self, touch))
+            for invalidated, clean in zip(INVALIDATED, CLEANS, strict=True):
+                setattr(self, clean, getattr(self, invalidated))
             self._fill_in_watch()
             return
         start_ns, token = perf_counter_ns(), object()
@@ -231,8 +232,8 @@ class WatchedArrays:
         for field in FIELDS:
             # Asked before the bytes are read: an alias that is gone by now has done all the writing it will do.
             is_alone = self._is_alone(field)
-            if not is_alone or getattr(self, TOUCHES[field]) is not getattr(self, CLEANS[field]):
-                setattr(self, TOUCHES[field], token)
+            if not is_alone or getattr(self, INVALIDATED[field]) is not getattr(self, CLEANS[field]):
+                setattr(self, INVALIDATED[field], token)
                 alone[field] = is_alone
         now = {field: self._print_of(field) for field in alone if field != DATA or not self._is_new(alone[DATA])}
         with _COMPARING:

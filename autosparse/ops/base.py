@@ -50,7 +50,8 @@ class Words:
 class Operation:
     """One row of `OPS`: lowering, interpreter, search, cost models, tuning, `explain` and collection read it.
 
-    The gains are priors, from ``benchmarks/results/cost_models`` (docs/adr/0006): dense columns that a range begins
+    The gains are priors, from ``benchmarks/results/cost_models`` (docs/design/tuning-policy.md): dense columns that a
+    range begins
     with -> the share of the default kernel's time that tuning is expected to save before this machine has seen any.
     """
 
@@ -61,7 +62,7 @@ class Operation:
     library: str  # that computes where our kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
     packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
-    handling: str = "autosparse.tuning.trials.matmul"  # module whose `HANDLING` packs, times and compares
+    adapter: str = "autosparse.tuning.trials.matmul"  # module whose `ADAPTER` packs, times and compares
     dtypes: tuple[str, ...] = REAL  # that plans choose kernels for
     default_dtypes: tuple[str, ...] = ()  # further ones that the default kernel computes
     abilities: frozenset[Ability] = frozenset()  # what its kernels can do beside
@@ -77,8 +78,8 @@ class Operation:
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # by a model's word alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain that is believed unmeasured
     learned_margins: Mapping[int, float] = field(default_factory=dict)  # the same of the learned model
-    seconded_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
-    shared_since: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.shared_since`
+    agreed_margins: Mapping[int, float] = field(default_factory=dict)  # ... where the statistics expect a gain too
+    is_model_stale: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.is_model_stale`
     learned_names: Mapping[int, str] = field(default_factory=dict)  # columns from which on -> name of the model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # of `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()

@@ -23,8 +23,10 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
     return result
 
 
-def shared_since(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
-    """Whether the default kernel shares such a product with another thread since models were trained (ADR 62)."""
+def is_model_stale(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
+    """Whether the default kernel shares such a product with another thread since models were trained
+    (docs/design/thread-pool.md).
+    """
     return n_dense_cols == 1 and 6_000 <= 0.45 * nnz + 0.6 * n_rows < 18_000  # its serial nanoseconds, as in matmul.c
 
 
@@ -50,11 +52,12 @@ MATMUL: Final[Operation] = Operation(
     # The statistics model's errors are about 20 %. Of wide products, seven that it expected to save 20 to 25 % came to
     # nothing in the mean.
     statistics_margins={1: 0.20, 128: 0.30},
-    # The learned model's, of wide products: what it expected to save 10 to 20 % came to -14 to 15 % (ADR 62). Of 8
-    # columns it knows more (ADR 78).
+    # The learned model's, of wide products: what it expected to save 10 to 20 % came to -14 to 15 %
+    # (docs/design/thread-pool.md). Of 8
+    # columns it knows more (docs/design/tuning-policy.md).
     learned_margins={1: 0.10, 2: 0.05, 9: 0.20},
-    seconded_margins={128: 0.10},
-    shared_since=shared_since,
+    agreed_margins={128: 0.10},
+    is_model_stale=is_model_stale,
     learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},
     algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(

@@ -13,7 +13,7 @@ from autosparse.torch.structure import VALUE_CODES
 HALF: Final = (torch.float16, torch.bfloat16)
 REAL: Final = (torch.float32, torch.float64, *HALF)
 NUMBERS: Final = (*VALUE_CODES, *HALF)
-MOST_ROWS: Final = 2**62  # of a matrix, and columns: lengths of arrays are counted in 64 bits
+MAX_ROWS: Final = 2**62  # of a matrix, and columns: lengths of arrays are counted in 64 bits
 
 
 def tensor(what: str, given: Any) -> torch.Tensor:
@@ -61,9 +61,9 @@ def matrix_shape(shape: Any) -> tuple[int, int]:
         raise InputTypeError.refused(
             "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", cure="shape=(n, m)"
         ) from None
-    if not (0 <= n < MOST_ROWS and 0 <= m < MOST_ROWS):
+    if not (0 <= n < MAX_ROWS and 0 <= m < MAX_ROWS):
         raise InputError.refused(
-            f"rows and columns of a shape are from 0 to {MOST_ROWS - 1}", given=f"shape={shape!r:.100}",
+            f"rows and columns of a shape are from 0 to {MAX_ROWS - 1}", given=f"shape={shape!r:.100}",
             cure="shape=(n, m)",
         )  # fmt: skip
     return n, m

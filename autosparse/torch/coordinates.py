@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from autosparse import forking
 from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
-MOST_KEPT: Final = 16
+MAX_KEPT: Final = 16
 
 
 class Starts(NamedTuple):
@@ -46,7 +46,7 @@ def starts_of(A: torch.Tensor) -> Starts:
         _kept.move_to_end(key)
         for old in [k for k, starts in _kept.items() if is_gone(starts.watched)]:
             del _kept[old]
-        while len(_kept) > MOST_KEPT:
+        while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     return made
 

@@ -20,7 +20,7 @@ from autosparse.torch import coordinates, native, operand
 from autosparse.torch.autograd import functions
 from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.structure import INDEX_CODES, Rows
+from autosparse.torch.structure import INDEX_CODES, IndexArrays
 
 if TYPE_CHECKING:
     from autosparse.explain.explanation import Explanation
@@ -46,7 +46,7 @@ class Csr:
     __slots__ = ("_transposed", "rows", "values")
     __array_ufunc__ = None  # NumPy leaves ``array @ A`` to us
 
-    def __init__(self, rows: Rows, values: torch.Tensor, *, transposed: bool = False) -> None:
+    def __init__(self, rows: IndexArrays, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.rows, self.values, self._transposed = rows, in_memory("Csr", rows.fit(values)), transposed
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -164,7 +164,7 @@ class Csr:
         return NotImplemented if served is None else served(*args, **(kwargs or {}))
 
 
-def upright(A: Csr, what: str) -> Rows:
+def upright(A: Csr, what: str) -> IndexArrays:
     """Rows of A; a transposed matrix has none (its structure lists columns)."""
     if A.is_transposed:
         raise InputError.refused(
@@ -198,7 +198,7 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     rows = upright(A, f"spmm(reduce={reduce!r})")
     flat = dense.unsqueeze(1) if X.dim() == 1 else dense
     if reduce == "mean":
-        result: torch.Tensor = functions.Mean.apply(rows, values, flat)
+        result: torch.Tensor = functions.MeanAggregation.apply(rows, values, flat)
     elif functions.wants_grad(values, flat):
         result = functions.Extreme.apply(rows, values, flat, reduce == "min")
     else:
@@ -228,9 +228,9 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 }
 
 
-def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
+def _made_again(rows: IndexArrays, values: torch.Tensor, transposed: bool) -> Csr:
     """What a pickled or copied `Csr` is made from; a file may hold anything."""
-    if not isinstance(rows, Rows):
+    if not isinstance(rows, IndexArrays):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
             cure="a file written by torch.save",
@@ -239,7 +239,7 @@ def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
 
 
 if hasattr(torch.serialization, "add_safe_globals"):  # both check what they are given
-    torch.serialization.add_safe_globals([Rows, _made_again])
+    torch.serialization.add_safe_globals([IndexArrays, _made_again])
 
 
 @run_as_is
@@ -290,8 +290,8 @@ def _from_compressed_columns(A: torch.Tensor) -> Csr:
     return Csr(_rows(A.ccol_indices(), A.row_indices(), m, n), A.values(), transposed=True)
 
 
-def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> Rows:
-    return Rows(crow.to(col.dtype).contiguous(), col.contiguous(), n, m)
+def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> IndexArrays:
+    return IndexArrays(crow.to(col.dtype).contiguous(), col.contiguous(), n, m)
 
 
 def _from_other(A: torch.Tensor) -> Csr:
@@ -324,7 +324,7 @@ def _from_coo(A: torch.Tensor) -> Csr:
         check_ids(A._indices(), A.shape)
         unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
         return _from_coo(unordered)
-    return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
+    return Csr(IndexArrays(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
 _LAYOUTS: Final[dict[torch.layout, Callable[[torch.Tensor], Csr]]] = {
@@ -347,7 +347,7 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
     order = torch.argsort(row, stable=True)
     crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == torch.int32)
     values = torch.ones(row.numel(), device=row.device) if values is None else values[order]
-    return Csr(Rows(crow, col[order], *shape), values)
+    return Csr(IndexArrays(crow, col[order], *shape), values)
 
 
 def _from_scipy(obj: Any) -> Csr:
@@ -361,4 +361,4 @@ def _from_scipy(obj: Any) -> Csr:
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
     indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # SciPy allows more
     crow, col = (torch.from_numpy(np.ascontiguousarray(a, dtype=dtype)) for a in (matrix.indptr, indices))
-    return Csr(Rows(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))
+    return Csr(IndexArrays(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))

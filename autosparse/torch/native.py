@@ -46,7 +46,7 @@ def flags() -> int:
 def rows_of(dense: torch.Tensor) -> torch.Tensor:
     """`dense` (1-D or 2-D) with adjacent columns, rows apart by at least their length, memory to be taken as it is."""
     if dense.is_conj() or dense.is_neg() or dense._is_zerotensor():
-        dense = settled(dense)
+        dense = resolved(dense)
     strides = dense.stride()
     if len(strides) == 2:
         n = dense.shape[1]
@@ -59,11 +59,11 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` without gaps between elements, with memory to be taken as it is."""
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
-        tensor = settled(tensor)
+        tensor = resolved(tensor)
     return tensor.contiguous()
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` without bits that say what its memory stands for: conjugated, negated, or all zero (and no memory)."""
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)

@@ -19,7 +19,7 @@ from autosparse._native import memory
 from autosparse.config import get_options
 
 CPU: Final = torch.device("cpu")
-MOST_STORAGES: Final = 12
+MAX_STORAGES: Final = 12
 """Storages that the pool holds at a time, in use or not; more would keep memory that PyTorch could use elsewhere."""
 
 _uses: Final = torch._C._storage_Use_Count  # type: ignore[attr-defined]
@@ -105,7 +105,7 @@ def _new_storage(n_bytes: int, limit_bytes: int) -> Any:
     with _lock:
         _pool.setdefault(n_bytes, deque()).append(storage)
         _pool.move_to_end(n_bytes)
-        while sum(map(len, _pool.values())) > MOST_STORAGES or _held_bytes() > limit_bytes:
+        while sum(map(len, _pool.values())) > MAX_STORAGES or _held_bytes() > limit_bytes:
             oldest = next(iter(_pool))
             if _pool[oldest]:
                 _pool[oldest].popleft()

@@ -30,7 +30,7 @@ INDEX_CODES: Final = {torch.int32: 0, torch.int64: 1}
 CPU: Final = torch.device("cpu")
 """Named wherever a tensor is made: somebody may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
-MOST_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
+MAX_STRUCTURES: Final = 64  # remembered at a time; each costs little until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which dead ones are looked for when another is added
 
 
@@ -76,7 +76,7 @@ class Structure(Placed):
 
     __slots__ = (
         "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "operands", "inverse_lengths",
-        "is_sound", "n_changes", "rent_s",
+        "is_sound", "n_changes", "untransposed_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -87,7 +87,7 @@ class Structure(Placed):
         self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which knows this class
         self.is_sound = False  # whether a kernel may follow the indices: looked at once, by `check`
         self.n_changes = 0  # of the arrays, found by `changed`
-        self.rent_s = 0.0  # spent in products with the transpose while it is not built
+        self.untransposed_s = 0.0  # spent in products with the transpose while it is not built
         results.keep_out(crow, col)
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
@@ -172,7 +172,10 @@ class Structure(Placed):
         if self._turned is None:
             options = get_options()
             price_s = self.nnz * Transposed.ns_per_entry * 1e-9
-            if self.rent_s * thresholds.TRANSPOSE_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
+            if (
+                self.untransposed_s * thresholds.TRANSPOSE_GAIN < price_s
+                or Transposed.bytes_ratio(self) > options.extra_memory
+            ):
                 return None
         return self.transposed()
 
@@ -233,7 +236,7 @@ def _described(array: Any) -> str:
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 
-class Rows:
+class IndexArrays:
     """Index arrays kept alive together with what is known about them; contiguous int32 or int64, of one dtype.
 
     Made only of arrays that a kernel may follow: raises InputError, StructureError.
@@ -247,7 +250,7 @@ class Rows:
         self._structure.changed()  # where a matrix is made again of arrays that were written in between
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, (self.crow, self.col, self.n_rows, self.n_cols)
+        return IndexArrays, (self.crow, self.col, self.n_rows, self.n_cols)
 
     def _look(self) -> Structure:
         """The structure of the arrays as they are now; lengths are looked at anew, indices if nobody has before."""
@@ -324,7 +327,7 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
         if len(_structures) > SWEEP_FROM:
             for old in [k for k, s in _structures.items() if s.dead]:
                 del _structures[old]
-        while len(_structures) > MOST_STRUCTURES:
+        while len(_structures) > MAX_STRUCTURES:
             _structures.popitem(last=False)
     return made
 

@@ -1,18 +1,19 @@
 """Does it pay? Pure arithmetic of tuning against products; no clock, no state, no input or output.
 
 Let d be the default kernel's time of one product, g the share of it that tuning is expected to save, N the products
-run so far, and rho = `overhead`. Two purses pay for tuning nobody asked for:
+run so far, and rho = `overhead`. Two budgets pay for tuning nobody asked for:
 
 * rent: rho times the time already spent in products, plus half of what tuning has saved so far. Whatever N turns out
   to be, and however useless tuning proves, the total stays <= (1 + rho) * N * d;
-* promise: with a run count from a hint or from history, PROMISE_SHARE of the expected saving g * N_total * d;
-* credit: g * CREDIT times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
-  ranking, packed_copy for a kernel that is there. The total then stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
+* promise: with a run count from a hint or from history, SAVING_SHARE of the expected saving g * N_total * d;
+* credit: g * ADVANCE times the rent, for steps that need no compiler and lead to a result soon: identifying the matrix,
+  ranking, packed_copy for a kernel that is there. The total then stays <= (1 + (1 + g * ADVANCE) * rho) * N * d.
 
 While a solver runs products, it says how many it will have run at least (`Expected`). Rent is then rho times the time
-of that many products, and nothing is bought on credit: the total stays <= (1 + rho) * N * d where the solver is right.
+of that many products, and nothing is bought in advance: the total stays <= (1 + rho) * N * d where the solver is right.
 
-A step is bought when its purse holds its price. docs/adr/0006-payoff.md has the competitive argument. Where the number
+A step is bought when its budget holds its price. docs/design/tuning-policy.md has the competitive argument. Where the
+number
 of products is known, `pick` says which tier of tuning makes the total least.
 """
 
@@ -29,14 +30,14 @@ if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
 
-PROMISE_SHARE: Final = 0.3
+SAVING_SHARE: Final = 0.3
 """Share of an expected saving that may be spent to get it: a promise can be wrong, and so can the expected gain."""
 REINVEST_SHARE: Final = 0.5
 """Share of time already saved that may be spent on further tuning."""
-CREDIT: Final = 10.0
+ADVANCE: Final = 10.0
 """How far cheap steps may overdraw the rent before any saving is measured, as a multiple of it, scaled by the expected
 saving: with the default overhead, 0.4 of what tuning would have saved of the products that were run."""
-CREDIT_RUNS: Final = 3.0
+ADVANCE_RUNS: Final = 3.0
 """Products expected for each one that was run, where a result is near: the median under a prior whose tail falls as
 1 / sqrt(N), three more for each; a shorter life costs no more than the credit."""
 NO_PRICE_S: Final = 1e-6
@@ -44,7 +45,7 @@ NO_PRICE_S: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class TuningAccount:
     """What one problem has cost so far, seconds."""
 
     n_calls: int = 0
@@ -88,34 +89,34 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
     return max(0.0, served_s - looked_s) * (default_s / tuned_s - 1.0) - looked_s
 
 
-def rent_purse_s(account: Account, outlook: Outlook) -> float:
+def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Seconds that rent allows for tuning in total (spent ones included)."""
     certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 
-def promise_purse_s(outlook: Outlook) -> float:
+def saving_budget_s(outlook: Outlook) -> float:
     """Seconds that a known run count allows for tuning in total; 0 when the count is unknown."""
     if outlook.total_runs is None:
         return 0.0
-    return PROMISE_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
+    return SAVING_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
 
 
-def credit_purse_s(account: Account, outlook: Outlook) -> float:
-    """Seconds that steps on credit may take in total beyond rent, spent ones included; 0 where a solver knows more."""
-    return 0.0 if outlook.expected is not None else CREDIT * outlook.gain * outlook.overhead * account.product_s
+def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
+    """Seconds that steps in advance may take in total beyond rent, spent ones included; 0 where a solver knows more."""
+    return 0.0 if outlook.expected is not None else ADVANCE * outlook.gain * outlook.overhead * account.product_s
 
 
-def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
+def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Seconds that may still be spent on tuning now; never negative."""
-    rent_s = rent_purse_s(account, outlook) + (credit_purse_s(account, outlook) if on_credit else 0.0)
-    return max(0.0, max(rent_s, promise_purse_s(outlook)) - account.tuning_s)
+    overhead_s = overhead_budget_s(account, outlook) + (advance_budget_s(account, outlook) if in_advance else 0.0)
+    return max(0.0, max(overhead_s, saving_budget_s(outlook)) - account.tuning_s)
 
 
-def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
+def expected_runs_left(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Products still to come: promised ones, else as many as were run (the median of a scale-free prior).
 
-    CREDIT_RUNS times as many for steps on credit. A solver that runs them knows more than the prior.
+    ADVANCE_RUNS times as many for steps in advance. A solver that runs them knows more than the prior.
     """
     if outlook.expected is not None:
         return max(1.0, outlook.expected.n_calls - account.n_calls, (outlook.total_runs or 0.0) - account.n_calls)
@@ -123,11 +124,16 @@ def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = 
         # A promise that was outrun says nothing any more: fall back to the prior.
         left = outlook.total_runs - account.n_calls
         return left if left > 0 else float(account.n_calls)
-    return account.n_calls * (CREDIT_RUNS if on_credit else 1.0)
+    return account.n_calls * (ADVANCE_RUNS if in_advance else 1.0)
 
 
 def weigh(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> Verdict:
     """Whether to buy a step of `price_s` now, which leads to a result only after `path_price_s` in all.
 
@@ -137,20 +143,20 @@ def weigh(
         return Verdict(pays=True, reason="costs nothing")
     path_s = max(price_s, path_price_s or 0.0)
     gain_s = outlook.gain * outlook.default_s
-    left = expected_runs_left(account, outlook, on_credit=on_credit)
+    left = expected_runs_left(account, outlook, in_advance=in_advance)
     if left * gain_s < path_s:
         return Verdict(
             pays=False,
             reason=f"about {left:,.0f} more products would save {left * gain_s:.3g} s, tuning costs {path_s:.3g} s",
         )
-    purse = purse_s(account, outlook, on_credit=on_credit)
-    if purse < price_s:
-        return Verdict(pays=False, reason=f"the next step costs {price_s:.3g} s, {purse:.3g} s may be spent by now")
-    return Verdict(pays=True, reason=f"the next step costs {price_s:.3g} s of {purse:.3g} s that may be spent")
+    budget = budget_s(account, outlook, in_advance=in_advance)
+    if budget < price_s:
+        return Verdict(pays=False, reason=f"the next step costs {price_s:.3g} s, {budget:.3g} s may be spent by now")
+    return Verdict(pays=True, reason=f"the next step costs {price_s:.3g} s of {budget:.3g} s that may be spent")
 
 
 def is_earned(
-    price_s: float, earlier: ProblemAccount | None, *, account: Account, outlook: Outlook, **terms: Any
+    price_s: float, earlier: ProblemAccount | None, *, account: TuningAccount, outlook: Outlook, **terms: Any
 ) -> bool:
     """Whether earlier processes have paid for a step of `price_s`, and this one may spend that much of it.
 
@@ -164,7 +170,7 @@ def is_earned(
     if account.tuning_s + earlier.recall_s + price_s > limit_s:
         return False
     spent = earlier.spent
-    whole = Account(
+    whole = TuningAccount(
         n_calls=account.n_calls + spent.n_calls, product_s=account.product_s + spent.product_s,
         tuning_s=account.tuning_s + spent.tuning_s, saved_s=account.saved_s + spent.saved_s,
     )  # fmt: skip
@@ -172,28 +178,33 @@ def is_earned(
 
 
 def next_look_s(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> float:
-    """Time in products (`Account.product_s`) at which `weigh` can first say yes, if nothing but calls happens.
+    """Time in products (`TuningAccount.product_s`) at which `weigh` can first say yes, if nothing but calls happens.
 
     The hot path compares one number with one number; this is that number (inf: never).
     """
-    if weigh(price_s, account=account, outlook=outlook, path_price_s=path_price_s, on_credit=on_credit).pays:
+    if weigh(price_s, account=account, outlook=outlook, path_price_s=path_price_s, in_advance=in_advance).pays:
         return account.product_s
     gain_s = outlook.gain * outlook.default_s
     if outlook.overhead <= 0 or gain_s <= 0:
         return math.inf
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
-    on_credit = on_credit and outlook.expected is None
-    share = outlook.overhead * (1.0 + CREDIT * outlook.gain if on_credit else 1.0)
-    by_rent_s = max(0.0, account.tuning_s + price_s - saved_s) / share
+    in_advance = in_advance and outlook.expected is None
+    share = outlook.overhead * (1.0 + ADVANCE * outlook.gain if in_advance else 1.0)
+    by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0
-    if expected_runs_left(account, outlook, on_credit=on_credit) * gain_s < path_s:
-        runs = path_s / gain_s / (CREDIT_RUNS if on_credit and outlook.total_runs is None else 1.0)
+    if expected_runs_left(account, outlook, in_advance=in_advance) * gain_s < path_s:
+        runs = path_s / gain_s / (ADVANCE_RUNS if in_advance and outlook.total_runs is None else 1.0)
         by_runs_s = runs * (account.mean_s or outlook.default_s)
     # Never sooner than a few percent from now: the estimates above move, and looking costs a little.
-    return max(account.product_s * 1.02, by_rent_s, by_runs_s)
+    return max(account.product_s * 1.02, by_overhead_s, by_runs_s)
 
 
 def break_even_runs(*, price_s: float, default_s: float | None, tuned_s: float | None) -> float | None:

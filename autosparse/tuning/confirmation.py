@@ -1,7 +1,7 @@
 """Whether a tuned kernel is faster where it serves: a last race before it does, and a look now and then afterwards.
 
 Candidates race on one result, written again and again. Users write to a new result each time, or name one (`out=`);
-values, neighbours and the machine change. So a plan is what the last race left of it (ADR 33).
+values, neighbours and the machine change. So a plan is what the last race left of it (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.second_round import CLOSE
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
 """Of the budget of a search that the user asked for: the last race."""
-MOST_CLOSE: Final = 2
-"""Single formats that lost to the champion by little and run in the last race."""
+MAX_CLOSE: Final = 2
+"""Single formats that lost to the incumbent by little and run in the last race."""
 RUNS_A_ROUND: Final = 4
 """Of an entrant of the last race: two ways, each product after one that brings its operands back."""
 WATCH_CALLS: Final = 64
 """Products with a tuned kernel before it is compared with the default one again; four times as many each time."""
 UNSERVED_CALLS: Final = 1024
 """Products after which it is asked again whether a tuned kernel serves, where the default kernel does."""
-WATCH_SETTLES_S: Final = 1e-4
+WATCH_WARMUP_S: Final = 1e-4
 """Of products by a kernel before the one that is compared: sleeping threads are woken within half of it."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 WATCH_MARGIN: Final = 1.03
-"""A champion goes when it was slower than this times the default kernel in the median, and slower in most rounds."""
+"""An incumbent goes when it was slower than this times the default kernel in the median, and slower in most rounds."""
 HOPELESS: Final = 4.0
 """... at once when it was so many times as slow, which no sleeping thread explains."""
 WATCH_MAJORITY: Final = 0.75
@@ -67,32 +67,35 @@ class CheckedWidth:
         return True
 
 
-def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
-    """What is left of a measured plan after a race on memory as users have it; the search's champion is who won.
+def confirmed(
+    context: TuningContext, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]
+) -> Plan:
+    """What is left of a measured plan after a race on memory as users have it; the search's incumbent is who won.
 
-    The best single formats beside the champion run as well, as many as there is time for: who wins a race on one result
+    The best single formats beside the incumbent run as well, as many as there is time for: who wins a race on one
+    result
     need not win here. A composite must beat them by more than a tie; the best of them serves where it does not win.
     """
-    champion, default_s = search.champion, search.default_s
-    if champion.schedule is None or id(champion) not in search.measured_s or default_s is None:
+    incumbent, default_s = search.incumbent, search.default_s
+    if incumbent.schedule is None or id(incumbent) not in search.measured_s or default_s is None:
         return found
     start_s = clock()
-    champions = _champions(search, limit_s)
-    winner = _winner(lab, search, champions, limit_s=limit_s, clock=clock)
-    for other in _close(search, [one for one in _singles(search) if one not in champions])[:MOST_CLOSE]:
+    incumbents = _incumbents(search, limit_s)
+    winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
+    for other in _close(search, [one for one in _singles(search) if one not in incumbents])[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # there was no room for it before
-        winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
-    search.champion = winner or search.default
-    search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
+        winner = _winner(context, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
+    search.incumbent = winner or search.default
+    search.in_place = _confirmed_in_place(context, search, limit_s=limit_s, clock=clock)
     return planned(search, tune_s=found.tune_s + clock() - start_s)
 
 
 def fastest_in_place(search: Search) -> KernelTrial | None:
-    """The fastest candidate on the user's arrays that beat the default kernel; None where the champion is one."""
-    champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if champion.schedule is None or _reads_live(champion):
+    """The fastest candidate on the user's arrays that beat the default kernel; None where the incumbent is one."""
+    incumbent, limit_s = search.incumbent, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
+    if incumbent.schedule is None or _reads_live(incumbent):
         return None
     able = [one for one in search.trials if isinstance(one, KernelTrial) and one.reads_live and one.failed is None]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
@@ -112,89 +115,92 @@ def planned(search: Search, *, tune_s: float) -> Plan:
     return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
 
 
-def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
-    """The fastest kernel that reads the user's arrays, where it wins a last race; None where the champion does so."""
+def _confirmed_in_place(
+    context: TuningContext, search: Search, *, limit_s: float, clock: Callable[[], float]
+) -> Trial | None:
+    """The fastest kernel that reads the user's arrays, where it wins a last race; None where the incumbent does so."""
     trial = fastest_in_place(search)
     if trial is None:
         return None
     trial.pack()
-    return _winner(lab, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
+    return _winner(context, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
 
 
 def _winner(
-    lab: KernelLab, search: Search, champions: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
+    context: TuningContext, search: Search, incumbents: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
 ) -> Trial | None:
     """Which of these serves, by a race with the default kernel; None: none. The others are dropped."""
-    ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *champions)] for fresh in (True, False)]
-    runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(champions)]
+    ways = [[context.served(one, is_fresh=fresh) for one in (search.default, *incumbents)] for fresh in (True, False)]
+    runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(incumbents)]
     try:
         races = last_race(runs, clock=clock, limit_s=limit_s)
     except MemoryError:  # a second result beside the first: what could not be raced is not believed
         races = []
-    races = races or [LastRace(()) for _ in champions]
-    for one, race in zip(champions, races, strict=True):
+    races = races or [LastRace(()) for _ in incumbents]
+    for one, race in zip(incumbents, races, strict=True):
         # What every way keeps: a result that is made anew costs both kernels the same time.
         search.measured_s[id(one)] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
-    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in champions))
-    for one in champions:
-        if at is None or one is not champions[at]:
+    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in incumbents))
+    for one in incumbents:
+        if at is None or one is not incumbents[at]:
             one.drop()
-    return None if at is None else champions[at]
+    return None if at is None else incumbents[at]
 
 
 def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
-    """Which champion serves; None: the default kernel. First come composites, which must beat singles that won."""
+    """Which incumbent serves; None: the default kernel. First come composites, which must beat singles that won."""
     won = sorted((at for at, race in enumerate(races) if race.is_won), key=lambda at: races[at].ratio)
     singles = [at for at in won if at >= n_composites]
     able = [at for at in won if at < n_composites and all(races[at].beats(races[other]) for other in singles)]
     return next(iter(able or singles), None)
 
 
-def _champions(search: Search, limit_s: float) -> list[Trial]:
-    """The champion; behind a composite the best single format that beats the default kernel; then close losers.
+def _incumbents(search: Search, limit_s: float) -> list[Trial]:
+    """The incumbent; behind a composite the best single format that beats the default kernel; then close losers.
 
-    Before single formats a composite that lost to the champion by little, where there is time for one more. Where there
+    Before single formats a composite that lost to the incumbent by little, where there is time for one more. Where
+    there
     is no room for both packed copies, the races of the search decide which of them it is.
     """
-    champion = search.champion
-    singles = [one for one in _singles(search) if one is not champion]
-    is_composite = isinstance(champion.schedule, Composite)
-    if not champion.ready:  # it had made room for a challenger when the budget ended
-        champion.pack()
-    title_s = search.measured_s[id(champion)]
+    incumbent = search.incumbent
+    singles = [one for one in _singles(search) if one is not incumbent]
+    is_composite = isinstance(incumbent.schedule, Composite)
+    if not incumbent.ready:  # it had made room for a challenger when the budget ended
+        incumbent.pack()
+    title_s = search.measured_s[id(incumbent)]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
     composite = _close_composite(search) if n_affordable > 0 else None
     n_affordable -= composite is not None
-    n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
+    n_rivals, incumbents = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [incumbent]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:
-            champions.append(rival)
+            incumbents.append(rival)
     if composite is not None:
         composite.pack()
         if composite.ready:
-            return [*champions[:1], composite, *champions[1:]] if is_composite else [composite, *champions]
-    if not is_composite or not singles or len(champions) > 1:
-        return champions
+            return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
+    if not is_composite or not singles or len(incumbents) > 1:
+        return incumbents
     if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
-        return champions
-    champion.drop()
+        return incumbents
+    incumbent.drop()
     singles[0].pack()
-    return [singles[0] if singles[0].ready else champion]
+    return [singles[0] if singles[0].ready else incumbent]
 
 
 def _close_composite(search: Search) -> Trial | None:
-    """The fastest composite that lost to the champion by little: both race as products are run."""
-    limit_s = CLOSE * search.measured_s[id(search.champion)]
-    others = [one for one in search.trials if one is not search.champion and one.failed is None]
+    """The fastest composite that lost to the incumbent by little: both race as products are run."""
+    limit_s = CLOSE * search.measured_s[id(search.incumbent)]
+    others = [one for one in search.trials if one is not search.incumbent and one.failed is None]
     able = [one for one in others if isinstance(one.schedule, Composite)]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
     return min(able, key=lambda one: search.measured_s[id(one)], default=None)
 
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
-    """Those of `singles` that are close to the best single format and the champion."""
-    title_s = min((search.measured_s[id(one)] for one in (search.champion, *singles)), default=0.0)
+    """Those of `singles` that are close to the best single format and the incumbent."""
+    title_s = min((search.measured_s[id(one)] for one in (search.incumbent, *singles)), default=0.0)
     return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
 
 
@@ -209,7 +215,7 @@ def _singles(search: Search) -> list[Trial]:
     return sorted(able, key=lambda one: times_s[id(one)])
 
 
-def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
+def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
     Step, float | None, KernelTrial
 ]:  # fmt: skip
     """Compare what `served` gives with the default kernel, which takes `excess_s` longer, until it has lost; who lost.
@@ -217,14 +223,14 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
     Where the default kernel serves, there is nothing to compare. A kernel that lost by single products is compared once
     more, by products that follow each other: a short product that comes alone finds threads asleep and is not shared.
     """
-    default, n_calls = lab(None), WATCH_CALLS
+    default, n_calls = context(None), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
         if (trial := served()) is None:
             n_calls = max(n_calls, UNSERVED_CALLS)
             continue
-        for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared((default, trial), excess_s=excess_s, settle_s=settle_s)
+        for warmup_s in (0.0, WATCH_WARMUP_S):
+            race = yield from _compared((default, trial), excess_s=excess_s, warmup_s=warmup_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
@@ -235,13 +241,13 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
 
 
 def _compared(
-    entrants: Sequence[KernelTrial], *, excess_s: float, settle_s: float
+    entrants: Sequence[KernelTrial], *, excess_s: float, warmup_s: float
 ) -> Generator[Step, float | None, Race]:
-    """A race of the default kernel and the champion on the user's products."""
+    """A race of the default kernel and the incumbent on the user's products."""
     race = Race(2, WATCH_RULE)
     while (turn := race.next_entrant()) is not None:
         price_s = 0.0 if turn else max(0.0, excess_s)
-        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, settle_s=settle_s)
+        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
         # The first brings back into the caches what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break
@@ -250,16 +256,16 @@ def _compared(
 
 
 def _is_lost(race: Race) -> bool:
-    """Whether the champion was slower than the default kernel, or could not serve."""
+    """Whether the incumbent was slower than the default kernel, or could not serve."""
     pairs = list(zip(*race.samples_s, strict=False))
     n_slower = sum(mine > reference for reference, mine in pairs)
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
 
 
-def given_up(lab: KernelLab, plan: Plan) -> Plan:
+def given_up(context: TuningContext, plan: Plan) -> Plan:
     """The default kernel instead of `plan`, also for who remembers that."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
     instead = dataclasses.replace(plan, schedule=None, why=why)
-    if plan.effort != Effort.OFF.value and not lab.is_stale:
-        remember(lab, instead)
+    if plan.effort != Effort.OFF.value and not context.is_stale:
+        remember(context, instead)
     return instead

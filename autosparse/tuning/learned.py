@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from autosparse import cache
 from autosparse.config import Options
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
@@ -26,8 +26,8 @@ from autosparse.log import event
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
-from autosparse.tuner.learned.seen import STATISTICS, Seen
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
+from autosparse.tuning.trials.context import TuningContext
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
@@ -37,9 +37,10 @@ Floats = NDArray[np.float32]
 
 N_MORE: Final = 100
 """Favourites of a model among which its errors so far may change the order."""
-NUMBERED_TIME: Final = 0.82
-"""Of slices with numbered values over those that store them: mean of 13 matrices (docs/adr/0079-numbered-values.md)."""
-MOST_DIMS: Final = 3
+DICTIONARY_TIME: Final = 0.82
+"""Of slices with dictionary-encoded values over those that store them: mean of 13 matrices
+(docs/design/code-generation.md)."""
+MAX_DIMS: Final = 3
 """Models are of matrices and of tensors of order 3."""
 TREES: Final = "boosted"
 STATISTICS_ONLY: Final = "statistics"
@@ -126,7 +127,7 @@ def known_rates(folder: Path | None) -> MachineRates | None:
 @functools.lru_cache(maxsize=1024)
 def _numbered(one: SuperSchedule) -> SuperSchedule:
     """`one`, whose slices number their values: always the same object."""
-    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=NUMBERED))
+    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=DICTIONARY))
 
 
 def _plain(one: SuperSchedule) -> SuperSchedule:
@@ -138,17 +139,17 @@ def _plain(one: SuperSchedule) -> SuperSchedule:
 class LearnedProposer:
     """The learned model's proposals for one lab's problem; see `tuner.model.Proposer`."""
 
-    lab: KernelLab
+    context: TuningContext
     model: LearnedModel
 
     @property
     def price_s(self) -> float:
         """Of features that are kept already: a look into the cache and a search."""
-        prices = self.lab.experience.prices
-        search_s = prices.price_s("propose")
+        cost_estimates = self.context.stats.cost_estimates
+        search_s = cost_estimates.price_s("propose")
         if self.is_known():
             return search_s
-        return search_s + prices.price_s("features", self._n_entries)
+        return search_s + cost_estimates.price_s("features", self._n_entries)
 
     def is_known(self) -> bool:
         """Whether the features of this pattern are kept."""
@@ -156,43 +157,43 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """The ten best predicted of those that there is room for."""
-        problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
+        problem, features, clock = self.context.problem, self.features(), self.context.stats.clock
         start_s = clock()
         proposals = self._stored(self.model.propose(problem, features, self._able()))
-        self.lab.experience.observe("propose", clock() - start_s)
+        self.context.stats.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
         """The hundred best predicted, whatever their formats, and what is predicted of `known`."""
-        problem, features = self.lab.problem, self.features()
+        problem, features = self.context.problem, self.features()
         named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
         others = set(map(_plain, known)) - {one.schedule for one in named}
         return self._stored([*named, *self.model.predict(problem, features, others)])
 
     def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
         """`proposals`, which know values as they are, with numbered ones where these are of few kinds."""
-        if self.lab.problem.storage != NUMBERED:
+        if self.context.problem.storage != DICTIONARY:
             return proposals
         return [
-            Proposal(_numbered(one.schedule), one.ratio * NUMBERED_TIME, one.guess * NUMBERED_TIME)
+            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME, one.guess * DICTIONARY_TIME)
             if one.schedule.format.is_sliced
             else one
             for one in proposals
         ]
 
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
-        """As `KernelLab.supports`, and why a packed copy would have no room; each format is laid out once.
+        """As `TuningContext.supports`, and why a packed copy would have no room; each format is laid out once.
 
-        Ten proposals of formats that have none left an estimate with the default kernel (ADR 74).
+        Ten proposals of formats that have none left an estimate with the default kernel (docs/design/cost-models.md).
         """
-        lab, rooms = self.lab, dict[Format, bool]()
+        context, rooms = self.context, dict[Format, bool]()
 
         def reason(operation: str, one: SuperSchedule) -> str | None:
-            if (why := lab.supports(operation, one)) is not None:
+            if (why := context.supports(operation, one)) is not None:
                 return why
             if one.format not in rooms:
-                rooms[one.format] = lab(one).fits()
+                rooms[one.format] = context(one).fits()
             return None if rooms[one.format] else "its packed copy has no room"
 
         return reason
@@ -204,28 +205,28 @@ class LearnedProposer:
         kept = self._load()
         if kept is not None:
             return kept
-        clock = self.lab.experience.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        problem = self.lab.problem
+        problem = self.context.problem
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
-        self.lab.experience.observe("features", clock() - start_s, self._n_entries)
-        self.lab.store.save_later("features", self._key, lambda: {"values": found.tolist()})
+        self.context.stats.observe("features", clock() - start_s, self._n_entries)
+        self.context.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
     @property
     def _n_entries(self) -> int:
         """What features cost is counted in: entries that are looked at."""
-        return min(self.lab.problem.pattern.nnz, 2 * self.model.weights.limit)
+        return min(self.context.problem.pattern.nnz, 2 * self.model.weights.limit)
 
     @property
     def _key(self) -> str:
-        problem = self.lab.problem
+        problem = self.context.problem
         rows = f"-{problem.mode}" if problem.mode else ""
         return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
 
     def _load(self) -> Floats | None:
-        record = self.lab.store.load("features", self._key)
+        record = self.context.store.load("features", self._key)
         values = record.get("values") if isinstance(record, dict) else None
         try:
             found = np.array(values, np.float32)
@@ -238,61 +239,65 @@ class LearnedProposer:
 class LazyProposer:
     """Proposals of a model that this process has not read yet: reading it is part of their price."""
 
-    lab: KernelLab
+    context: TuningContext
 
     @property
     def price_s(self) -> float:
         """Of reading the model, of features, and of a search."""
-        prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
-        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
+        cost_estimates, nnz = self.context.stats.cost_estimates, self.context.problem.pattern.nnz
+        return (
+            cost_estimates.price_s("model")
+            + cost_estimates.price_s("features", nnz)
+            + cost_estimates.price_s("propose")
+        )
 
     def __call__(self) -> list[Proposal]:
         """What the model proposes; nothing when it turns out to be none."""
-        clock = self.lab.experience.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        proposer = proposer_of(self.lab, live=False)
-        self.lab.experience.observe("model", clock() - start_s)
+        proposer = proposer_of(self.context, live=False)
+        self.context.stats.observe("model", clock() - start_s)
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
         """What the model names beside its proposals; nothing when it turns out to be none."""
-        proposer = proposer_of(self.lab, live=False)
+        proposer = proposer_of(self.context, live=False)
         return proposer.more(known) if proposer is not None else []
 
 
-def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
-    """The problems that the learned model of the lab's operation has seen, or the statistics."""
-    op = op_of(lab.problem)
-    path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
+def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
+    """The problems that the learned model of the context's operation has seen, or the statistics."""
+    op = op_of(context.problem)
+    path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:
         return STATISTICS
     try:
-        return _seen_of(path, op, path.stat().st_mtime_ns)
+        return _domain_of(path, op, path.stat().st_mtime_ns)
     except (RecordError, OSError, ValueError):
-        return Seen()
+        return TrainingDomain()
 
 
 @functools.lru_cache(maxsize=16)
-def _seen_of(path: Path, op: str, changed: int) -> Seen:
+def _domain_of(path: Path, op: str, changed: int) -> TrainingDomain:
     """As `_read`, without reading the model."""
-    return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
+    return TrainingDomain.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
 
 
-def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
-    """Who to ask about the lab's problem; None when no model is for it.
+def proposer_of(context: TuningContext, *, live: bool) -> LearnedProposer | LazyProposer | None:
+    """Who to ask about the context's problem; None when no model is for it.
 
     Background tuning (`live`) reads no model and computes no features before run time has paid for it: both are part
     of the price of asking. Transposed products are left to the statistics: the model has seen rows of the
     operand that is multiplied. A tensor is shown to its model with the product's mode as rows; there are models of
     tensors of order 3.
     """
-    problem = lab.problem
+    problem = context.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
-        has_model = weights_in_use(lab.options, problem.target, op_of(problem)) is not None
-        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
-    model = find_model(lab.options, problem.target, op_of(problem))
+        has_model = weights_in_use(context.options, problem.target, op_of(problem)) is not None
+        return LazyProposer(context) if has_model and len(problem.pattern.shape) <= MAX_DIMS else None
+    model = find_model(context.options, problem.target, op_of(problem))
     if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None
-    return LearnedProposer(lab, model)
+    return LearnedProposer(context, model)

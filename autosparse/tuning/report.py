@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServingCosts:
     """Which kernel of a plan with a packed copy serves now, and the costs that decide it."""
 
     is_packed: bool
@@ -34,7 +34,7 @@ class Served:
     n_changes: int = 0
 
     @classmethod
-    def of(cls, service: Service | None) -> Served | None:
+    def of(cls, service: Service | None) -> ServingCosts | None:
         """As things are now; None where no packed copy could serve."""
         if service is None:
             return None
@@ -68,7 +68,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # step of tuning -> what it is expected to take
     facts: PatternFacts | None = None  # statistics of a matrix, as the models see it
     tiers: tuple[Tier, ...] = ()  # ways to tune, their prices and gains as expected here
-    served: Served | None = None  # which kernel of the plan serves; None: there is only one
+    served: ServingCosts | None = None  # which kernel of the plan serves; None: there is only one
     holding: Holding | None = None  # whose arrays they are, and what they take
     cores_are_contended: bool = False  # threads of this process waited for cores between products lately
     part_times: tuple[PartTime, ...] = ()  # of the parts of a composite that serves, each run alone for this report
@@ -104,6 +104,6 @@ def verdict_of(tuner: LiveTuner) -> str:
     what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
     verdict = amortization.weigh(
         step.price_s, account=tuner.account(), outlook=tuner.outlook(), path_price_s=step.path_price_s,
-        on_credit=step.on_credit,
+        in_advance=step.in_advance,
     )  # fmt: skip
     return f"{what}: {verdict.reason}"

@@ -15,7 +15,7 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_SHARE, Division
+from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_SHARE, Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
@@ -23,11 +23,11 @@ PANEL: Final = 256
 FULL: Final = 0.25
 """Share of its cells from which eight rows stand side by side: of fewer entries four waste fewer multiplications."""
 AHEAD: Final = 8
-NEAR: Final = (2, 4)
+RESIDENT: Final = (2, 4)
 """Entries that a row has in a panel on average, from which on it may stand in panels of one row."""
-NEAR_READS: Final = 4
+RESIDENT_READS: Final = 4
 """Of a row of B by such rows, from which on it is copied (`runtime/matmul/blocks.c`)."""
-NEAR_COST: Final = 0.5
+RESIDENT_COST: Final = 0.5
 """Of an entry of theirs, over one of CSR whose row of B is far: 1.15 to 1.5 were gained on nine matrices (Xeon)."""
 SIDE_BY_SIDE: Final = 1 / 8
 """Share of its cells from which a row among these stands beside three others."""
@@ -40,58 +40,64 @@ def panels(operation: str, n_rows: int) -> SuperSchedule:
     return SuperSchedule(operation=operation, format=Format.parse(fmt), loop_order=loops, implementation=RUNTIME)
 
 
-def near_share(pattern: Pattern, n_dense_cols: int) -> float:
+def resident_share(pattern: Pattern, n_dense_cols: int) -> float:
     """Share of the entries in rows that stand in panels of one row well; 0 where they do not pay for copies of B."""
-    taken = pattern.row_lengths[pattern.row_lengths >= _near_cut(pattern, NEAR[0])]
-    n_entries, is_wide = int(taken.sum()), n_dense_cols >= LEAST_COLUMNS
-    return n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= NEAR_READS * pattern.n_cols else 0.0
+    taken = pattern.row_lengths[pattern.row_lengths >= _resident_cut(pattern, RESIDENT[0])]
+    n_entries, is_wide = int(taken.sum()), n_dense_cols >= MIN_COLUMNS
+    return (
+        n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= RESIDENT_READS * pattern.n_cols else 0.0
+    )
 
 
 def stands_in_panels(pattern: Pattern, n_dense_cols: int) -> bool:
     """Whether most rows are such rows: the whole matrix then races in panels of one row."""
     half = len(pattern.row_lengths) // 2
-    n_near = int((pattern.row_lengths >= _near_cut(pattern, NEAR[0])).sum())
-    return near_share(pattern, n_dense_cols) > 0.0 and n_near > half
+    n_resident = int((pattern.row_lengths >= _resident_cut(pattern, RESIDENT[0])).sum())
+    return resident_share(pattern, n_dense_cols) > 0.0 and n_resident > half
 
 
-def near_division(pattern: Pattern, n_dense_cols: int) -> list[Division]:
+def resident_partition(pattern: Pattern, n_dense_cols: int) -> list[Partition]:
     """By such rows: one division, or none where too little stands in them, or everything, or only in dense ones."""
-    share, cut, lengths = near_share(pattern, n_dense_cols), _near_cut(pattern, NEAR[0]), pattern.row_lengths
+    share, cut, lengths = (
+        resident_share(pattern, n_dense_cols),
+        _resident_cut(pattern, RESIDENT[0]),
+        pattern.row_lengths,
+    )
     n_between = int(lengths[(lengths >= cut) & (lengths < _dense_cut(pattern))].sum())
-    if share in {0.0, 1.0} or n_between < LEAST_SHARE * pattern.nnz:
+    if share in {0.0, 1.0} or n_between < MIN_SHARE * pattern.nnz:
         return []
-    return [Division((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - NEAR_COST))]
+    return [Partition((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - RESIDENT_COST))]
 
 
 def _dense_cut(pattern: Pattern) -> int:
     return int(SIDE_BY_SIDE * pattern.n_cols) + 1
 
 
-def _near_cut(pattern: Pattern, n_entries: int) -> int:
+def _resident_cut(pattern: Pattern, n_entries: int) -> int:
     return max(2, -(-n_entries * pattern.n_cols // PANEL))
 
 
-def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
+def _resident_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
     """Rows with entries in every panel: all one at a time, or those with many four by four."""
     one, four = panels(operation, 1), panels(operation, 4)
     dense = _dense_cut(pattern)
     n_dense = int((pattern.row_lengths >= dense).sum())
-    for cut in dict.fromkeys(_near_cut(pattern, n_entries) for n_entries in NEAR):
+    for cut in dict.fromkeys(_resident_cut(pattern, n_entries) for n_entries in RESIDENT):
         yield (Part(Rows(cut), one),)
         if n_dense >= 2 and cut < dense:
             yield Part(Rows(dense), four), Part(Rows(cut, dense - 1), one)
 
 
-def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) -> list[Composite]:
+def sweeps(operation: str, pattern: Pattern, partition: Partition, n_cols: int) -> list[Composite]:
     """Of a division by rows of op(A) that have many entries in panels, most promising first; none of any other."""
-    dense = division.selections[0]
-    if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < LEAST_COLUMNS:
+    dense = partition.selections[0]
+    if partition.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
         return []
     rest = pattern.row_lengths[pattern.row_lengths < dense.least]
     one_by_one, by_column = panels(operation, 1), runtime(operation, "first", AHEAD)
     last = one_by_one if rest.size and rest.mean() * PANEL >= pattern.n_cols else by_column
-    if division.kinds[0] == "near":
-        ways, last = _near_parts(operation, pattern), by_column
+    if partition.kinds[0] == "near":
+        ways, last = _resident_parts(operation, pattern), by_column
     else:
         ways = _dense_parts(operation, pattern, dense)
     made = (Composite(parts=(*parts, Part(REST, last))) for parts in ways)

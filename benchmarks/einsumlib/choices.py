@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.asymptotic.choice import Choice
-from autosparse.asymptotic.lower.bound import bound
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.race import race
+from autosparse.contraction.choice import ProgramChoice
+from autosparse.contraction.lower.bound import bound
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.race import race
 from einsumlib.inputs import EXPRESSIONS, GRAPHS, Problem, geometric_mean, is_asked, load, seconds
 from einsumlib.report import table
 
@@ -47,12 +47,12 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def worth_running(choice: Choice) -> list[tuple[float, Plan]]:
+def worth_running(choice: ProgramChoice) -> list[tuple[float, EinsumPlan]]:
     """Members that are not far dearer than the first."""
     return [(price, plan) for price, plan, _ in choice.plans if price <= WORTH_RUNNING * choice.plans[0][0]]
 
 
-def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copies_kept: bool) -> list[float]:
+def least_times(problem: Problem, members: list[tuple[float, EinsumPlan]], *, are_copies_kept: bool) -> list[float]:
     """Seconds of each plan in a first call, or in later ones."""
     runs = [one_run(problem, plan, price, are_copies_kept) for price, plan in members]
     times = np.full((N_ROUNDS, len(runs)), np.inf)
@@ -63,7 +63,7 @@ def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copi
     return list(times.min(axis=0))
 
 
-def one_run(problem: Problem, plan: Plan, price: float, are_copies_kept: bool) -> Callable[[], Any]:
+def one_run(problem: Problem, plan: EinsumPlan, price: float, are_copies_kept: bool) -> Callable[[], Any]:
     """A call of one program."""
     program = compiled(plan, problem.named, problem.extents)
     kept = bound(program, problem.named, problem.extents, price) if are_copies_kept else None

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 N_CHECKED_COLUMNS = 16
-MOST_PRODUCTS = 400_000_000
+MAX_PRODUCTS = 400_000_000
 """Multiplications of an SpGEMM up to which it is run: its result, and float64 copies for the check, must fit."""
 
 Complaint = Callable[[Any], "str | None"]  # what is wrong with a result, or None
@@ -232,7 +232,7 @@ class SparseCase(Case):
         if self.A.shape[0] != self.A.shape[1]:
             return "not square"
         n_products = int(np.diff(self.A.indptr).astype(np.int64)[self.A.indices].sum())
-        return f"{n_products:,} multiplications" if n_products > MOST_PRODUCTS else None
+        return f"{n_products:,} multiplications" if n_products > MAX_PRODUCTS else None
 
     def checker(self) -> Complaint:
         """C x = A (A x) for some random x within rounding, and as many entries as SciPy's product has, or more.

@@ -43,7 +43,7 @@ N_DRAWS: Final = 2000
 MIN_TOUCHED_MB: Final = 384
 """Megabytes that are touched before a timed run: twice the peak of earlier runs of the program, at least so many."""
 MAX_TOUCHED_MB: Final = 8192
-MOST_DISTURBED: Final = 0.05  # of the cores' time, by other processes
+MAX_DISTURBED: Final = 0.05  # of the cores' time, by other processes
 
 
 class WrongAnswerError(AssertionError):
@@ -208,7 +208,7 @@ def race(
             disturbed = Spent.now().others_since(before)
             difference = compare(program.name, answers[LIBRARIES[0]], answers[LIBRARIES[1]], program.rtol)
             samples.difference = max(samples.difference, difference)
-            if disturbed > MOST_DISTURBED and samples.n_repeated < rounds:
+            if disturbed > MAX_DISTURBED and samples.n_repeated < rounds:
                 samples.n_repeated += 1
             else:
                 samples.add(found, disturbed)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.training.few_shot import Settings
+from autosparse.tuner.training.few_shot import FewShotSettings
 from peerlib.archives import extracted
 
 from transferlib.cpu_source import cpu_patterns
@@ -18,11 +18,11 @@ from transferlib.world import Draw, World, draws, score
 SOURCE_PATTERNS: Final = 60
 N_SCRATCH: Final = 5
 """Draws of the network without transfer, which trains its convolutions every time."""
-HEADS: Final = Settings(mode="heads", rate=1e-3)
+HEADS: Final = FewShotSettings(mode="heads", rate=1e-3)
 """Fine-tuning of all but the featurizer. Ten times the paper's rate: 100 epochs of five patterns are few steps."""
-SCRATCH: Final = Settings(mode="all", rate=1e-3, batch=128, epochs=30)
+SCRATCH: Final = FewShotSettings(mode="all", rate=1e-3, batch=128, epochs=30)
 PAPERS: Final = "DASH, the paper's settings"
-BY_PAPER: Final = Settings(mode="all", rate=1e-4, batch=32, epochs=100)
+BY_PAPER: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
 """Table 3 of the paper: all layers, on the source as on the target."""
 PAPERS_EPOCHS: Final = 50
 """... on the source, half of the paper's: there are 60 patterns for its 100."""

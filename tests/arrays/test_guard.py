@@ -16,7 +16,7 @@ import autosparse
 from autosparse.errors import StructureError
 from autosparse.operands import mutation_guard
 from autosparse.operands.csr import Operand
-from autosparse.operands.watch import CLEANS, TOUCHES
+from autosparse.operands.watch import CLEANS, INVALIDATED
 from autosparse.operands.watched import FIELDS
 
 counts_known = pytest.mark.skipif(
@@ -42,7 +42,7 @@ def is_exposed(operand: Operand) -> bool:
 
 def is_clean(operand: Operand) -> bool:
     """Whether the next `refresh` need not look, as far as what was handed out is concerned."""
-    pairs = zip(TOUCHES, CLEANS, strict=True)
+    pairs = zip(INVALIDATED, CLEANS, strict=True)
     return all(getattr(operand, touch) is getattr(operand, clean) for touch, clean in pairs)
 
 

@@ -90,7 +90,7 @@ def test_no_product_of_a_packed_copy_is_stale(n_sequences: int, packed: PackedCo
 def test_no_product_of_a_tuned_kernel_is_stale(
     name: str, n_sequences: int, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Vector products by the executor itself, from packed copies that it keeps and refreshes; past Python soon."""
+    """Vector products by the executor itself, from packed copies that it keeps and refreshes; by a fast call soon."""
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 1)
     tuned: list[DispatchState] = []
 

@@ -1,4 +1,4 @@
-"""Two ways of asking for a product past Python."""
+"""Two ways of asking for a product by a fast call."""
 
 from __future__ import annotations
 

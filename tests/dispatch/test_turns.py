@@ -1,4 +1,4 @@
-"""Products with A and with its transpose in turns go past Python, each by the fast path of its own problem."""
+"""Products with A and with its transpose in turns go by a fast call, each by the fast path of its own problem."""
 
 from __future__ import annotations
 

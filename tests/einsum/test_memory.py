@@ -13,7 +13,7 @@ import autosparse as asp
 from tests.einsum.test_structures import as_dense, call, matrix  # noqa: F401  a fixture
 
 HUGE = 2**40
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 @pytest.fixture(autouse=True)
@@ -23,7 +23,7 @@ def little_memory():
     yield
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
 
 
 def wide(seed, n_rows):

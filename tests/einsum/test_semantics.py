@@ -11,8 +11,8 @@ import scipy
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic.results import FORMATS
-from autosparse.asymptotic.routes.chain import is_right_first
+from autosparse.contraction.results import FORMATS
+from autosparse.contraction.routes.chain import is_right_first
 from tests.covering import in_turn
 
 EXPRESSIONS = (

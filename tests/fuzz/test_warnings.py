@@ -1,4 +1,5 @@
-"""With every warning an error: what SciPy computes we compute, whatever goes wrong beside the product (ADR 30)."""
+"""With every warning an error: what SciPy computes we compute, whatever goes wrong beside the product
+(docs/design/cache-and-trust.md)."""
 
 from __future__ import annotations
 

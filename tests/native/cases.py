@@ -153,7 +153,7 @@ def spec(
 
 
 @functools.cache
-def kernel(of: _native.KernelSpec) -> _native.Kernel:
+def kernel(of: _native.KernelSpec) -> _native.CompiledKernel:
     """Built once per process."""
     return _native.build(of, store=cache.open_store(), compiler=config.get_options().compiler)
 

@@ -199,7 +199,7 @@ def _fetch(node: ir.Fetch, env: Env, machine: _Machine) -> None:
     env[f"p_{name}"], env[name] = parent, int(machine.packed.crd[name][parent])
 
 
-def _search(node: ir.Search, env: Env, machine: _Machine) -> None:
+def _search(node: ir.CoordinateSearch, env: Env, machine: _Machine) -> None:
     name = node.level.name
     crd = machine.packed.crd[name]
     low, high = _fiber(node.level, env, machine)
@@ -351,7 +351,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
     ir.Fetch: _fetch,
-    ir.Search: _search,
+    ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,
     ir.Mirror: _mirror,

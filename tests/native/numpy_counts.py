@@ -15,8 +15,8 @@ SAMPLE_ROWS = 48
 """Rows sampled together: a multiple of PANEL and of every block height."""
 MAX_SAMPLED_ROWS = 16384
 """Rows looked at for the cells of slices."""
-LEAST_PANELS = 8
-LEAST_OF_PANEL = 256
+MIN_PANELS = 8
+MIN_OF_PANEL = 256
 """Entries of a panel that are looked at in any case."""
 MAX_DIAGONAL_CELLS = 1.5
 """Cells per entry up to which a slice lists its diagonals (what packing does)."""
@@ -118,8 +118,8 @@ def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[np.ndarray, np.nd
     if pattern.nnz == 0 or n_panels_all == 0:
         return (np.zeros(0, np.int64),) * 3
     per_panel = max(1.0, pattern.nnz / n_panels_all)
-    n_panels = int(min(n_panels_all, max(LEAST_PANELS, n_sample / per_panel)))
-    limit = max(LEAST_OF_PANEL, 2 * n_sample // n_panels)
+    n_panels = int(min(n_panels_all, max(MIN_PANELS, n_sample / per_panel)))
+    limit = max(MIN_OF_PANEL, 2 * n_sample // n_panels)
     rows, cols, gaps = [], [], []
     for panel in spread_evenly(n_panels, n_panels_all - 1).tolist():
         low, high = panel * SAMPLE_ROWS, min((panel + 1) * SAMPLE_ROWS, pattern.n_rows)

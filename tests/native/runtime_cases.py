@@ -49,7 +49,7 @@ def with_lengths(lengths: np.ndarray, n_cols: int, rng: np.random.Generator) -> 
     return sp.csr_matrix((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), n_cols))
 
 
-def with_twins(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
+def with_identical_rows(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
     """Rows in turn with entries in the same columns: two to seven of them, of 1 to 45 entries, unsorted; and rows that
     are like those before them only in their length and first column."""
     rows: list[np.ndarray] = []
@@ -79,9 +79,9 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "wide": with_lengths(rng.integers(0, 6, 37), 4000, rng),
         "tall": with_lengths(rng.integers(0, 6, 3000), 11, rng),
         "one dense row": one_dense_row,
-        "twins": with_twins(rng, 67),
-        "giant twins": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
-        "two giant rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
+        "identical_rows": with_identical_rows(rng, 67),
+        "long identical rows": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
+        "two long rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
     }
 
 

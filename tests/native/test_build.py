@@ -156,7 +156,7 @@ def test_another_compiler_makes_another_artefact(tmp_path: Path) -> None:
 def test_several_are_built_at_once_and_errors_stay_apart(tmp_path: Path) -> None:
     good = specs(6)[3:]
     results = build_many(good, store=FolderStore(tmp_path), n_jobs=2)
-    assert all(isinstance(result, _native.Kernel) for result in results)
+    assert all(isinstance(result, _native.CompiledKernel) for result in results)
     broken = build_many(good[:2], store=FolderStore(tmp_path / "x"), compiler="no-such-compiler-here")
     assert all(isinstance(result, BuildError) for result in broken)
 

@@ -42,10 +42,10 @@ def patterns():
         (np.ones(5), np.array([2, 2, 0, 2, 1]), np.array([0, 3, 3, 5])), shape=(3, 4)
     )  # unsorted and repeated
     yield "repeated", repeated
-    yield "twins", twins(rng)
+    yield "identical_rows", identical_rows(rng)
 
 
-def twins(rng):
+def identical_rows(rng):
     """Rows whose entries are in the same columns: two, three, four and seven in a row, of 1 to 45 entries, not sorted;
     and rows that are like those before them in their length and their first columns only."""
     rows = []
@@ -92,7 +92,7 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
-@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "twins"])
+@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "identical_rows"])
 def test_sampled_dots_scale_and_add(name, dtype, width, isa):
     pattern = structure(name, "int32")
     n_rows, n_cols = pattern.shape
@@ -125,7 +125,7 @@ def test_sampled_dots_read_no_value_twice_and_none_beside(isa):
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
     """Rows of Y anywhere in a cache line, nan beside them: whole rows of vectors are cut at the lines."""
-    for name in ("random", "dense", "twins"):
+    for name in ("random", "dense", "identical_rows"):
         pattern = structure(name, "int32")
         for width in (16, 32, 64, 128, 256):
             X = np.random.default_rng(1).integers(-3, 4, (pattern.n_rows, width)).astype(dtype)
@@ -141,9 +141,9 @@ def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
 
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
+def test_sampled_dots_of_identical_rows_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
     """However threads share the rows, which cuts some groups in two."""
-    pattern = structure("twins", index_dtype)
+    pattern = structure("identical_rows", index_dtype)
     most = (8, 16, 16)[isa] * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
     for width in (width for width in (16, 32, 64, 128, 256) if width <= most):
         X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((pattern.n_cols, width), dtype, 2)

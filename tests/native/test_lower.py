@@ -42,7 +42,7 @@ def test_every_level_is_resolved_once_after_its_parent() -> None:
     for _, program in programs(400):
         resolved: list[str] = []
         for node in ir.walk(program.body):
-            if isinstance(node, ir.ForStored | ir.Locate | ir.Search):
+            if isinstance(node, ir.ForStored | ir.Locate | ir.CoordinateSearch):
                 resolved.append(node.level.name)
             elif isinstance(node, ir.Block):
                 resolved += [level.name for level in node.levels]

@@ -28,12 +28,12 @@ PRESETS = (*cases.FAMILY, *SLICES)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def kernel(made: SuperSchedule, dtype: str = "float32", index_dtype: str = "int32") -> _native.Kernel:
+def kernel(made: SuperSchedule, dtype: str = "float32", index_dtype: str = "int32") -> _native.CompiledKernel:
     return _native.build(cases.spec(made, dtype, index_dtype), store=cache.open_store(), compiler="numba")
 
 
 def product(
-    of: _native.Kernel, packed: _native.PackedOperand, B: NDArray[np.generic], n_threads: int
+    of: _native.CompiledKernel, packed: _native.PackedOperand, B: NDArray[np.generic], n_threads: int
 ) -> tuple[NDArray[np.generic], bool]:
     C = np.full((packed.sizes["i"], B.shape[1]), np.nan, dtype=B.dtype)
     n = B.shape[1]

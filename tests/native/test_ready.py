@@ -112,8 +112,8 @@ def test_rows_past_the_caches_in_an_order_of_their_own(isa, dtype, late_b, late,
         start = (-room.ctypes.data % 64 + late_b) // room.itemsize
         B = room[start : start + 200 * columns].reshape(200, columns)
         found = []
-        for crowded in (way, 0):
-            with forced(isa), forced_choice("crowded", crowded):
+        for contention in (way, 0):
+            with forced(isa), forced_choice("llc_contention", contention):
                 found.append(product(cases.spec(WHOLE["degree"], dtype, isa=isa), packed, B, late=late))
         np.testing.assert_array_equal(*found)
         np.testing.assert_allclose(found[0], A @ B, rtol=1e-5, atol=1e-5)

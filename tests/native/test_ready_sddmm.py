@@ -61,7 +61,7 @@ def test_it_computes_what_the_schedule_says(isa, name, way, pytestconfig):
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
-    with forced_choice("crowded", WAYS[way]):
+    with forced_choice("llc_contention", WAYS[way]):
         for at, K in enumerate(COLUMNS):
             if (at // 2 + place) % 2 and not pytestconfig.getoption("--full"):
                 continue

@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from autosparse._native.storage.packers import Places
+from autosparse._native.storage.packers import ValuePositions
 from autosparse._native.storage.rows import packing_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -119,7 +119,7 @@ def test_every_type_of_value_and_index(dtype: str, to: str | None, origin: str |
     values, packed = rng.integers(0, 200, n).astype(dtype), np.zeros(n, dtype)
     with autosparse.options(threads=threads):
         assert packing_threads() == threads
-        Places(n, *indices).fill(values, packed)
+        ValuePositions(n, *indices).fill(values, packed)
     wanted = np.zeros(n, dtype)
     wanted[slice(None) if indices[0] is None else indices[0]] = values if indices[1] is None else values[indices[1]]
     np.testing.assert_array_equal(packed, wanted)

@@ -15,17 +15,17 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 NATIVE_TESTS = (
     "test_runtime_matmul.py",  # the longest first: each core has a file of its own
-    "test_runtime_crowded.py",
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
     "test_assembly.py",
     "test_composites.py",
     "test_counts.py",
-    "test_lookups.py",
-    "test_numbered.py",
+    "test_register_gather.py",
+    "test_dictionary.py",
     "test_pack.py",
     "test_ready.py",
     "test_ready_sddmm.py",
-    "test_runtime_company.py",
+    "test_runtime_concurrent_callers.py",
     "test_runtime_memory.py",
     "test_runtime_neighbours.py",
     "test_runtime_panels.py",
@@ -34,7 +34,7 @@ NATIVE_TESTS = (
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
-    "test_runtime_twins.py",
+    "test_runtime_identical_rows.py",
     "test_sharing_slices.py",
     "test_shipped.py",
     "test_slices.py",
@@ -43,9 +43,9 @@ NATIVE_TESTS = (
 )
 THREADED_TESTS = (
     "test_runtime_matmul.py",
-    "test_runtime_crowded.py",
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
-    "test_runtime_company.py",
+    "test_runtime_concurrent_callers.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
     "test_runtime_team.py",

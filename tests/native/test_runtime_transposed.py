@@ -16,14 +16,14 @@ from tests.native.runtime_cases import assert_product, forced, isas, needs_runti
 pytestmark = needs_runtime
 
 LINE = 64
-MOST_CUTS = 257
+MAX_CUTS = 257
 WAYS = {"transposed": 0, "parts": 1, "columns": 2, "tiles": 3}
 PATTERNS = patterns()
 
 
 def cuts_of(dtype: str, address: int, ld: int, columns: int, threads: int) -> list[int]:
     """Columns at which threads that add to C itself are kept apart; [] when each has memory of its own."""
-    cuts = runtime_api.ffi.new(f"int64_t[{MOST_CUTS}]")
+    cuts = runtime_api.ffi.new(f"int64_t[{MAX_CUTS}]")
     n = hook("asp_csr_t_cuts")(DTYPE_CODES[dtype], address, ld, columns, threads, cuts)
     return list(cuts[0 : n + 1]) if n else []
 

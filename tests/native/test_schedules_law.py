@@ -45,11 +45,11 @@ MANY = 26
 """Kernels per space and shard with ``--full``."""
 SHARDS = 20
 """20,800 schedules."""
-MOST_WORK = 4000
+MAX_WORK = 4000
 """Iterations that the interpreter may take."""
 LONG_TEXT = 500
 """Lines of C beyond which three of four kernels are left out: they take seconds to compile."""
-MOST_BYTES = 1 << 20
+MAX_BYTES = 1 << 20
 TYPES = (("float32", "int32"), ("float64", "int64"))
 
 
@@ -98,14 +98,14 @@ def is_small(made: SuperSchedule) -> bool:
     return cells <= 256 and walked <= 256
 
 
-def matmul(run: Run, kernel: _native.Kernel) -> bool:
+def matmul(run: Run, kernel: _native.CompiledKernel) -> bool:
     """C = op(A) B; False where the pattern does not go with the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     make = symmetric_matrix if spec.schedule.format.symmetric else matrix
     taken, transposed = make(spec, rng), bool(rng.integers(2))
     if not cases.fits(spec.schedule, taken, transposed=transposed):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MAX_BYTES:
         return False
     packed = _native.pack(taken.pattern, taken.data, spec.schedule.format, transposed=transposed)
     operand, n = taken.matrix.T if transposed else taken.matrix, columns(spec.schedule, rng)
@@ -113,18 +113,18 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     C = np.full((operand.shape[0], n), np.nan, dtype=spec.dtype)
     assert kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(C, operand @ B)
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret(spec, packed, B, 2), C)
     return True
 
 
-def sddmm(run: Run, kernel: _native.Kernel) -> bool:
+def sddmm(run: Run, kernel: _native.CompiledKernel) -> bool:
     """O = A ∘ (X Yᵀ)."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     taken = matrix(spec, rng)
     if _native.reason_unfit(taken.pattern, spec.schedule.format, transposed=False):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MAX_BYTES:
         return False
     structure, n = _native.pack_structure(taken.pattern, spec.schedule.format), columns(spec.schedule, rng)
     X, Y = (operands.integers(rng, (extent, n), spec.dtype) for extent in taken.pattern.shape)
@@ -132,17 +132,17 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     addresses = (X.ctypes.data, n, Y.ctypes.data, n, taken.data.ctypes.data, out.ctypes.data)
     assert kernel.bind(structure).run(*addresses, n, 2)
     np.testing.assert_array_equal(out, operands.sddmm(taken, X, Y))
-    if work(spec.schedule, structure, n) <= MOST_WORK:
+    if work(spec.schedule, structure, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
     return True
 
 
-def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
+def mttkrp(run: Run, kernel: _native.CompiledKernel) -> bool:
     """M[i,j] = sum T[i,k,l] B[k,j] C[l,j]."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     pattern, mode, n = tensor(spec, rng), int(rng.integers(3)), columns(spec.schedule, rng)
     values = operands.integers(rng, (pattern.nnz,), spec.dtype)
-    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MOST_BYTES:
+    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MAX_BYTES:
         return False
     try:
         packed = _native.pack_tensor(pattern, values, spec.schedule.format, mode)
@@ -153,7 +153,7 @@ def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
     sources = [factor.ctypes.data for factor in factors]
     assert kernel.bind(packed).run(sources, [n] * len(factors), M.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(M, operands.mttkrp(pattern, values, factors, mode))
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_mttkrp(spec, packed, factors, 2), M)
     return True
 
@@ -211,7 +211,7 @@ def work(made: SuperSchedule, packed: object, n_columns: int) -> float:
     return max(total, positions[fmt.order[-1]]) * n_columns
 
 
-def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.Kernel | BuildError]:
+def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.CompiledKernel | BuildError]:
     """Kernels by key; what a busy machine did not compile within the limit is tried once more."""
     store, compiler = cache.open_store(), config.get_options().compiler
     found = dict(zip(specs, _native.build_many(list(specs.values()), store=store, compiler=compiler), strict=True))
@@ -229,8 +229,8 @@ def check(name: str, n_kernels: int, seed: int) -> int:
     n_run = 0
     for run in runs:
         kernel = kernels[run.spec.key()]
-        assert isinstance(kernel, _native.Kernel), f"{kernel}\n{run.spec.schedule.to_json()}"
-        same = _native.Kernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
+        assert isinstance(kernel, _native.CompiledKernel), f"{kernel}\n{run.spec.schedule.to_json()}"
+        same = _native.CompiledKernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
         try:
             tries = (Run(run.spec, run.seed + step) for step in range(0, 1000, 100))
             n_run += any(CHECKS[run.spec.operation](one, same) for one in tries)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
@@ -40,7 +40,7 @@ SLICED = tuple(
     )
 )
 FORMATS = tuple(dict.fromkeys(made.format for made in SLICED))
-NUMBERING = tuple(made for made in SLICED if made.format.values == NUMBERED)
+NUMBERING = tuple(made for made in SLICED if made.format.values == DICTIONARY)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
@@ -73,7 +73,7 @@ def dense(packed: _native.PackedOperand) -> np.ndarray:
 
 def held_by(fmt: Format, taken: cases.Sample) -> cases.Sample:
     """With values that a table holds, where the format numbers them: sums of entries of one place too."""
-    return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == NUMBERED else taken
+    return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == DICTIONARY else taken
 
 
 @pytest.mark.parametrize("made", SLICED, ids=cases.label)
@@ -115,7 +115,7 @@ def banded(n: int, dtype: str = "float32") -> cases.Sample:
 def test_unpack_inverts_pack_and_the_size_is_known_before(
     fmt: Format, data: st.DataObject, transposed: bool, dtype: str, index_dtype: str
 ) -> None:
-    dtype = dtype if fmt.values != NUMBERED else f"float{8 * np.dtype(dtype).alignment}"
+    dtype = dtype if fmt.values != DICTIONARY else f"float{8 * np.dtype(dtype).alignment}"
     taken = held_by(fmt, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)))
     packed = _native.pack(taken.pattern, taken.data, fmt, transposed=transposed)
     expected = taken.matrix.T if transposed else taken.matrix

@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.kernels.composite import BoundSwept, is_swept
-from autosparse.tuner.hybrid.divisions import Division
+from autosparse.tuner.hybrid.partitions import Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.tuning.sweeps import NEAR_READS, PANEL, near_division, near_share, panels, sweeps
+from autosparse.tuning.sweeps import PANEL, RESIDENT_READS, panels, resident_partition, resident_share, sweeps
 from tests.native.test_composites import bound_of, product
 
 FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
@@ -113,7 +113,7 @@ def test_tiles_of_B_are_chosen_by_reads_and_change_no_bit(dtype):
 
 def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
     pattern = Pattern(*A.shape, A.indptr, A.indices)
-    return sweeps("matmul", pattern, Division((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
+    return sweeps("matmul", pattern, Partition((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
 
 
 def test_what_a_search_proposes():
@@ -135,7 +135,7 @@ def test_what_a_search_proposes():
     dense[2:] &= rng.random(dense[2:].shape) < 0.1
     two = sp.csr_matrix(dense)
     assert [one.parts[0].schedule for one in proposed(two, 1000)] == [ONE, FOUR]
-    blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
+    blocks = Partition((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
     assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)
 
 
@@ -147,14 +147,14 @@ def test_rows_of_a_few_entries_in_every_panel_are_a_part():
     dense[:2] = True
     A = sp.csr_matrix(dense)
     pattern = Pattern(*A.shape, A.indptr, A.indices)
-    (found,) = near_division(pattern, 64)
+    (found,) = resident_partition(pattern, 64)
     assert found.selections == (Rows(8), REST)
     kinds = [[part.schedule for part in one.parts] for one in sweeps("matmul", pattern, found, 64)]
     assert kinds == [[ONE, AHEAD], [FOUR, ONE, AHEAD], [ONE, AHEAD], [FOUR, ONE, AHEAD]]
-    assert near_share(pattern, 64) > 0.8
-    assert not near_division(pattern, 1)
-    few = sp.csr_matrix(dense[: 2 + NEAR_READS])
-    assert near_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
+    assert resident_share(pattern, 64) > 0.8
+    assert not resident_partition(pattern, 1)
+    few = sp.csr_matrix(dense[: 2 + RESIDENT_READS])
+    assert resident_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
     whole = sp.csr_matrix(dense[:90])
-    assert near_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
-    assert not near_division(Pattern(*whole.shape, whole.indptr, whole.indices), 64)
+    assert resident_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
+    assert not resident_partition(Pattern(*whole.shape, whole.indptr, whole.indices), 64)

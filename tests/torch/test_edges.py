@@ -254,7 +254,7 @@ def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
 
     notices.forget_warnings()
     asp.forget_structures()
-    monkeypatch.setattr(setup, "lab_of", fails)
+    monkeypatch.setattr(setup, "context_of", fails)
     monkeypatch.setattr(live.LiveTuner, "_affordable", lambda *_: True)  # on a machine of any speed
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
@@ -279,7 +279,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
     A = compressed(D)
     with config.options(overhead=1.0, runs=10**6, effort="measure"):
         with monkeypatch.context() as patch:
-            patch.setattr(setup, "lab_of", interrupted)
+            patch.setattr(setup, "context_of", interrupted)
             patch.setattr(live.LiveTuner, "_affordable", lambda *_: True)
             with pytest.raises(KeyboardInterrupt):
                 [A @ B for _ in range(100)]

@@ -13,7 +13,7 @@ from tests.torch.world import assert_close, compressed, dense, numbers, torch
 import autosparse  # isort: skip
 import autosparse.torch as asp  # isort: skip
 from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError  # isort: skip
-from autosparse.torch.structure import Rows  # isort: skip
+from autosparse.torch.structure import IndexArrays  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*[Bb]eta")
 
@@ -97,10 +97,10 @@ def test_what_a_file_says_is_checked():
     made_again = A.__reduce__()[0]
     for given in ((crow, col + 4, 5, 4), (crow + 1, col, 5, 4), (crow, col, 6, 4)):
         with pytest.raises(StructureError):
-            Rows(*given)
+            IndexArrays(*given)
     for given in ((crow, col, 5, 2**70), (crow, col, 5, "4"), (crow, [0], 5, 4), (None, col, 5, 4)):
         with pytest.raises((InputError, InputTypeError)):
-            Rows(*given)
+            IndexArrays(*given)
     with pytest.raises(InputTypeError):
         made_again(crow, A.values, False)
     with pytest.raises(ShapeError):

@@ -15,7 +15,7 @@ from autosparse.errors import AutosparseError, InputError, InputTypeError, Shape
 from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch.structure import Rows  # isort: skip
+from autosparse.torch.structure import IndexArrays  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 FAR = 10**9
@@ -179,8 +179,8 @@ def test_index_arrays_are_checked_where_they_are_kept():
         (crow, torch.tensor([0, 9, 1])[::2]),
         (torch.tensor(0), col), (crow.to("meta"), col.to("meta")),
     ):  # fmt: skip
-        refused((InputError, StructureError), lambda arrays=arrays: Rows(*arrays, 2, 3), None)
-    assert Rows(crow, col, 2, 3).structure.nnz == 2
+        refused((InputError, StructureError), lambda arrays=arrays: IndexArrays(*arrays, 2, 3), None)
+    assert IndexArrays(crow, col, 2, 3).structure.nnz == 2
 
 
 @pytest.mark.parametrize("write", [-1, 3, FAR])

@@ -111,8 +111,8 @@ def test_the_pool_is_bounded_and_can_be_turned_off():
         kept = [product()[0] for _ in range(5)]
         assert results._held_bytes() <= 600_000
     del kept
-    kept = [results.empty((50_000 + n,), torch.float32) for n in range(3 * results.MOST_STORAGES)]
-    assert sum(map(len, results._pool.values())) <= results.MOST_STORAGES
+    kept = [results.empty((50_000 + n,), torch.float32) for n in range(3 * results.MAX_STORAGES)]
+    assert sum(map(len, results._pool.values())) <= results.MAX_STORAGES
     assert len({one.data_ptr() for one in kept}) == len(kept)
 
 

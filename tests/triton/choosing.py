@@ -16,12 +16,12 @@ from autosparse.tuner.gpu import space
 
 import autosparse as asp
 from autosparse.cuda import choice, device, matrix, products, structure
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.errors import PackError
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton.surfaces import matrix_of, torch_product, use_ours
 
-KIND = Kind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
+KIND = ProductKind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
 
 
 @contextmanager
@@ -45,7 +45,7 @@ def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
         setattr(home, name, kept)
 
 
-def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice, torch.Tensor]:
+def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[LaunchChoice, torch.Tensor]:
     """The choice that one product with many runs promised makes, and the product."""
     anew = replaced(choice, "open_store", lambda: Store(None))
     with anew, asp.options(**{"runs": 10**9, "effort": "estimate", **options}):
@@ -97,7 +97,7 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
     A @ B
     (made,) = A.structure.choices.values()
-    made.is_settled, made.launch = True, StandIn(A, broken)
+    made.is_finished, made.launch = True, StandIn(A, broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.testing.assert_close(A @ B, torch_product(A, B))
@@ -219,7 +219,7 @@ def test_a_gpu_that_is_not_current_is_made_so() -> None:
 
 def test_a_launch_keeps_no_workspace() -> None:
     A, B = matrix.csr(matrix_of(pattern="one huge row")), torch.randn(67, 8)
-    parts = (Part(layout="unrolled", rows=4, step=4, split=8), Part(layout="fill", rows=8))
+    parts = (GpuPart(layout="unrolled", rows=4, step=4, split=8), GpuPart(layout="fill", rows=8))
     launch = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16))
     assert launch.packed.n_slots
     taken = []
@@ -273,7 +273,7 @@ def test_machine_code_that_was_found_is_started_without_a_search() -> None:
 def test_launched_code_is_given_addresses_and_only_aligned_ones() -> None:
     """Of a tensor Triton would ask the driver; machine code for aligned operands would misread others."""
     A, room = matrix.csr(matrix_of()), torch.randn(23 * 8 + 1)
-    parts = (Part(layout="rows", rows=1, step=8), Part(layout="fill", rows=8))
+    parts = (GpuPart(layout="rows", rows=1, step=8), GpuPart(layout="fill", rows=8))
     launch, seen = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []
     launch._ready["kernel"] = SimpleNamespace(start=lambda grid, given: seen.append((grid, given)))
     B, out, packed = room[:-1].view(23, 8), torch.full((19, 8), -1.0), launch.packed
@@ -304,10 +304,10 @@ def test_a_pattern_is_forgotten_with_its_tensor() -> None:
 
 
 def test_choices_are_bounded() -> None:
-    known = structure.Known()
-    for n in range(structure.MOST_CHOICES + 5):
+    known = structure.KnownPattern()
+    for n in range(structure.MAX_CHOICES + 5):
         known.choose((n,), n)
-    assert list(known.choices.values()) == list(range(5, structure.MOST_CHOICES + 5))
+    assert list(known.choices.values()) == list(range(5, structure.MAX_CHOICES + 5))
 
 
 def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
@@ -319,4 +319,4 @@ def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
     assert len(set(addresses)) == copies.n
     assert addresses[: copies.n] == addresses[copies.n :]
     torch.testing.assert_close(copies.next(1), B)
-    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MOST_COPIES
+    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MAX_COPIES

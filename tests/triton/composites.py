@@ -27,7 +27,7 @@ import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.cuda.structure import structure_of
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -100,7 +100,7 @@ class Case:
 def offered(operation: str, dtype: str, rules: tuple[Selection, ...]) -> list[DeviceSchedule]:
     """One schedule for each way to lay out the parts."""
     columns = 1 if operation == "spmv" else COLUMNS
-    asked = space.Setting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
+    asked = space.GpuSetting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
     return first_of_each(one for _, one in composites.schedules(asked, rules) if one.is_deterministic)
 
 
@@ -202,10 +202,10 @@ def test_composites_are_scipys_products() -> None:
 
 
 BLOCKS: Final = (Blocks(16, 16, 0.5), REST)
-KIND: Final = Kind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
+KIND: Final = ProductKind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
 
 
-def offered_of(A: matrix.CudaCsr, kind: Kind = KIND, **options: Any) -> list[choice.Candidate]:
+def offered_of(A: matrix.CudaCsr, kind: ProductKind = KIND, **options: Any) -> list[choice.Candidate]:
     with asp.options(**options):
         return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
 
@@ -229,7 +229,7 @@ def test_composites_are_offered_where_they_are_wanted() -> None:
     assert not any(one.is_composite for _, one in [*forbidden, *unasked])  # so small a matrix is not divided unasked
     assert [one for one in wanted if not one[1].is_composite] == forbidden
     order = choice.tried(wanted, Effort.MEASURE)
-    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MOST_COMPOSITES
+    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MAX_COMPOSITES
     assert choice.tried(wanted, Effort.FULL)[: len(forbidden)] == forbidden
 
 
@@ -238,7 +238,7 @@ def test_composites_of_large_matrices_are_offered_when_the_model_likes_them() ->
     from tests.triton.choosing import replaced
 
     A = blocks_and_scatter()
-    with replaced(offers, "LEAST_NNZ", 1000):
+    with replaced(offers, "MIN_NNZ", 1000):
         found, measured = (offered_of(A, effort=effort) for effort in ("full", "measure"))
     assert not any(one.is_composite for _, one in measured)
     n_better = [one.is_composite for _, one in found].index(False)
@@ -267,14 +267,14 @@ def _check_remembered() -> None:
 
     A, B = blocks_and_scatter(), torch.randn(320, 64).half()
     asked = {"hybrid": True, "runs": 10**9, "effort": "measure"}
-    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MOST_TRIED", {Effort.MEASURE: 0})
+    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MAX_TRIED", {Effort.MEASURE: 0})
     with always[0], always[1], replaced(choice, "launch_of", lambda *given: StandIn(A)):
         with asp.options(**asked):
             A @ B
         (made,) = A.structure.choices.values()
         assert made.schedule is not None, made.why
         assert made.schedule.is_composite
-        assert len(made.measured_s) == 1 + choice.MOST_COMPOSITES
+        assert len(made.measured_s) == 1 + choice.MAX_COMPOSITES
         again = matrix.CudaCsr(structure_of(A.structure.crow.clone(), A.structure.col, 320), A.values)
         with asp.options(**asked):
             again @ B

@@ -34,12 +34,12 @@ def dense_mttkrp(T: torch.Tensor, factors: list[Any], mode: int) -> torch.Tensor
     return torch.einsum(f"{left}->{letters[mode]}r", T.to_dense(), *(factors[n] for n in others))
 
 
-def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.Choice]:
+def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.LaunchChoice]:
     """M by the model's favourite kernel: the interpreter never wins a race against torch."""
     fibers.mttkrp(T, factors, mode)
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())
     made = list(known.choices.values())[-1]
-    made.is_settled, target = True, choice.target_of("NVIDIA H100")
+    made.is_finished, target = True, choice.target_of("NVIDIA H100")
     made.schedule = choice.candidates(known, made.kind, target, deterministic=True)[0][1]
     made.launch = choice.launch_of(known, made.kind, made.schedule)
     return fibers.mttkrp(T, factors, mode, **how), made
@@ -67,7 +67,7 @@ def test_mttkrp_plans_once_and_reads_values_live() -> None:
         torch.testing.assert_close(fibers.mttkrp(T, factors, 1), dense_mttkrp(T, factors, 1))
     known = fibers.fibers_of(T._indices(), SHAPE, 1)
     (made,) = known.choices.values()
-    assert made.is_settled
+    assert made.is_finished
     assert not made.rejected
     assert len(made.measured_s) > 1, made.why
     _, again = forced(T, factors, 1)

@@ -25,7 +25,7 @@ from autosparse.tuner.gpu.space import vector_of
 
 import autosparse as asp
 from autosparse.cuda import aten, choice, device, fibers, matrix, structure
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
 from tests.triton.places import everywhere
@@ -79,7 +79,7 @@ class Offered:
         A = matrix.csr(given)
         D = dense_of(given).T if self.transposed else dense_of(given)
         n, m = D.shape
-        kind = Kind(
+        kind = ProductKind(
             operation=self.operation, transposed=self.transposed, n_dense_cols=self.columns, dtype=self.dtype,
             vector=1 if self.operation == "spmv" else vector_of(self.dtype, self.columns),
         )  # fmt: skip
@@ -124,8 +124,8 @@ def offered() -> Iterator[Offered]:
 @contextlib.contextmanager
 def ours(**more: Any) -> Iterator[None]:
     """Our kernels serve whatever they take, also where torch's are faster, from an empty cache."""
-    kept = choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR
-    choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = float("inf"), 0, 0
+    kept = choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT
+    choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = float("inf"), 0, 0
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -133,7 +133,7 @@ def ours(**more: Any) -> Iterator[None]:
         ):
             yield
     finally:
-        choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = kept
+        choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = kept
 
 
 def served(A: matrix.CudaCsr) -> None:
@@ -198,7 +198,7 @@ def law_nothing_is_planned_in_a_capture() -> None:
         with torch.cuda.graph(graph):
             found = A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
         graph.replay()
     torch.testing.assert_close(found, dense_by_rows(A) @ B, rtol=1e-4, atol=1e-3)
 

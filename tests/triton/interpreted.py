@@ -14,34 +14,34 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton import patterns
 
-FILL = Part(layout="fill", rows=8)
-SHORT = Part(layout="rows", rows=4, step=4, at_most=4)
-ROWS = Part(layout="rows", rows=1, step=8)
-SPLIT = Part(layout="rows", rows=2, step=4, split=8)
-UNROLLED = Part(layout="unrolled", rows=8, step=4)
-UNROLLED_SHORT = Part(layout="unrolled", rows=4, step=2, at_most=4)
-UNROLLED_SPLIT = Part(layout="unrolled", rows=2, step=4, split=8)
-ELL = Part(layout="ell", rows=8, step=4, at_most=4)
-SEGMENTS = Part(layout="segments", step=8, split=16)
-WINDOWS = Part(layout="windows", rows=16, step=16)
-DENSE_WINDOWS = Part(layout="windows", rows=16, step=16, at_least=3)
-NARROW = Part(layout="windows", rows=8, step=16)
-BLOCKS = Part(layout="blocks", rows=16, step=16)
-DENSE_BLOCKS = Part(layout="blocks", rows=8, step=16, at_least=5)
-CUT_WINDOWS = Part(layout="windows", rows=8, step=16, split=16)
-CUT_BLOCKS = Part(layout="blocks", rows=16, step=16, split=16)
-ENTRIES = Part(layout="entries", rows=32)
+FILL = GpuPart(layout="fill", rows=8)
+SHORT = GpuPart(layout="rows", rows=4, step=4, at_most=4)
+ROWS = GpuPart(layout="rows", rows=1, step=8)
+SPLIT = GpuPart(layout="rows", rows=2, step=4, split=8)
+UNROLLED = GpuPart(layout="unrolled", rows=8, step=4)
+UNROLLED_SHORT = GpuPart(layout="unrolled", rows=4, step=2, at_most=4)
+UNROLLED_SPLIT = GpuPart(layout="unrolled", rows=2, step=4, split=8)
+ELL = GpuPart(layout="ell", rows=8, step=4, at_most=4)
+SEGMENTS = GpuPart(layout="segments", step=8, split=16)
+WINDOWS = GpuPart(layout="windows", rows=16, step=16)
+DENSE_WINDOWS = GpuPart(layout="windows", rows=16, step=16, at_least=3)
+NARROW = GpuPart(layout="windows", rows=8, step=16)
+BLOCKS = GpuPart(layout="blocks", rows=16, step=16)
+DENSE_BLOCKS = GpuPart(layout="blocks", rows=8, step=16, at_least=5)
+CUT_WINDOWS = GpuPart(layout="windows", rows=8, step=16, split=16)
+CUT_BLOCKS = GpuPart(layout="blocks", rows=16, step=16, split=16)
+ENTRIES = GpuPart(layout="entries", rows=32)
 
-LAYOUTS: dict[str, tuple[Part, ...]] = {
+LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
     "rows": (ROWS,),
-    "rows in lock-step": (Part(layout="rows", rows=8, step=4),),
+    "rows in lock-step": (GpuPart(layout="rows", rows=8, step=4),),
     "rows binned, long ones split": (SHORT, SPLIT),
     "unrolled": (UNROLLED,),
     "unrolled, binned and split": (UNROLLED_SHORT, UNROLLED_SPLIT),
-    "hyb": (ELL, Part(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
+    "hyb": (ELL, GpuPart(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
     "segments": (SEGMENTS,),
     "windows 16": (WINDOWS,),
     "windows 8": (NARROW,),
@@ -51,16 +51,16 @@ LAYOUTS: dict[str, tuple[Part, ...]] = {
     "blocks, cut": (CUT_BLOCKS,),
     "blocks and segments": (DENSE_BLOCKS, SEGMENTS),
 }
-VECTOR_LAYOUTS: dict[str, tuple[Part, ...]] = {
-    "rows": (Part(layout="rows", rows=1, step=16),),
-    "rows in lock-step": (Part(layout="rows", rows=8, step=4),),
-    "rows binned, long ones split": (Part(layout="rows", rows=8, step=4, at_most=4), SPLIT),
-    "hyb": (ELL, Part(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
+VECTOR_LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
+    "rows": (GpuPart(layout="rows", rows=1, step=16),),
+    "rows in lock-step": (GpuPart(layout="rows", rows=8, step=4),),
+    "rows binned, long ones split": (GpuPart(layout="rows", rows=8, step=4, at_most=4), SPLIT),
+    "hyb": (ELL, GpuPart(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
     "segments": (SEGMENTS,),
 }
-SAMPLED_LAYOUTS: dict[str, tuple[Part, ...]] = {
+SAMPLED_LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
     "entries": (ENTRIES,),
-    "rows": (Part(layout="rows", rows=2, step=4, split=8),),
+    "rows": (GpuPart(layout="rows", rows=2, step=4, split=8),),
     "unrolled": (UNROLLED_SPLIT,),
     "windows": (WINDOWS,),
     "windows and entries": (DENSE_WINDOWS, ENTRIES),
@@ -101,7 +101,7 @@ class Case:
     def schedule(self) -> DeviceSchedule:
         """What is emitted."""
         parts = {"spmv": VECTOR_LAYOUTS, "matmul": LAYOUTS, "sddmm": SAMPLED_LAYOUTS}.get(self.operation, {})
-        own = parts.get(self.layout, (Part(layout="fibers", step=4, split=2),))
+        own = parts.get(self.layout, (GpuPart(layout="fibers", step=4, split=2),))
         return DeviceSchedule(
             operation=self.operation, parts=own if self.operation == "sddmm" else (*own, FILL),
             tile=0 if self.operation == "spmv" else 16, vector=self.vector, reduction=self.reduction, panel=self.panel,

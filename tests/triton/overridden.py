@@ -26,18 +26,18 @@ KERNELS = ("spmv", "matmul", "sddmm")
 def overridden(**how: Any) -> Iterator[list[str]]:
     """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
     kept = registration.TABLES.copy(), registration.PREFIXES.copy(), registration.SPARSE_GRADIENTS.copy()
-    originals = {name: getattr(Launch, name) for name in KERNELS}
-    plan, few, launched = choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR), []
+    aten_fallbacks = {name: getattr(Launch, name) for name in KERNELS}
+    plan, few, launched = choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT), []
 
     def counting(name: str) -> Any:
         def run(*given: Any, **more: Any) -> Any:
             launched.append(name)
-            return originals[name](*given, **more)
+            return aten_fallbacks[name](*given, **more)
 
         return run
 
     def favourite(made: Any, structure: Any, device: Any, run: Any, vendor: Any) -> None:
-        made.is_settled = True
+        made.is_finished = True
         target = choice.target_of("NVIDIA H100")
         made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
         made.launch = choice.launch_of(structure, made.kind, made.schedule)
@@ -47,7 +47,7 @@ def overridden(**how: Any) -> Iterator[list[str]]:
         _replace(registration.TABLES, {"SparseCsrCPU": registration.ON_GPU})
         _replace(registration.SPARSE_GRADIENTS, {"AutogradCPU": registration.GRADIENTS_ON_GPU})
         _replace(registration.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
-    choice.plan, aten.FEW, aten.FEW_OF_A_VECTOR = favourite, 0, 0
+    choice.plan, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = favourite, 0, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
@@ -55,9 +55,9 @@ def overridden(**how: Any) -> Iterator[list[str]]:
             yield launched
     finally:
         asp.torch.uninstall()
-        choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
+        choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT) = plan, few
         for name in KERNELS:
-            setattr(Launch, name, originals[name])
+            setattr(Launch, name, aten_fallbacks[name])
         for table, before in zip(
             (registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True
         ):

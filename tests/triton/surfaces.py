@@ -26,12 +26,12 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
+def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
     """One product with many runs promised: the choice that it made, forced to be a kernel of ours."""
     with asp.options(runs=10**9, **options):
         A @ B
     made = next(iter(A.structure.choices.values()))
-    assert made.is_settled
+    assert made.is_finished
     assert "torch" in made.measured_s, made.why
     assert len(made.measured_s) > 1, made.why
     return made
@@ -41,7 +41,7 @@ def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
     """Let the model's favourite serve: the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
-    made.is_settled = True
+    made.is_finished = True
     target = choice.target_of("NVIDIA H100")
     made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
     made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
@@ -52,7 +52,7 @@ def test_torch_serves_first() -> None:
     torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
     assert made.launch is None
-    assert not made.is_settled
+    assert not made.is_finished
 
 
 def torch_product(A: matrix.CudaCsr, B: torch.Tensor) -> torch.Tensor:
@@ -126,7 +126,7 @@ def test_nothing_is_planned_in_a_capture() -> None:
         with asp.options(runs=10**9):
             A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
     finally:
         device.DEVICES["cpu"] = device.HostDevice()
 
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
         patch.setattr(choice, "open_store", refused)
         torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
-    assert made.is_settled
+    assert made.is_finished
     assert "platformdirs" in made.why
 
 
@@ -181,15 +181,15 @@ def test_shapes_and_dtypes_are_checked() -> None:
 
 def test_infinity_stays_in_its_rows() -> None:
     """Holes of windows are zeros, and 0 · inf must not appear where A has no entry."""
-    from autosparse.gpu.schedule import DeviceSchedule, Part
+    from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
     stored, B = matrix_of(pattern="mixed"), torch.randn(23, 16)
     B[7, 3] = float("inf")
     structure = structure_of(stored.crow_indices(), stored.col_indices(), 23)
     for rows in (8, 16):
-        parts = (Part(layout="windows", rows=rows, step=16), Part(layout="fill", rows=8))
+        parts = (GpuPart(layout="windows", rows=rows, step=16), GpuPart(layout="fill", rows=8))
         schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
-        kind = choice.Kind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        kind = choice.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
         launch = choice.launch_of(structure, kind, schedule)
         found = launch.matmul(stored.values(), B, torch.empty(19, 16))
         wanted = torch.sparse.mm(stored, B)

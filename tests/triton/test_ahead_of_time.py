@@ -146,7 +146,7 @@ def test_triton_roofline_agrees_with_the_model(modelled, device, store):
     item = model.ITEM_BYTES[dtype]
     loop = roofline.main_loop(compiled(spec, target, store).ptx)
     measured = roofline.estimate(loop, packed, n_dense_cols=columns, item_bytes=item, target=target)
-    product = model.Product(n_dense_cols=columns, dtype=dtype)
+    product = model.ProductSizes(n_dense_cols=columns, dtype=dtype)
     work = model.work_of(facts.facts_of(crow, col, n), schedule, product, target)
     reached = model.TILED_RATE if schedule.parts[0].layout in DOT_LAYOUTS else 1.0  # the model asks for more by it
     expected_s = max(model.roofs(work, product, schedule, target)) * reached

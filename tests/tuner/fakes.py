@@ -58,7 +58,7 @@ class FakeTrial:
     pack_s: float = 0.0
     n_runs: int = 0
     packed: bool = False
-    crowded: bool = False
+    lacks_memory: bool = False
     reads_live: bool = True
     looked_ns: int = 0
     service: None = None
@@ -84,8 +84,8 @@ class FakeTrial:
         assert self.failed is None, "packed after a failed build"
         self.clock.spend(self.pack_true_s)
         self.pack_s = self.pack_true_s
-        self.crowded = not self.room(self)
-        if self.crowded:
+        self.lacks_memory = not self.room(self)
+        if self.lacks_memory:
             return
         self.packed = True
         if self.pack_fails:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.analytic.matmul import Proposal
-from autosparse.tuner.search.search import MOST_REFUSED
+from autosparse.tuner.search.search import MAX_REFUSED
 from autosparse.tuner.space import families as space
 
 from autosparse.config import Effort
@@ -150,9 +150,9 @@ def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
     for one in space.candidates(problem, any_schedule):
         by_format.setdefault(one.format, []).append(one)
     several = [group[:4] for group in by_format.values() if len(group) >= 4 and not group[0].format.is_csr]
-    assert len(several) > MOST_REFUSED
+    assert len(several) > MAX_REFUSED
     proposals = [Proposal(one, 0.5 + 0.001 * at) for at, one in enumerate(itertools.chain.from_iterable(several))]
-    for n_refused, taken in ((0, 0), (2, 2), (MOST_REFUSED - 1, MOST_REFUSED - 1), (MOST_REFUSED, None)):
+    for n_refused, taken in ((0, 0), (2, 2), (MAX_REFUSED - 1, MAX_REFUSED - 1), (MAX_REFUSED, None)):
         unfit = {group[0].format for group in several[:n_refused]}
 
         def refuse(trial: FakeTrial, unfit: set[object] = unfit) -> None:
@@ -163,4 +163,4 @@ def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
         search.propose = Named(proposals)
         plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
         assert plan.schedule == (several[taken][0] if taken is not None else None)
-        assert len([trial for trial in factory.made if trial.schedule is not None]) == min(n_refused + 1, MOST_REFUSED)
+        assert len([trial for trial in factory.made if trial.schedule is not None]) == min(n_refused + 1, MAX_REFUSED)

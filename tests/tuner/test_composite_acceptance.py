@@ -85,13 +85,13 @@ def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
     order = (COMPOSITE, SINGLE)
     search, found, clock = searched(dict(zip(order, in_search, strict=True)))
     assert found.schedule == min(order, key=lambda one: in_search[order.index(one)])
-    lab = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
-    plan = confirmed(lab, search, found, limit_s=1.0, clock=clock)
+    context = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
+    plan = confirmed(context, search, found, limit_s=1.0, clock=clock)
     if found.schedule == SINGLE and chosen == COMPOSITE:
         chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before: it does not come back
     assert plan.schedule == chosen
-    assert search.champion.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert search.incumbent.schedule == chosen
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(("composite", "chosen"), [(0.7, COMPOSITE), (0.79, SINGLE)])
@@ -115,7 +115,7 @@ def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
     times = {SINGLE: 0.8, OTHER: other}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_a_composite_that_lost_by_little_may_win_where_products_are_run(composit
     times = {SINGLE: 0.8, COMPOSITE: composite}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_composite_that_lost_to_another_by_little_races_as_well(second, limit_
     times = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: second}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize("fresh", [0.6, 0.9])
@@ -160,7 +160,7 @@ def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
     times = {SINGLE: 1.1, OTHER: other}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=10.0, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 def test_what_always_races_takes_no_candidates_place():

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse.tuner.hybrid import divisions as divisions_module
+from autosparse.tuner.hybrid import partitions as partitions_module
 from autosparse.tuner.hybrid import primitives
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
-from autosparse.tuner.hybrid.divisions import divisions, sample_of
 from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
+from autosparse.tuner.hybrid.partitions import partitions, sample_of
 from autosparse.tuner.hybrid.schedules import tried
 from autosparse.tuner.hybrid.tiles import block_operators
 
@@ -22,7 +22,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.ops import OPS
 from tests.tuner.tile_optimum import optimal_cost, single_cost
 
-GROUP_ROWS = math.lcm(*(r for r, _ in divisions_module.BLOCK_SHAPES))
+GROUP_ROWS = math.lcm(*(r for r, _ in partitions_module.BLOCK_SHAPES))
 
 OPERATORS = block_operators()
 N = 16
@@ -185,13 +185,13 @@ def test_dense_rows_and_planted_blocks_are_found():
     few = sp.random_array((400, 400), density=0.01, random_state=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
-    best = divisions(pattern, 256, _native.block_fill)[0]
+    best = partitions(pattern, 256, _native.block_fill)[0]
     assert isinstance(best.selections[0], Rows)
     assert best.kinds == ("dense", "rest")
     assert best.selections[1] == REST
     planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
     pattern = pattern_of(planted)
-    rules = [one.selections[0] for one in divisions(pattern, 256, _native.block_fill)]
+    rules = [one.selections[0] for one in partitions(pattern, 256, _native.block_fill)]
     assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
 
 
@@ -200,16 +200,16 @@ def test_sampled_rows_keep_their_blocks(monkeypatch):
     rng = np.random.default_rng(0)
     planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
     pattern = pattern_of(planted)
-    whole = divisions(pattern, 256, _native.block_fill)
-    monkeypatch.setattr(divisions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
+    whole = partitions(pattern, 256, _native.block_fill)
+    monkeypatch.setattr(partitions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
     sample = sample_of(pattern)
     assert 0 < sample.nnz < pattern.nnz / 2
     firsts = range(GROUP_ROWS, pattern.n_rows, 3 * GROUP_ROWS)
     entries = [np.arange(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS]) for first in firsts]
-    for r, c in divisions_module.BLOCK_SHAPES:
+    for r, c in partitions_module.BLOCK_SHAPES:
         wanted = _native.block_fill(pattern, r, c)[np.concatenate(entries)]
         np.testing.assert_array_equal(_native.block_fill(sample, r, c), wanted)
-    sampled = divisions(pattern, 256, _native.block_fill)
+    sampled = partitions(pattern, 256, _native.block_fill)
     assert sampled[0].selections == whole[0].selections
     assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
@@ -218,14 +218,14 @@ def test_two_dense_rows_are_a_part():
     """As quadratic programs have them: side by side they read a row of B once, which is half of what they read."""
     dense = np.eye(400, dtype=bool)
     dense[:2] = True
-    (found,) = [one for one in divisions(pattern_of(dense), 256, None) if "dense" in one.kinds]
+    (found,) = [one for one in partitions(pattern_of(dense), 256, None) if "dense" in one.kinds]
     assert found.selections[1] == REST
     assert 0.5 < found.predicted_ratio < 0.97
 
 
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
-    assert divisions(pattern, 256, _native.block_fill) == []
+    assert partitions(pattern, 256, _native.block_fill) == []
 
 
 @pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.parts])
@@ -241,5 +241,5 @@ def test_long_rows_are_found_whichever_cut_meets_them_first():
     dense = np.zeros((200, 4000))
     dense[:, :6] = 1
     dense[::20, :80] = 1
-    (found,) = [one for one in divisions(pattern_of(dense), 32, None) if "long" in one.kinds]
+    (found,) = [one for one in partitions(pattern_of(dense), 32, None) if "long" in one.kinds]
     assert found.selections == (Rows(39), REST)

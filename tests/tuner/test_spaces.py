@@ -59,9 +59,9 @@ def test_what_a_search_chooses_from_has_codes(shape, n_columns):
 
 
 def test_few_spaces_are_remembered():
-    for n in range(2, spaces.MOST_KNOWN + 10):
+    for n in range(2, spaces.MAX_KNOWN + 10):
         spaces.candidates(sampled(n), all_can_be_lowered)
-    assert len(spaces._known) <= spaces.MOST_KNOWN
+    assert len(spaces._known) <= spaces.MAX_KNOWN
 
 
 def test_schedules_with_other_storage_are_made_once_and_not_told_by_hashing(monkeypatch):

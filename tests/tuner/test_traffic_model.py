@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner.analytic.matmul import (
-    CROWDED,
-    TWINS,
+    IDENTICAL_ROWS,
+    LLC_CONTENTION,
     CoreRates,
     TrafficModel,
     VectorRates,
@@ -210,17 +210,17 @@ def test_narrow_indices_win_where_memory_is_the_limit():
 
 
 def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_last_cache():
-    for columns, crowded in ((256, True), (1, False), (2, False)):
+    for columns, contention in ((256, True), (1, False), (2, False)):
         times = {}
         for cpu in ("AMD EPYC", "fake"):
             target = dataclasses.replace(SMALL, cpu=cpu)
             problem = problem_of("rmat", columns, transposed=False, dtype="float32", target=target)
             schedules = (None, *spaces.candidates(problem, _native.supports))
             times[cpu] = TrafficModel(pattern_facts(problem.matrix)).rank(problem, schedules)
-            assert behind_runtime(problem) == (CROWDED if crowded and cpu == "AMD EPYC" else 1.0)
+            assert behind_runtime(problem) == (LLC_CONTENTION if contention and cpu == "AMD EPYC" else 1.0)
         is_runtimes = [one is None or one.is_precompiled for one in schedules]
         for theirs, ours, ready in zip(times["AMD EPYC"], times["fake"], is_runtimes, strict=True):
-            assert theirs == pytest.approx(ours * (CROWDED if crowded and not ready else 1.0), rel=1e-14)
+            assert theirs == pytest.approx(ours * (LLC_CONTENTION if contention and not ready else 1.0), rel=1e-14)
 
 
 def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together():
@@ -228,7 +228,7 @@ def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together(
         60
     )
     three = scipy.sparse.csr_array(scipy.sparse.kron(mesh, np.ones((3, 3))))
-    for transposed, factor in ((False, TWINS), (True, 1.0)):
+    for transposed, factor in ((False, IDENTICAL_ROWS), (True, 1.0)):
         plain = problem_of("rmat", 32, transposed=transposed, dtype="float32", target=SMALL)
         assert behind_runtime(plain) == 1.0
         pattern = Pattern(*three.shape, three.indptr, three.indices)

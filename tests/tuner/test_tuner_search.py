@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner import Search, tune
+from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.prices import DEFAULT_RATES_S, Mean, Prices
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Sample
 from autosparse.tuner.space import families as space
@@ -66,7 +66,7 @@ def make_search(
 ) -> Search:  # fmt: skip
     return Search(
         problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(),
-        supports=supports or any_schedule, prices=Prices(), style=style,
+        supports=supports or any_schedule, cost_estimates=CostEstimates(), style=style,
     )  # fmt: skip
 
 
@@ -200,7 +200,7 @@ def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
     assert sum(one.measured_s is not None for one in plan.candidates) - 1 == BLOCKING.n_candidates
 
 
-def test_at_most_champion_and_one_challenger_are_packed() -> None:
+def test_at_most_incumbent_and_one_challenger_are_packed() -> None:
     clock, most = FakeClock(), 0
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
 
@@ -215,7 +215,7 @@ def test_at_most_champion_and_one_challenger_are_packed() -> None:
     assert 1 <= most <= 2
 
 
-def test_champion_makes_room_and_comes_back() -> None:
+def test_incumbent_makes_room_and_comes_back() -> None:
     """With room for one packed copy only, the best of the candidates still wins and is packed in the end."""
     clock = FakeClock()
 
@@ -235,7 +235,7 @@ def test_champion_makes_room_and_comes_back() -> None:
     assert [one.schedule for one in factory.made if one.packed] == [plan.schedule]
 
 
-def test_interrupt_drops_everything_but_the_champion() -> None:
+def test_interrupt_drops_everything_but_the_incumbent() -> None:
     clock = FakeClock()
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
     n_samples = 0
@@ -250,7 +250,7 @@ def test_interrupt_drops_everything_but_the_champion() -> None:
     search = make_search(factory, make_problem())
     with pytest.raises(KeyboardInterrupt):
         tune(search, runner=run_of, budget_s=100, clock=clock)
-    kept = [one for one in factory.made if one.packed and one is not search.champion]
+    kept = [one for one in factory.made if one.packed and one is not search.incumbent]
     assert kept == []
     assert not search.finished
     assert "not finished" in plan_of(search, tune_s=1.0).why
@@ -271,20 +271,20 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
     factory = FakeFactory(clock, time_by_hash(0.5, 2.0))
     steps = make_search(factory, problem, style=LIVE).steps()
     step = next(steps)
-    prices = []
+    cost_estimates = []
     try:
         while True:
             if isinstance(step, Sample):
-                prices.append((step.trial.schedule is None, step.price_s))
+                cost_estimates.append((step.trial.schedule is None, step.price_s))
                 step = steps.send(factory.time_of(step.trial.schedule))
             else:
                 step.do()
                 step = steps.send(1e-3)
     except StopIteration:
         pass
-    assert all(price >= 0.0 for _, price in prices)
-    assert max(price for _, price in prices) <= 1.5e-3
-    assert prices
+    assert all(price >= 0.0 for _, price in cost_estimates)
+    assert max(price for _, price in cost_estimates) <= 1.5e-3
+    assert cost_estimates
 
 
 # -- prices -----------------------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
 def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
-    mean = Mean(values[0])
+    mean = RunningMean(values[0])
     for value in values:
         mean = mean.observed(value)
     assert min(values) * (1 - 1e-9) <= mean.value <= max(values) * (1 + 1e-9)
@@ -300,10 +300,12 @@ def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
 def test_prices_survive_their_record(seconds: float, units: float, gain: float) -> None:
-    prices = Prices().observed("pack", seconds, units).gained("matmul|32", gain)
-    assert Prices.from_record(prices.to_record()) == prices  # within ten times the default rates
-    assert prices.price_s("pack", units) == pytest.approx(min(seconds, 10 * Prices().price_s("pack", units)))
-    assert prices.price_s("recall") == DEFAULT_RATES_S["recall"]
+    cost_estimates = CostEstimates().observed("pack", seconds, units).gained("matmul|32", gain)
+    assert CostEstimates.from_record(cost_estimates.to_record()) == cost_estimates  # within ten times the default rates
+    assert cost_estimates.price_s("pack", units) == pytest.approx(
+        min(seconds, 10 * CostEstimates().price_s("pack", units))
+    )
+    assert cost_estimates.price_s("recall") == DEFAULT_RATES_S["recall"]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_prices_survive_their_record(seconds: float, units: float, gain: float) 
     [None, {}, {"rates_s": 3}, {"rates_s": {"pack": "x", "build?": [1, 2]}}, {"gains": {"a": [float("nan"), 1]}}],
 )
 def test_prices_read_any_record(record: dict[str, object] | None) -> None:
-    assert Prices.from_record(record) == Prices()
+    assert CostEstimates.from_record(record) == CostEstimates()
 
 
 @dataclasses.dataclass
@@ -325,8 +327,8 @@ class UnluckyAtFirst(Noise):
         return 1.25 if self.n_slow >= 0 else 1.0
 
 
-@pytest.mark.parametrize("n_rematches", [0, BLOCKING.n_rematches])
-def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
+@pytest.mark.parametrize("n_reraces", [0, BLOCKING.n_reraces])
+def test_who_lost_by_little_meets_the_incumbent_again(n_reraces: int) -> None:
     problem, clock = make_problem(), FakeClock()
     steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
 
@@ -336,10 +338,10 @@ def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
 
     factory = FakeFactory(clock, lambda one: {steady: 5.9e-4, unlucky: 4.9e-4}.get(one, 1e-3), change=change)
     model = FlatModel(lambda one: {steady: 0.5, unlucky: 0.6}.get(one, 4.0))
-    style = dataclasses.replace(BLOCKING, n_rematches=n_rematches)
+    style = dataclasses.replace(BLOCKING, n_reraces=n_reraces)
     search = make_search(factory, problem, style=style, model=model)
     plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
-    assert plan.schedule == (unlucky if n_rematches else steady)
+    assert plan.schedule == (unlucky if n_reraces else steady)
 
 
 @pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])

@@ -63,8 +63,8 @@ def _solve(pattern: Pattern, operators: Sequence[Operator], costs: PrimitiveCost
     price = [np.full(tiles.n_tiles, costs.tile(tiles.operator, 1)) for tiles in cut]
     offsets = np.cumsum([0, *(tiles.n_tiles for tiles in cut)])
     entry_at = int(offsets[-1])
-    touch_at = entry_at + nnz
-    any_at = touch_at + n_rows * n_operators
+    invalidated_at = entry_at + nnz
+    any_at = invalidated_at + n_rows * n_operators
     csr = costs.tile(CSR, 1) - costs.tile(CSR, 0)
     # A row pays further_row for every operator that touches it, less what its first one saves.
     touches = np.full(n_rows * n_operators, costs.further_row)
@@ -77,11 +77,11 @@ def _solve(pattern: Pattern, operators: Sequence[Operator], costs: PrimitiveCost
     for at, tiles in enumerate(cut):
         for tile, group in enumerate(tiles.group_of.tolist()):
             for row in range(group * tiles.height, min((group + 1) * tiles.height, n_rows)):
-                sums.at_least(0.0, [(touch_at + at * n_rows + row, 1.0), (int(offsets[at]) + tile, -1.0)])
+                sums.at_least(0.0, [(invalidated_at + at * n_rows + row, 1.0), (int(offsets[at]) + tile, -1.0)])
     for entry, row in enumerate(pattern.rows_of_entries().tolist()):
-        sums.at_least(0.0, [(touch_at + len(operators) * n_rows + row, 1.0), (entry_at + entry, -1.0)])
+        sums.at_least(0.0, [(invalidated_at + len(operators) * n_rows + row, 1.0), (entry_at + entry, -1.0)])
     for row in range(n_rows):
-        touching = [(touch_at + at * n_rows + row, 1.0) for at in range(n_operators)]
+        touching = [(invalidated_at + at * n_rows + row, 1.0) for at in range(n_operators)]
         sums.at_least(0.0, [*touching, (any_at + row, -1.0)])
     found = milp(c, constraints=sums.constraint(c.size), integrality=np.ones(c.size), bounds=Bounds(0, 1))
     assert found.success, found.message

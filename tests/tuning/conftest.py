@@ -67,6 +67,6 @@ def long_way(monkeypatch):
 @pytest.fixture
 def untuned_with_early_entries(monkeypatch):
     monkeypatch.setattr(state, "FIRST_FAST_PATH", 2)
-    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_SMALL_NS)  # no products before there are states
     with asp.options(effort="off"):
         yield

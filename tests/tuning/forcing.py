@@ -16,7 +16,7 @@ from autosparse.core.problem import columns_bucket
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 ENOUGH_S: Final = 1e4
@@ -44,12 +44,14 @@ def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
     operand.refresh()
     state = state_for(operand, rows, columns, A._transposed)
     state.n_dense_cols = columns
-    lab = lab_of(operand, state)
-    decision = planner.adopt(lab, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
+    context = context_of(operand, state)
+    decision = planner.adopt(
+        context, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
+    )
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial)
     return decision.trial
 

@@ -18,7 +18,7 @@ from autosparse.dispatch import fast_path
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import problems, setup
 from autosparse.tuning.memory import history, plan_lookup
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
@@ -73,13 +73,13 @@ def plant_plan(**changed: Any) -> dict[str, Any]:
     """Remember a plan for 8 columns of `plain`, with some fields changed; its record."""
     A = asp.csr(plain(), copy=True)
     rows = A._cell.rows or A._cell.validate()
-    lab = lab_of(A._cell, state_for(A._cell, rows, 8, False))
+    context = context_of(A._cell, state_for(A._cell, rows, 8, False))
     known = Plan(schedule=schedule_of("csr", 8), why="w", effort="full", measured_s=1e-5, default_s=2e-5)
     record = cache.plan_to_record(known)
     own = {name: value for name, value in changed.items() if name in record["schedule"]}
     record = record | {name: value for name, value in changed.items() if name not in own}
     record["schedule"] |= own
-    cache.open_store().save("plan", plan_lookup.key_of(lab).stable_hash(), json.loads(json.dumps(record)))
+    cache.open_store().save("plan", plan_lookup.key_of(context).stable_hash(), json.loads(json.dumps(record)))
     return record
 
 
@@ -118,18 +118,18 @@ def test_plans_with_impossible_times_cost_no_product(name: str) -> None:
 def test_prices_out_of_range_cost_no_product(name: str) -> None:
     plant_plan()
     store = cache.open_store()
-    key = history.experience_of(store, problems.target_of(asp.get_options())).machine_key
-    history._experiences.pop(store)
+    key = history.tuning_stats_of(store, problems.target_of(asp.get_options())).machine_key
+    history._tuning_stats.pop(store)
     store.save("machine", key, MACHINES[name])
     assert state_of(multiply(), 8).serving is not None
-    history._experiences.pop(store)
+    history._tuning_stats.pop(store)
 
 
 def test_a_plan_that_is_not_believed_is_forgotten() -> None:
     plant_plan(threads=2**70)
     A = asp.csr(plain(), copy=True)
     assert not A.tune(columns=8, effort="estimate", budget_s=1).remembered
-    key = plan_lookup.key_of(lab_of(A._cell, state_of(A, 8))).stable_hash()
+    key = plan_lookup.key_of(context_of(A._cell, state_of(A, 8))).stable_hash()
     found = cache.open_store().load("plan", key)
     assert found is None or cache.plan_from_record(found) is not None
 

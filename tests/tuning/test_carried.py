@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from autosparse.dispatch.accounts import RUN_SHARE, ProblemAccount
 from autosparse.tuning import amortization
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from tests.tuner.fakes import FakeClock
 from tests.tuning.test_live import FakeSession, make_live_tuner, simulate
 
@@ -24,10 +24,10 @@ def account_of(spent: Spent) -> ProblemAccount:
 
 
 def runs_of(
-    prices: list[float], *, n_processes: int, n_runs: int, default_s: float, overhead: float = 0.04
+    cost_estimates: list[float], *, n_processes: int, n_runs: int, default_s: float, overhead: float = 0.04
 ) -> tuple[list[float], list[float]]:
     """Seconds of each run, of which on tuning; a step that was done is on disk for the next one."""
-    spent, left, run_s, tuning_s = Spent(), list(prices), list[float](), list[float]()
+    spent, left, run_s, tuning_s = Spent(), list(cost_estimates), list[float](), list[float]()
     for _ in range(n_processes):
         live_tuner = make_live_tuner(overhead=overhead)
         live_tuner.state.account = account_of(spent)
@@ -46,14 +46,16 @@ def runs_of(
 
 
 @given(
-    prices=st.lists(st.floats(1e-4, 0.2), min_size=1, max_size=6),
+    cost_estimates=st.lists(st.floats(1e-4, 0.2), min_size=1, max_size=6),
     default_s=st.floats(1e-5, 1e-3),
     n_runs=st.integers(10, 300),
     overhead=st.sampled_from([0.01, 0.04, 0.2]),
 )
-def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(prices, default_s, n_runs, overhead):
+def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(
+    cost_estimates, default_s, n_runs, overhead
+):
     terms = {"n_processes": 8, "n_runs": n_runs, "default_s": default_s, "overhead": overhead}
-    run_s, tuning_s = runs_of(prices, **terms)
+    run_s, tuning_s = runs_of(cost_estimates, **terms)
     product_s = n_runs * default_s
     longest_s = START_S + max(run_s)
     assert max(tuning_s) <= max(overhead * product_s, RUN_SHARE * longest_s) + 1e-6
@@ -90,7 +92,7 @@ def test_without_an_account_a_short_script_is_never_tuned():
     ],
 )
 def test_what_earlier_processes_have_earned(spent, price_s, is_earned):
-    account = Account(n_calls=250, product_s=0.05)
+    account = TuningAccount(n_calls=250, product_s=0.05)
     outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=300.0)
     earlier = None if spent is None else account_of(spent)
     assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned

@@ -43,8 +43,8 @@ def test_a_sharing_matrix_begins_with_the_fallback() -> None:
 def test_arrays_that_nobody_else_holds_any_more_change_over_at_the_next_check() -> None:
     choice = PlanChoice(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
-    assert not choice.recheck(64, n_touched=0, is_exposed=True)
-    assert choice.recheck(64, n_touched=0, is_exposed=False)
+    assert not choice.recheck(64, n_invalidated=0, is_exposed=True)
+    assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
 def test_a_single_write_is_repacked_at_once() -> None:
@@ -65,8 +65,8 @@ def test_values_that_change_at_every_product_are_repacked_where_that_pays() -> N
 def test_values_that_stop_changing_bring_the_packed_copy_back() -> None:
     choice = PlanChoice(gain_s=30 * US)
     used(choice, 500, look_s=20 * US, repack_s=40 * US, is_exposed=False)
-    assert not choice.recheck(64, n_touched=64, is_exposed=False)
-    assert choice.recheck(64, n_touched=0, is_exposed=False)
+    assert not choice.recheck(64, n_invalidated=64, is_exposed=False)
+    assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
 def test_costs_near_the_gain_do_not_make_it_waver() -> None:
@@ -78,7 +78,7 @@ def test_costs_near_the_gain_do_not_make_it_waver() -> None:
     used(gone, 1, look_s=2 * gain_s)
     gone.look_s = look_s
     for _ in range(FIRST_PROBE // 64 - 1):
-        assert not gone.recheck(64, n_touched=0, is_exposed=True)
+        assert not gone.recheck(64, n_invalidated=0, is_exposed=True)
 
 
 def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
@@ -87,7 +87,7 @@ def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
     used(choice, 1, look_s=40 * US)
     for _ in range(2000):
         n_products += 64
-        if choice.recheck(64, n_touched=0, is_exposed=True):
+        if choice.recheck(64, n_invalidated=0, is_exposed=True):
             n_looked += used(choice, 10, look_s=40 * US) + 1
     assert PROBE_LOOKS <= n_looked < 0.001 * n_products
     assert not choice.serves_packed
@@ -97,7 +97,7 @@ def test_looks_that_became_cheaper_are_found_out() -> None:
     choice = PlanChoice(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     for _ in range(FIRST_PROBE // 64):
-        choice.recheck(64, n_touched=0, is_exposed=True)
+        choice.recheck(64, n_invalidated=0, is_exposed=True)
     assert choice.serves_packed
     assert used(choice, 100, look_s=5 * US) == 100
 
@@ -131,7 +131,7 @@ def test_never_much_slower_than_the_fallback_whatever_happens(
         if not choice.serves_packed:
             waited, touched = waited + 1, touched + (event in ("read", "write"))
             if waited == 64:
-                choice.recheck(64, n_touched=touched, is_exposed=event == "shared")
+                choice.recheck(64, n_invalidated=touched, is_exposed=event == "shared")
                 waited = touched = 0
             continue
         since += 1

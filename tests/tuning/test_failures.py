@@ -125,7 +125,7 @@ def test_background_tuning_ends_and_products_stay_right(paid: None) -> None:
     wanted = plain @ B
     with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
         state = state_of(A, 16)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert state.live_tuner.failure is None
         assert state.live_tuner.session.search is not None

@@ -13,7 +13,7 @@ import autosparse as asp
 from autosparse import _native
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.setup import lab_of, session_of
+from autosparse.tuning.setup import context_of, session_of
 from tests.tuning.forcing import state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
@@ -41,7 +41,9 @@ def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(mon
     monkeypatch.setattr(
         planner,
         "observe",
-        lambda lab, work, seconds: had.append(planner.has_space(lab.problem)) or original(lab, work, seconds),
+        lambda context, work, seconds: (
+            had.append(planner.has_space(context.problem)) or original(context, work, seconds)
+        ),
     )
     matrix().tune(effort="estimate")
     assert had
@@ -53,7 +55,7 @@ def _steps_until_ranked(A: Any) -> list[str]:
     A @ np.ones(3_000, np.float32)
     found = state_of(A)
     session = session_of(LiveTuner(found), A._cell)
-    session.make_lab = lambda: lab_of(A._cell, found)
+    session.make_context = lambda: context_of(A._cell, found)
     kinds: list[str] = []
     steps = session.steps()
     step = next(steps)

@@ -15,7 +15,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.tuning import live as driver_module
-from autosparse.tuning.trials import lab as bench_module
+from autosparse.tuning.trials import context as bench_module
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import close, dense, make, state_of, until
 
@@ -45,17 +45,17 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def lab_of(state: Any) -> Any:
+def context_of(state: Any) -> Any:
     """What tuning knows of the problem; None before it began."""
-    return state.live_tuner and state.live_tuner.session.lab
+    return state.live_tuner and state.live_tuner.session.context
 
 
 def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
     """Each product that asks for nothing waits WAIT_S at most: they come back while the compiler still runs."""
     assert driver_module.WAIT_S <= 0.5
     monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
-    monkeypatch.setattr(bench_module, "LEAST_LIMIT_S", 0.5)
-    monkeypatch.setattr(bench_module, "COMPILE_PRICES", 0.0)
+    monkeypatch.setattr(bench_module, "MIN_LIMIT_S", 0.5)
+    monkeypatch.setattr(bench_module, "HANGING_COMPILER", 0.0)
     plain = make(400, 400)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     wanted = plain @ B
@@ -63,13 +63,15 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
     with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
         warnings.simplefilter("ignore", asp.FallbackWarning)
         state = state_of(A, 8)
-        for _ in until(lambda: bool(lab_of(state) and lab_of(state).failures) and not state.live_tuner._in_background):
+        for _ in until(
+            lambda: bool(context_of(state) and context_of(state).failures) and not state.live_tuner._in_background
+        ):
             close(A @ B, wanted)
             n_beside += bool(running(tmp_path))
             time.sleep(1e-3)
     assert n_beside > 1, "no product came back while the compiler ran"
     assert state.live_tuner.failure is None
-    assert "more than 0.5 s" in lab_of(state).failures[0]
+    assert "more than 0.5 s" in context_of(state).failures[0]
 
 
 def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
@@ -78,13 +80,15 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
     A = asp.csr(plain, copy=True)
     with asp.options(**UNASKED):
         state = state_of(A, 8)
-        for _ in until(lambda: lab_of(state) is not None):
+        for _ in until(lambda: context_of(state) is not None):
             A @ dense(plain, 8)
-    lab = lab_of(state)
-    expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
-    assert lab.compile_limit_s() == expected
-    lab.patience_s = 1e3
-    assert lab.compile_limit_s() == 1e3
+    context = context_of(state)
+    expected = max(
+        bench_module.MIN_LIMIT_S, bench_module.HANGING_COMPILER * context.stats.cost_estimates.price_s("compile")
+    )
+    assert context.compile_limit_s() == expected
+    context.patience_s = 1e3
+    assert context.compile_limit_s() == 1e3
 
 
 def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
@@ -97,9 +101,9 @@ def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
         for _ in until(lambda: state.live_tuner is not None):
             A @ dense(plain, 8)
     live_tuner = state.live_tuner
-    with live_tuner._aside._cond:
+    with live_tuner._is_idle._cond:
         live_tuner.forget_threads()
-        assert live_tuner._aside._cond.acquire(blocking=False)
+        assert live_tuner._is_idle._cond.acquire(blocking=False)
 
 
 AT_EXIT = """

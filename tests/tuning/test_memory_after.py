@@ -65,7 +65,7 @@ def test_nothing_waits_for_reuse_after_tuning_that_nobody_asked_for() -> None:
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000.0):
         A @ x
         (state,) = A._cell.dispatcher.states.values()
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             A @ x
     assert kept_bytes()[1] == 0
 

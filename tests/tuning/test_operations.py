@@ -19,7 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import state_for
 from autosparse.errors import OptionError
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import ENOUGH_S
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
@@ -31,13 +31,13 @@ def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str
     operand.refresh()
     state = state_for(operand, typed, columns, False, operation=operation)
     state.n_dense_cols = columns
-    lab = lab_of(operand, state)
+    context = context_of(operand, state)
     plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
-    decision = planner.adopt(lab, plan)
+    decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial)
     return state
 
@@ -75,7 +75,7 @@ def close(got: Any, wanted: Any) -> None:
 
 def problem_of(operand: Any, operation: str, columns: int) -> Any:
     typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
-    return lab_of(operand, state_for(operand, typed, columns, False, operation=operation)).problem
+    return context_of(operand, state_for(operand, typed, columns, False, operation=operation)).problem
 
 
 def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:

@@ -1,4 +1,5 @@
-"""Our warnings say that results are unaffected, also where a filter makes errors of them (ADR 30)."""
+"""Our warnings say that results are unaffected, also where a filter makes errors of them
+(docs/design/cache-and-trust.md)."""
 
 from __future__ import annotations
 

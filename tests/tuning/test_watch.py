@@ -26,7 +26,7 @@ def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) ->
     state = state_of(A)
     for _ in range(3000):
         A @ x
-    state.settle()
+    state.commit()
     # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
     assert state.n_calls == 3000
     assert state.n_calls - state.n_tuned <= 60
@@ -39,7 +39,7 @@ def slow_products(A, *, columns: int = 8, out: bool = False):
     C = np.empty((A.shape[0], *shape[1:]), A.dtype)
     state = state_of(A, columns)
     for n in range(400):
-        if state.serving is None and state.live_tuner.session.champion is None:
+        if state.serving is None and state.live_tuner.session.incumbent is None:
             return n
         assert (autosparse.matmul(A, B, out=C) if out else A @ B).shape == C.shape
     raise AssertionError("a kernel many times slower than the default one still serves")
@@ -77,7 +77,7 @@ def test_a_slow_composite_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
-def test_a_slow_plan_is_given_up_past_python() -> None:
+def test_a_slow_plan_is_given_up_by_fast_call() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
         state = state_of(A, 8)
@@ -86,7 +86,7 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
         for _ in range(10):
             A @ B
         if state.fast_path is None or state.fast_path.trial is None:
-            pytest.skip("this interpreter has no way past Python")
+            pytest.skip("this interpreter has no fast call")
         n_before = state.n_calls
         assert slow_products(A, columns=8) < 200
         assert state.n_calls > n_before
@@ -96,14 +96,14 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
 def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
-        lab = state_of(A, 8).serving.lab
-        plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        context = state_of(A, 8).serving.context
+        plan_lookup.remember(context, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
         for _ in until(lambda: state_of(other, 8).serving is not None):  # the plan was adopted
             other @ B
         slow_products(other, columns=8)
-        assert plan_lookup.recall(lab).is_default
+        assert plan_lookup.recall(context).is_default
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
@@ -113,12 +113,12 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         X = np.ones((800, 8), np.float32)
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
-        lab = live_tuner.session.lab
-        trial = planner.adopt(lab, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        context = live_tuner.session.context
+        trial = planner.adopt(context, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
         assert trial is not None
         live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
-            if live_tuner.session.champion is None:
+            if live_tuner.session.incumbent is None:
                 return
         raise AssertionError("a slow kernel still serves")

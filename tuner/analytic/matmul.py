@@ -197,12 +197,12 @@ class TrafficModel:
         panel_bytes = self.facts.n_cols / shape.n_panels * setting.n_columns * setting.item
         width = setting.n_columns * traits.c * setting.item
         touched = shape.n_blocks * np.maximum(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        far_s = touched / self._rates(setting, panel_bytes)
-        is_far = panel_bytes > setting.cache_bytes[1]
-        if self.locality is None or not is_far.any():
-            return np.asarray(far_s)
+        streaming_s = touched / self._rates(setting, panel_bytes)
+        is_streaming = panel_bytes > setting.cache_bytes[1]
+        if self.locality is None or not is_streaming.any():
+            return np.asarray(streaming_s)
         share = np.where(traits.is_shared, *self._fetched_shares(setting))
-        return np.where(is_far, share * far_s + (1.0 - share) * touched / self.rates.l2, far_s)
+        return np.where(is_streaming, share * streaming_s + (1.0 - share) * touched / self.rates.l2, streaming_s)
 
     def _fetched_shares(self, setting: _Setting) -> tuple[float, float]:
         """Share of the rows of B that are not in the core's own cache when they are wanted: (rows in order, as stored).
@@ -222,10 +222,10 @@ class TrafficModel:
         return np.asarray(found)
 
 
-CROWDED: Final = 1.3
-"""Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
-TWINS: Final = 1.3
-"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-twins.md)."""
+LLC_CONTENTION: Final = 1.3
+"""Geometric mean over 23 matrices, 256 columns (docs/design/dense-operands.md)."""
+IDENTICAL_ROWS: Final = 1.3
+"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/design/compiled-kernels.md rows.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:
@@ -238,9 +238,9 @@ def behind_runtime(problem: Problem) -> float:
     dense_bytes = (
         (problem.matrix.n_rows + problem.matrix.n_cols) * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     )
-    is_crowded = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
-    has_twins = not problem.transposed and problem.matrix.has_twins
-    return (CROWDED if is_crowded else 1.0) * (TWINS if has_twins else 1.0)
+    is_contended = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
+    has_identical_rows = not problem.transposed and problem.matrix.has_identical_rows
+    return (LLC_CONTENTION if is_contended else 1.0) * (IDENTICAL_ROWS if has_identical_rows else 1.0)
 
 
 SCATTER_S: Final = 0.6e-9

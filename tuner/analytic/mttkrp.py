@@ -23,7 +23,7 @@ from autosparse.core.values import dataclass
 NAMES: Final = f"{INDICES}qrstuvwxyz"
 """Of as many modes as the default kernel knows."""
 SAMPLED_ENTRIES: Final = 20_000
-LEAST_CHILDREN: Final = 3.0
+MIN_CHILDREN: Final = 3.0
 """Entries per lowest node from which the default kernel walks levels (as `operands.csf` has it); else it is flat."""
 CACHES: Final = ("l1", "l2", "l3", "memory")
 """The smallest that holds something; the last one is a core's share."""
@@ -189,7 +189,7 @@ class _Default(_Walk):
 
     def __init__(self, facts: TensorFacts, problem: Problem) -> None:
         order = facts.default_order
-        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz
+        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * MIN_CHILDREN > facts.nnz
         super().__init__(facts, problem, order, is_flat=is_flat)
 
     def terms(self) -> Iterator[tuple[str, float]]:

@@ -49,11 +49,11 @@ class SampledModel:
                 c, n_panels = 1, -(-max(1, facts.n_cols) // c)
         n_blocks = facts.nnz / (r * c * (facts.fill(r, c) if r * c > 1 else 1.0))
         n_cells = n_blocks * r * c
-        far_bytes = facts.n_cols / n_panels * width
-        near_share = self._near_share(problem, one, far_bytes)
-        gather_s = n_blocks * c * width * (1.0 - near_share) / self._rate(problem, far_bytes)
-        gather_s += n_blocks * c * width * near_share / self.rates.l2
-        if far_bytes > problem.target.l2_bytes:
+        streaming_bytes = facts.n_cols / n_panels * width
+        resident_share = self._resident_share(problem, one, streaming_bytes)
+        gather_s = n_blocks * c * width * (1.0 - resident_share) / self._rate(problem, streaming_bytes)
+        gather_s += n_blocks * c * width * resident_share / self.rates.l2
+        if streaming_bytes > problem.target.l2_bytes:
             gather_s *= PREFETCHED if ahead else 1.0
         elif one is not None and ahead:
             gather_s *= 1.03
@@ -67,9 +67,9 @@ class SampledModel:
         behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
         return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
-    def _near_share(self, problem: Problem, one: SuperSchedule | None, far_bytes: float) -> float:
+    def _resident_share(self, problem: Problem, one: SuperSchedule | None, streaming_bytes: float) -> float:
         """Share of the rows of Y that the core's own cache still holds when they are wanted again; see `model`."""
-        if self.locality is None or far_bytes <= problem.target.l2_bytes:
+        if self.locality is None or streaming_bytes <= problem.target.l2_bytes:
             return 0.0
         row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
         share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))

@@ -8,15 +8,15 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, SLICED_KINDS, LevelKind
+from autosparse.core.formats import DICTIONARY, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-MOST_KNOWN: Final = 64
-VALUE_BITS: Final = {"": 0, NUMBERED: 8}
+MAX_KNOWN: Final = 64
+VALUE_BITS: Final = {"": 0, DICTIONARY: 8}
 SHARED_ORDERS: Final = ("first", "rcm")
 """Orders of rows in which rows that share columns follow each other."""
 
@@ -52,7 +52,7 @@ class Traits:
             return known[1]
         found = cls._of(schedules)
         if isinstance(schedules, tuple):
-            while len(_known) >= MOST_KNOWN:
+            while len(_known) >= MAX_KNOWN:
                 _known.pop(next(iter(_known)), None)
             _known[id(schedules)] = schedules, found
         return found

@@ -46,7 +46,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class CalibrationChoice:
     """The way that was taken, fitted to all examples, and every way's judgement."""
 
     way: str
@@ -65,7 +65,7 @@ class Choice:
         return self.judged[self.way]
 
 
-def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> Choice:
+def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> CalibrationChoice:
     """The adjustment that does best on groups left out, "nothing" where none is surely better.
 
     An adjustment must gain SURE standard errors of the paired differences of losses, and order no fewer pairs.
@@ -83,7 +83,7 @@ def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS
     for way in able:
         if _is_better(judged[way], judged[NOTHING]) and judged[way].loss < judged[taken].loss - 1e-12:
             taken = way
-    return Choice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
+    return CalibrationChoice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
 
 
 def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str, fit: Fit) -> Judgement:

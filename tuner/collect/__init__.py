@@ -1,6 +1,6 @@
 """Data for learned cost models: patterns × sampled SuperSchedules -> measured times, as columnar files.
 
-`recipes` names patterns, `sampling` draws schedules, `heats` times them, `files` keeps and merges what was measured,
+`recipes` names patterns, `sampling` draws schedules, `batches` times them, `files` keeps and merges what was measured,
 `collector` does all of it for as long as it may; docs/collecting.md describes the files.
 """
 

@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.collect.batches import QUIET_LOAD, Batches, TimingContext
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.files import MEASURED, Measurements, write
-from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.collect.recipes import Recipe
@@ -49,10 +49,10 @@ def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
 
 
 class MakeBench(Protocol):
-    """Opens the workbench of one operation on one pattern; leaving the context frees what it holds."""
+    """Opens the timing context of one operation on one pattern; leaving the context frees what it holds."""
 
-    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of Workbench
-        """The workbench."""
+    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of TimingContext
+        """The timing context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -150,8 +150,8 @@ class Collector:
     def _measure(self, recipe: Recipe, pattern: Coordinates, op: Op, at: int) -> Step:
         start_s = self.clock()
         with self.make_bench(pattern, op) as bench:
-            heats = self._heats(bench)
-            until_s = heats.clock() + self.order.pair_s
+            batches = self._batches(bench)
+            until_s = batches.clock() + self.order.pair_s
             rng = np.random.default_rng([self.order.seed, int(recipe.digest(), 16), len(op.name), op.n_dense_cols])
             shares = Shares.of(self.order.n_schedules)
             problem = bench.problem
@@ -160,23 +160,23 @@ class Collector:
                 problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample,
                 proposed=bench.proposed(self.order.n_proposed),
             )  # fmt: skip
-            heats.run(drawn, until_s=until_s)
+            batches.run(drawn, until_s=until_s)
             near = neighbourhood(
                 problem,
                 bench.supports,
-                heats.best(N_BEST),
+                batches.best(N_BEST),
                 drawn,
                 n=shares.neighbours,
                 rng=rng,
                 homes=[own_space(op.algorithm), pool.space],
             )
-            heats.run(near, until_s=until_s)
-            self._write(recipe, pattern, op, heats, problem)
+            batches.run(near, until_s=until_s)
+            self._write(recipe, pattern, op, batches, problem)
         took_s = self.clock() - start_s
         self._n_pairs += 1
-        best = min((one.ratio for one in heats.timings if one.status == MEASURED), default=float("nan"))
+        best = min((one.ratio for one in batches.timings if one.status == MEASURED), default=float("nan"))
         return Step(
-            op=op, recipe=recipe, nnz=pattern.nnz, n_times=len(heats.timings), took_s=took_s, n_pairs=self._n_pairs,
+            op=op, recipe=recipe, nnz=pattern.nnz, n_times=len(batches.timings), took_s=took_s, n_pairs=self._n_pairs,
             n_found=self._n_found, elapsed_s=self.clock() - self._began_s, left_s=self._left_s(at), best_ratio=best,
         )  # fmt: skip
 
@@ -189,14 +189,14 @@ class Collector:
             )
         return self._pools[op.algorithm]
 
-    def _heats(self, bench: Workbench) -> Heats:
+    def _batches(self, bench: TimingContext) -> Batches:
         if not self.order.duty:
-            return Heats(bench)
+            return Batches(bench)
 
         def wait() -> None:
             wait_for_quiet(most_load=QUIET_LOAD, until_s=self._began_s + self.order.seconds, clock=self.clock)
 
-        return Heats(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_heat=wait)
+        return Batches(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_batch=wait)
 
     def _left_s(self, at: int) -> float:
         """Seconds until the order ends: by its time, or by the mean time of a recipe so far."""
@@ -208,8 +208,8 @@ class Collector:
         per_recipe = len(self.order.ops) / len({op.n_dims for op in self.order.ops})
         return max(0.0, min(by_time_s, n_left * per_recipe * spent_s / max(1, self._n_pairs)))
 
-    def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, heats: Heats, problem: Problem) -> None:
-        columns, heat_columns = heats.columns()
+    def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, batches: Batches, problem: Problem) -> None:
+        columns, batch_columns = batches.columns()
         facts = {
             "op": op.name,
             "operation": op.operation,
@@ -225,5 +225,5 @@ class Collector:
             "measured_at": int(time.time()),
             "machine": dict(self.machine),
         }
-        schedules = [one.schedule.to_json() for one in heats.timings]
-        write(self.path_of(recipe, op), Measurements(facts, schedules, columns, heat_columns))
+        schedules = [one.schedule.to_json() for one in batches.timings]
+        write(self.path_of(recipe, op), Measurements(facts, schedules, columns, batch_columns))

@@ -41,7 +41,7 @@ SCHEDULE_COLUMNS: Final[Mapping[str, str]] = {
     "status": "u1",
     "heat": "u1",  # row of the heat columns
 }
-HEAT_COLUMNS: Final[Mapping[str, str]] = {
+BATCH_COLUMNS: Final[Mapping[str, str]] = {
     "default_s": "f4",  # the default kernel's median time
     "default_fastest_s": "f4",
     "others_load": "f4",  # processors that other processes kept busy meanwhile; nan when unknown
@@ -50,12 +50,12 @@ HEAT_COLUMNS: Final[Mapping[str, str]] = {
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """What was measured of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `HEAT_COLUMNS`."""
+    """What was measured of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `BATCH_COLUMNS`."""
 
     facts: Mapping[str, Any]  # operation, recipe, shape, nnz, sparsity_hash, machine, ...: docs/collecting.md
     schedules: Sequence[str] = field(repr=False)  # SuperSchedule.to_json()
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
-    heats: Mapping[str, NDArray[Any]] = field(repr=False)
+    batches: Mapping[str, NDArray[Any]] = field(repr=False)
 
     @property
     def recipe(self) -> Recipe:
@@ -112,7 +112,7 @@ def write(path: Path, found: Measurements) -> None:
         "schedules": _bytes("\n".join(found.schedules)),
     }
     arrays |= {name: np.asarray(found.columns[name], dtype) for name, dtype in SCHEDULE_COLUMNS.items()}
-    arrays |= {name: np.asarray(found.heats[name], dtype) for name, dtype in HEAT_COLUMNS.items()}
+    arrays |= {name: np.asarray(found.batches[name], dtype) for name, dtype in BATCH_COLUMNS.items()}
     write_whole(path, arrays)
 
 
@@ -122,10 +122,10 @@ def read(path: Path) -> Measurements:
         facts = _facts(path, _text(file["facts"]))
         schedules = _lines(_text(file["schedules"]))
         columns = {name: file[name] for name in SCHEDULE_COLUMNS}
-        heats = {name: file[name] for name in HEAT_COLUMNS}
+        batches = {name: file[name] for name in BATCH_COLUMNS}
     if any(column.shape != (len(schedules),) for column in columns.values()):
         raise RecordError(f"{path.name}: {len(schedules)} schedules, but a column of another length")
-    return Measurements(facts, schedules, columns, heats)
+    return Measurements(facts, schedules, columns, batches)
 
 
 def _lines(text: str) -> list[str]:
@@ -170,9 +170,9 @@ def merge(found: Iterable[Measurements], path: Path) -> int:
         "schedules": _bytes("\n".join(table)),
         "schedule_id": np.concatenate([np.zeros(0, np.uint32), *(np.asarray(one, np.uint32) for one in ids)]),
         "first": np.cumsum([0, *(len(one.schedules) for one in pairs)]),
-        "first_heat": np.cumsum([0, *(one.heats["default_s"].size for one in pairs)]),
+        "first_heat": np.cumsum([0, *(one.batches["default_s"].size for one in pairs)]),
     }
-    for columns, of in ((SCHEDULE_COLUMNS, "columns"), (HEAT_COLUMNS, "heats")):
+    for columns, of in ((SCHEDULE_COLUMNS, "columns"), (BATCH_COLUMNS, "batches")):
         for name, dtype in columns.items():
             parts = [np.zeros(0, dtype), *(np.asarray(getattr(one, of)[name], dtype) for one in pairs)]
             arrays[name] = np.concatenate(parts)
@@ -187,18 +187,20 @@ def read_merged(path: Path) -> list[Measurements]:
         _facts(path, head)
         machines = [json.loads(text) for text in _lines(_text(file["machines"]))]
         table = _lines(_text(file["schedules"]))
-        arrays = {name: file[name] for name in (*SCHEDULE_COLUMNS, *HEAT_COLUMNS, "schedule_id", "first", "first_heat")}
+        arrays = {
+            name: file[name] for name in (*SCHEDULE_COLUMNS, *BATCH_COLUMNS, "schedule_id", "first", "first_heat")
+        }
     found = []
     for at, line in enumerate(lines):
         facts = json.loads(line)
         mine = slice(*arrays["first"][at : at + 2].tolist())
-        heats = slice(*arrays["first_heat"][at : at + 2].tolist())
+        batches = slice(*arrays["first_heat"][at : at + 2].tolist())
         found.append(
             Measurements(
                 {**facts, "machine": machines[facts["machine"]]},
                 [table[number] for number in arrays["schedule_id"][mine].tolist()],
                 {name: arrays[name][mine] for name in SCHEDULE_COLUMNS},
-                {name: arrays[name][heats] for name in HEAT_COLUMNS},
+                {name: arrays[name][batches] for name in BATCH_COLUMNS},
             )
         )
     return found

@@ -63,7 +63,7 @@ def _distance(row: Mapping[str, Any], target: Target) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class RunSetting:
     """Where and how products run. `rates` None: those of the known machine that is most like the target."""
 
     target: Target
@@ -73,7 +73,7 @@ class Setting:
     rates: MachineRates | None = None
 
     @classmethod
-    def of(cls, problem: Problem, rates: MachineRates | None = None) -> Setting:
+    def of(cls, problem: Problem, rates: MachineRates | None = None) -> RunSetting:
         """The setting of a problem."""
         return cls(
             target=problem.target, dtype=problem.dtype, n_dense_cols=problem.n_dense_cols, threads=problem.threads,
@@ -81,7 +81,7 @@ class Setting:
         )  # fmt: skip
 
     @classmethod
-    def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> Setting:
+    def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> RunSetting:
         """What measurements say of themselves; `n_dense_cols` and float32 on all cores where they do not."""
         rates = facts["machine"].get("rates")
         return cls(
@@ -114,4 +114,4 @@ class Setting:
 
 
 N_SETTING: Final = 12
-"""Length of `Setting.numbers`."""
+"""Length of `RunSetting.numbers`."""

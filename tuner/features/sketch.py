@@ -21,7 +21,7 @@ from autosparse.core.pattern import Pattern, TensorPattern
 
 SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 75, 3: 43}
 """Numbers in a sketch, by dimension."""
-MOST_ROWS: Final = 1 << 14
+MAX_ROWS: Final = 1 << 14
 """Rows, about, whose lengths are sorted."""
 REUSED_WITHIN: Final = (256, 1024, 8192)
 """Entries that follow each other, among which distinct columns are counted."""
@@ -35,7 +35,7 @@ def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray
     if isinstance(pattern, TensorPattern):
         return tensor_vector(pattern.shape, list(pattern.coords)).astype(np.float32)
     facts, locality = pattern_facts(pattern), Locality(pattern)
-    step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
+    step = pattern.n_rows // MAX_ROWS | 1  # odd: rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     shares = [_small(locality.distinct_share(n)) if pattern.nnz else 0.0 for n in REUSED_WITHIN]
     ordered = [0.0] * (2 * len(REUSED_WITHIN))
@@ -49,7 +49,7 @@ def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray
         float(np.log2(max(1.0, facts.max_row / max(1e-9, facts.mean_row))) / 8),
         *shares,
         *ordered,
-        float(pattern.has_twins),
+        float(pattern.has_identical_rows),
     ]
     return np.array(numbers, np.float32)
 

@@ -14,62 +14,62 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
-from autosparse.tuner.gpu.space import Family, Setting, sized
-from autosparse.tuner.hybrid import divisions as hybrid
+from autosparse.tuner.gpu.space import GpuSetting, PartSet, sized
+from autosparse.tuner.hybrid import partitions as hybrid
 from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.tiles import blocks
 from numpy.typing import NDArray
 
 from autosparse.core.composite import Blocks, ColumnList, Diagonals, Rest, RowList, Rows, Selection
 from autosparse.core.pattern import Pattern
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Blocks that are looked for; the small ones are gathered into windows."""
-MOST_DIVISIONS: Final = 4
+MAX_PARTITIONS: Final = 4
 NARROW: Final = 8
 """Height of blocks up to which windows of 8 rows waste less than those of 16."""
 CUT_TO: Final = 16
 """Sides of blocks in TF32 and of sampled products: larger ones spill. So do, in TF32, windows behind blocks."""
 ELL_WIDTHS: Final = (4, 16, 64)
 
-Layouts = tuple[Part, ...]
-Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
+Layouts = tuple[GpuPart, ...]
+Offer = Callable[[Any, GpuSetting], tuple[Layouts, ...]]
 """(rule, what is asked for) -> layouts of its part; each computes all that the rule gives."""
 
-_CUT: Final = Part(layout="unrolled", rows=2, step=4, split=512)
+_CUT: Final = GpuPart(layout="unrolled", rows=2, step=4, split=512)
 _CUT_BESIDE_DOTS: Final = replace(_CUT, rows=1, step=2)
 """Sums of Tensor Cores take registers too."""
-_RUNS: Final = Part(layout="segments", step=8, split=256)
+_RUNS: Final = GpuPart(layout="segments", step=8, split=256)
 _ELL: Final = {
-    4: Part(layout="ell", rows=4, step=4, at_most=4),
-    16: Part(layout="ell", rows=2, step=8, at_most=16),
-    64: Part(layout="ell", rows=1, step=8, at_most=64),
+    4: GpuPart(layout="ell", rows=4, step=4, at_most=4),
+    16: GpuPart(layout="ell", rows=2, step=8, at_most=16),
+    64: GpuPart(layout="ell", rows=1, step=8, at_most=64),
 }
 _VECTOR_ELL: Final = {
-    4: Part(layout="ell", rows=128, step=4, at_most=4),
-    16: Part(layout="ell", rows=64, step=8, at_most=16),
-    64: Part(layout="ell", rows=16, step=32, at_most=64),
+    4: GpuPart(layout="ell", rows=128, step=4, at_most=4),
+    16: GpuPart(layout="ell", rows=64, step=8, at_most=16),
+    64: GpuPart(layout="ell", rows=16, step=32, at_most=64),
 }
-_VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
-_VECTOR_LONG: Final = Part(layout="rows", rows=1, step=256, split=4096)
-_WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+_VECTOR_ROWS: Final = GpuPart(layout="rows", rows=8, step=32, split=4096)
+_VECTOR_LONG: Final = GpuPart(layout="rows", rows=1, step=256, split=4096)
+_WINDOWS: Final = GpuPart(layout="windows", rows=16, step=16)
 _DENSER: Final = replace(_WINDOWS, at_least=2)
-_SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
-_ENTRIES: Final = Part(layout="entries", rows=16)
+_SAMPLED_ROWS: Final = GpuPart(layout="rows", rows=1, step=16, split=128)
+_ENTRIES: Final = GpuPart(layout="entries", rows=16)
 
 
-def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
+def _dots(rule: Blocks, asked: GpuSetting) -> tuple[Layouts, ...]:
     """Blocks as they are, where Tensor Cores take these, or cut where registers do not; and gathered in windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
     most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
-    own = Part(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
+    own = GpuPart(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
     return ((own,), (window,)) if own.reason_illegal(asked.operation) is None else ((window,),)
 
 
-def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
+def _buckets(rule: Rows, parts: Mapping[int, GpuPart]) -> tuple[Layouts, ...]:
     """Buckets of ELL for rows that are never longer than the widest."""
     if rule.most is None or rule.most > ELL_WIDTHS[-1]:
         return ()
@@ -77,12 +77,12 @@ def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
     return (tuple(parts[width] for width in ELL_WIDTHS if rule.least <= width <= widest),)
 
 
-def _cut(asked: Setting) -> Part:
+def _cut(asked: GpuSetting) -> GpuPart:
     """Rows, long ones cut, one lane for each column."""
     return _CUT_BESIDE_DOTS if asked.has_dots else _CUT
 
 
-def _lines(asked: Setting) -> tuple[Layouts, ...]:
+def _lines(asked: GpuSetting) -> tuple[Layouts, ...]:
     """Rows, or columns, that are long."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
@@ -123,7 +123,7 @@ OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS,
 """What kernels compute -> layouts by rule; what is not here is never divided."""
 
 
-def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
+def schedules(asked: GpuSetting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
     """(name, schedule) of everything that is offered for the parts that `selections` make, the last one the rest."""
     offers = OFFERS.get(asked.kind, {})
     ways = [offers[type(rule)](rule, asked) for rule in selections] if offers else []
@@ -131,7 +131,7 @@ def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple
         parts = tuple(
             replace(part, select=rule) for rule, own in zip(selections, chosen, strict=True) for part in own
         )  # fmt: skip
-        for made in sized(asked, Family(parts=parts)):
+        for made in sized(asked, PartSet(parts=parts)):
             yield name_of(made), made
 
 
@@ -140,13 +140,13 @@ def name_of(schedule: DeviceSchedule) -> str:
     return " + ".join(f"{rule} by {', '.join(schedule.layouts_of(rule))}" for rule in schedule.selections)
 
 
-def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:
+def partitions(pattern: Pattern, asked: GpuSetting, target: DeviceTarget) -> list[hybrid.Partition]:
     """Divisions of op(A) that a GPU is expected to gain by, best first; O(rows) and a sample of the entries."""
     if asked.kind not in OFFERS:
         return []
     fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
     costs = costs_on(target, asked)
-    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MOST_DIVISIONS]
+    return hybrid.partitions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_PARTITIONS]
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
@@ -155,7 +155,7 @@ def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
     return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
 
 
-def costs_on(target: DeviceTarget, asked: Setting) -> PrimitiveCosts:
+def costs_on(target: DeviceTarget, asked: GpuSetting) -> PrimitiveCosts:
     """Seconds of a busy device for each row of B that is read, stored slot, and row of C; as the roofs of the model."""
     item, columns = ITEM_BYTES[asked.dtype], asked.n_dense_cols
     read_s = max(columns * item, SECTOR_BYTES) / target.l2_bytes_s

@@ -22,7 +22,7 @@ from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
 
-MOST_SWEEPS: Final = 4
+MAX_SWEEPS: Final = 4
 FAMILIES: Final = {"block": 0, "csr": 1, "ell": 2}
 """Family -> its number for the runtime."""
 
@@ -40,7 +40,7 @@ class GreedyOptions:
     r: float = 1.0  # tiles of up to r times the least average cost are taken together; 1: one after the other
     levels: int = 100  # most times that tiles of a window are cut from what is left
     local: bool = True  # batches look at tiles of the chosen operator only
-    sweeps: int = MOST_SWEEPS  # withdrawals that are tried once everything is covered
+    sweeps: int = MAX_SWEEPS  # withdrawals that are tried once everything is covered
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.features.setting import MachineRates, Setting
+from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
@@ -47,7 +47,7 @@ DEAR_ORDER: Final = "rcm"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
+class RatioScale:
     """From costs to ratios to the default kernel; without an anchor costs are logarithms of ratios by themselves."""
 
     slope: float = 1.0
@@ -60,7 +60,7 @@ class Scale:
         return {"slope": self.slope, "anchor": anchor, "anchor_log_ratio": self.anchor_log_ratio}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Scale:
+    def from_data(cls, data: Mapping[str, Any]) -> RatioScale:
         """Read `to_data`; RecordError when it is something else."""
         try:
             slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
@@ -78,7 +78,7 @@ class LearnedModel:
 
     weights: LearnedWeights
     codes: Codes = field(repr=False)  # (n, columns): the portfolio
-    scale: Scale
+    scale: RatioScale
     scorer: Scorer = field(repr=False)
     rates: MachineRates | None = None  # measured of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
@@ -90,7 +90,7 @@ class LearnedModel:
         if PORTFOLIO not in weights.tensors:
             raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
-        scale = Scale.from_data(weights.about.get("scale", {}))
+        scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
     def features(self, pattern: Structure) -> Floats:
@@ -106,7 +106,7 @@ class LearnedModel:
         return self.scorer.programs(self.codes)
 
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
-        return self.scorer.on(features, Setting.of(problem, self.rates))
+        return self.scorer.on(features, RunSetting.of(problem, self.rates))
 
     def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
         """The statistics model's ratios of `schedules`; 1 where the scorer reads none."""

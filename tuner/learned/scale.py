@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from autosparse.tuner.collect.files import MEASURED, REFUSED, Measurements
-from autosparse.tuner.learned.predict import Scale
+from autosparse.tuner.learned.predict import RatioScale
 from numpy.typing import NDArray
 
 from autosparse.core.schedule import SuperSchedule
@@ -33,7 +33,7 @@ class _Case:
     anchors: Mapping[SuperSchedule, float]
 
 
-def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
+def fit_scale(found: Iterable[Measurements], costs: Costs) -> RatioScale:
     """The scale that explains `found` best, for costs that only rank.
 
     slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of a
@@ -58,7 +58,7 @@ def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
         for case in cases
         if anchor in case.anchors
     ]
-    return Scale(slope=slope, anchor=anchor, anchor_log_ratio=float(np.mean(at_anchor)))
+    return RatioScale(slope=slope, anchor=anchor, anchor_log_ratio=float(np.mean(at_anchor)))
 
 
 def _case(one: Measurements, costs: Costs) -> _Case | None:

@@ -13,7 +13,7 @@ from autosparse.tuner.networks.lattice import Lattice
 from autosparse.errors import OptionError
 
 
-class Backend(Protocol):
+class TensorBackend(Protocol):
     """Layers, and the tensors that go through them (`Any`: each backend has a type of its own)."""
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
@@ -63,10 +63,10 @@ BACKENDS: Final[Mapping[str, str]] = {
 """Name -> class; a module is imported when its backend is asked for."""
 
 
-def open_backend(name: str) -> Backend:
+def open_backend(name: str) -> TensorBackend:
     """The backend of that name; MissingExtraError when what it needs is not installed."""
     if name not in BACKENDS:
         raise OptionError.bad_value("backend", name, domain=f"one of {', '.join(BACKENDS)}", source="argument")
     module, _, kind = BACKENDS[name].partition(":")
-    backend: Backend = getattr(importlib.import_module(module), kind)()
+    backend: TensorBackend = getattr(importlib.import_module(module), kind)()
     return backend

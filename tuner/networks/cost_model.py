@@ -37,7 +37,7 @@ def make_extractor(name: str, dimension: int, backend: str = "own", limit: int =
     return EXTRACTORS[name](dimension, backend, limit)
 
 
-class CostModel(torch.nn.Module):
+class NetworkCostModel(torch.nn.Module):
     """(pattern, programs) -> predicted cost of each program."""
 
     def __init__(self, extractor: Extractor, program: ProgramEmbedder) -> None:

@@ -117,9 +117,9 @@ class Lattice:
 
     def _coarser(self, stride: int) -> tuple[Lattice, torch.Tensor]:
         """The coarser lattice and the place of each cell in it. The rows are not shared with those of `coarser`."""
-        rows, row_places = (None, None) if self.rows is None else self.rows._coarser(stride)
+        rows, row_permutation = (None, None) if self.rows is None else self.rows._coarser(stride)
         width = -(-(self.width - 2 * MARGIN) // stride) + 2 * MARGIN
-        row = 0 if row_places is None else row_places[self.row]
+        row = 0 if row_permutation is None else row_permutation[self.row]
         wanted = row * width + MARGIN + torch.div(self.last, stride, rounding_mode="floor")
         lattice = Lattice(_distinct(wanted), width, rows)
         return lattice, torch.searchsorted(lattice.keys, wanted)

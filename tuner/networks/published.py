@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from autosparse.tuner.networks.embedder import ProgramEmbedder
 from autosparse.tuner.networks.waconet import WACONet
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
@@ -50,14 +50,14 @@ PUBLISHED: Final[Mapping[str, tuple[Parameter, ...]]] = {
 """Parameters in the order in which ``schedule_embedding`` reads them, by the name of the file."""
 
 
-def published_model(algorithm: str, *, backend: str = "own") -> CostModel:
+def published_model(algorithm: str, *, backend: str = "own") -> NetworkCostModel:
     """The network of one published file, with random weights."""
     if algorithm not in PUBLISHED:
         raise OptionError.bad_value("algorithm", algorithm, domain=f"one of {', '.join(PUBLISHED)}", source="argument")
-    return CostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
+    return NetworkCostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
 
 
-def read_published(path: Path, *, backend: str = "own") -> CostModel:
+def read_published(path: Path, *, backend: str = "own") -> NetworkCostModel:
     """The network in ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``: arrays by the authors' names."""
     model = published_model(path.stem, backend=backend)
     with np.load(path, allow_pickle=False) as file:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import torch
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 from autosparse.tuner.generators.coordinates import Coordinates
-from autosparse.tuner.networks.backends import Backend, open_backend
+from autosparse.tuner.networks.backends import TensorBackend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice
 
@@ -32,7 +32,7 @@ class WACONet(Extractor):
     def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
-        self._backend: Backend = open_backend(backend)
+        self._backend: TensorBackend = open_backend(backend)
         for at in range(1, N_LAYERS + 1):
             first = at == 1
             layer = self._backend.convolution(
@@ -73,7 +73,7 @@ class MinkowskiNet(Extractor):
     def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
-        self._backend: Backend = open_backend(backend)
+        self._backend: TensorBackend = open_backend(backend)
         self.first = self._convolution(1, 5)
         self.blocks = torch.nn.ModuleList(
             torch.nn.ModuleList([self._convolution(MINKOWSKI_CHANNELS, 3), self._convolution(MINKOWSKI_CHANNELS, 3)])

@@ -13,7 +13,7 @@ from autosparse.tuner.space import spaces
 from autosparse.tuner.space.template import Supports
 
 from autosparse.core.composite import Schedule
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
@@ -21,7 +21,7 @@ from autosparse.core.values import dataclass
 BUILT_TOLERANCE: Final = 0.05
 """A kernel that is there comes before one predicted to be this share faster: errors are larger, compilations dear."""
 GAIN: Final = 0.1  # of the default time, for the second of several kernels that are there
-MOST_ASKED: Final = 6
+MAX_ASKED: Final = 6
 """Candidates whose kernels are looked for."""
 
 
@@ -88,7 +88,9 @@ class Queue:
         self._ratios |= {id(one.schedule): one.ratio for one in predicted}
 
     def for_any_threads(self, schedule: SuperSchedule) -> SuperSchedule:
-        """`schedule` for as many threads as its caller allows, predicted alike: the pool sees how many pay (ADR 76)."""
+        """`schedule` for as many threads as its caller allows, predicted alike: the pool sees how many pay
+        (docs/design/thread-pool.md).
+        """
         freed = replace(schedule, threads=0)
         self._ratios[id(freed)] = self._ratios[id(schedule)]
         return freed
@@ -109,7 +111,7 @@ class Queue:
         if not waiting or waiting[0] is self._start or best > hopeless:
             return
         limit = max((1.0 + BUILT_TOLERANCE) * best, 1.0 - GAIN if n > 1 else 0.0)
-        near = [one for one in waiting if (self.ratio_of(one) or 1.0) <= limit][:MOST_ASKED]
+        near = [one for one in waiting if (self.ratio_of(one) or 1.0) <= limit][:MAX_ASKED]
         ready = list(itertools.islice(filter(is_built, near), n))
-        ready += [one for one in beside if one not in ready and any(it.format.values == NUMBERED for it in ready)]
+        ready += [one for one in beside if one not in ready and any(it.format.values == DICTIONARY for it in ready)]
         self._schedules = [*held, *ready, *(one for one in waiting if one not in ready)]

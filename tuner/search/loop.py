@@ -138,7 +138,7 @@ def tune(
 ) -> Plan:
     """Run `search` for at most about `budget_s` seconds (see `WithinBudget`) and return the best plan so far.
 
-    KeyboardInterrupt passes through after the search was closed: packed copies of losers are dropped, the champion
+    KeyboardInterrupt passes through after the search was closed: packed copies of losers are dropped, the incumbent
     keeps its own.
     """
     policy = WithinBudget(runner=runner, budget_s=budget_s, clock=clock, progress=progress, observe=observe)

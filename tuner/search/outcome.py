@@ -73,7 +73,7 @@ def _candidate(search: Search, trial: Trial) -> Candidate:
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
     """What is known now, finished or not."""
-    best = _candidate(search, search.champion)
+    best = _candidate(search, search.incumbent)
     n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s) + len(_measured_earlier(search))
     return Plan(
         schedule=best.schedule,
@@ -107,8 +107,8 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
     if best.schedule is None:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
-        if search.doubted is not None:
-            return f"{search.doubted}: nothing is chosen unmeasured (effort='measure' times candidates)"
+        if search.untrusted is not None:
+            return f"{search.untrusted}: nothing is chosen unmeasured (effort='measure' times candidates)"
         return f"{_why_none_raced(search)}{unfinished}"
     if best.measured_s is None or not search.default_s:
         return f"the model expects it to be the fastest{unfinished}"

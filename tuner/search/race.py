@@ -49,7 +49,7 @@ class Race:
 
     n_entrants: int
     rule: RaceRule = field(default_factory=RaceRule)
-    n_kept: int = 1  # the first entrants never leave early: the holder, and a champion that won before
+    n_kept: int = 1  # the first entrants never leave early: the holder, and an incumbent that won before
     samples_s: list[list[float]] = field(init=False)
     alive: list[int] = field(init=False)  # challengers still running
     _turn: list[int] = field(init=False)  # entrants still to run in this round
@@ -133,21 +133,21 @@ class Race:
 
 
 LAST_ROUNDS: Final = (5, 11)  # fewest and most of the last race
-LEAST_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
+MIN_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
 LAST_WORST: Final = 1.0
-"""Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
+"""Ratio to the default kernel, in any of the ways in which users have results, beyond which an incumbent goes."""
 LAST_MEAN: Final = 0.96  # ... and in the mean
 LAST_MAJORITY: Final = 2 / 3
-"""Share of the rounds in whose mean a champion must be faster: on a busy machine medians of few rounds scatter."""
+"""Share of the rounds in whose mean an incumbent must be faster: on a busy machine medians of few rounds scatter."""
 LAST_TIE: Final = 0.97  # ratio of a composite to the best single format in the mean from which it wins: else a tie
 
 
 @dataclass(frozen=True, slots=True)
 class LastRace:
-    """Medians of the ratios of a champion's times to the default kernel's, of each way in which products are run."""
+    """Medians of the ratios of an incumbent's times to the default kernel's, of each way in which products are run."""
 
     ratios: tuple[float, ...]
-    won: float = 1.0  # share of the rounds in which the champion was faster in the mean of all ways
+    won: float = 1.0  # share of the rounds in which the incumbent was faster in the mean of all ways
 
     @property
     def ratio(self) -> float:
@@ -156,12 +156,12 @@ class LastRace:
 
     @property
     def is_won(self) -> bool:
-        """Whether the champion stays."""
+        """Whether the incumbent stays."""
         is_ahead = self.won >= LAST_MAJORITY and self.ratio <= LAST_MEAN
         return bool(self.ratios) and max(self.ratios) <= LAST_WORST and is_ahead
 
     def beats(self, other: LastRace) -> bool:
-        """Whether the champion is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
+        """Whether the incumbent is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
         pairs = list(zip(self.ratios, other.ratios, strict=True))
         return all(mine <= LAST_WORST * theirs for mine, theirs in pairs) and self.ratio <= LAST_TIE * other.ratio
 
@@ -169,10 +169,10 @@ class LastRace:
 def last_race(
     ways: Sequence[Sequence[Callable[[int], object]]], *, clock: Callable[[], float], limit_s: float
 ) -> list[LastRace]:
-    """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
+    """Race (default kernel, incumbents...) in each of the ways, interleaved; what each incumbent came to, in order.
 
     Each is told the turn, on which its operands may depend. `limit_s` cuts rounds to the fewest, twice as long to
-    LEAST_ROUNDS.
+    MIN_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
@@ -186,7 +186,7 @@ def last_race(
             for own, mine_s in zip(found, each_s[1:], strict=True):
                 own.append(mine_s / max(each_s[0], 1e-9))
         taken_s, n_rounds = clock() - start_s, turn + 1
-        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
+        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= MIN_ROUNDS and taken_s > 2 * limit_s):
             break
     medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
     rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]

@@ -8,7 +8,7 @@ so that after times r of the schedules S the errors of others T are expected to 
 c(T, S) c(S, S)^-1 log(r / predicted).
 
 Variances are about half of what least squares of squared differences of errors on the differing features give, over the
-errors of the boosted model of SpMV on patterns that no training saw (docs/adr/0027-asked-again.md).
+errors of the boosted model of SpMV on patterns that no training saw (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from autosparse.tuner.search.trial import Trial
 from autosparse.core.schedule import SuperSchedule
 
 CLOSE: Final = 1.05
-"""Maximum time of a candidate, as a multiple of the champion's, for which the race with it is repeated."""
+"""Maximum time of a candidate, as a multiple of the incumbent's, for which the race with it is repeated."""
 
 
 def corrected_favourites(
@@ -36,9 +36,9 @@ def corrected_favourites(
 
 
 def runners_up(
-    trials: Iterable[Trial], times_s: Mapping[int, float], champion: Trial, title_s: float, *, n: int
+    trials: Iterable[Trial], times_s: Mapping[int, float], incumbent: Trial, title_s: float, *, n: int
 ) -> list[Trial]:
-    """Return candidates that lost to the champion by little: each meets it once more, since a race may be unlucky."""
-    others = [one for one in trials if one is not champion and one.failed is None]
+    """Return candidates that lost to the incumbent by little: each meets it once more, since a race may be unlucky."""
+    others = [one for one in trials if one is not incumbent and one.failed is None]
     near = [one for one in others if times_s.get(id(one), math.inf) <= CLOSE * title_s]
     return sorted(near, key=lambda one: times_s[id(one)])[:n]

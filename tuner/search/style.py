@@ -20,14 +20,14 @@ class SearchStyle:
 
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
-    heat: int = 4  # candidates raced at once
+    batch: int = 4  # candidates raced at once
     n_built: int = 1  # kernels that need no compiler and come first
-    n_neighbours: int = 8  # tried at the end: of the champion, or
+    n_neighbours: int = 8  # tried at the end: of the incumbent, or
     n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
-    n_rematches: int = 5  # of the fastest with the champion, at last
+    n_reraces: int = 5  # of the fastest with the incumbent, at last
     takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
     asks_late: bool = False  # a learned model: after the candidates of the statistics, when what they save pays for it
-    n_late: int = 4  # of its proposals, those that it expects to beat the champion
+    n_late: int = 4  # of its proposals, those that it expects to beat the incumbent
     warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
     rule: RaceRule = field(default_factory=RaceRule)
 
@@ -39,15 +39,16 @@ LIVE: Final = SearchStyle(
     hopeless=1.1,
     n_neighbours=2,
     n_corrected=0,
-    n_rematches=0,
+    n_reraces=0,
     takes_all_proposals=False,
-    heat=1,
+    batch=1,
     n_built=2,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products (ADR 44)."""
+"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products
+(docs/design/cost-models.md)."""
 
 
 def live_style(problem: Problem) -> SearchStyle:

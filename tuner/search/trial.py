@@ -23,7 +23,7 @@ class Work:
     do: Callable[[], None]
     what: str = ""
     is_optional: bool = False  # the search goes on without it when it costs more than there is
-    on_credit: bool = False  # no compiler is needed from here to the first result
+    in_advance: bool = False  # no compiler is needed from here to the first result
     may_hang: bool = False  # a program of others is waited for
 
 
@@ -35,9 +35,9 @@ class Sample:
     price_s: float  # expected excess over the best known kernel
     turn: int = 0  # the round of the race: all entrants of one round meet the same memory
     path_price_s: float = 0.0
-    on_credit: bool = False  # of the first candidate
+    in_advance: bool = False  # of the first candidate
     is_check: bool = False  # of a plan in service, at whatever width products have
-    settle_s: float = 0.0  # of products by the trial before the one that counts; only live tuning waits for them
+    warmup_s: float = 0.0  # of products by the trial before the one that counts; only live tuning waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Trial(Protocol):
         """Why it cannot run, once that is known."""
 
     @property
-    def crowded(self) -> bool:
+    def lacks_memory(self) -> bool:
         """Whether packing failed only for want of room beside other packed copies of the operand."""
 
     @property
@@ -92,7 +92,9 @@ class Trial(Protocol):
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`, or `crowded` (then try again)."""
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` (then try
+        again).
+        """
 
     def drop(self) -> None:
         """Release the packed operand."""

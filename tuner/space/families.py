@@ -18,12 +18,12 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
+class FormatFamily:
     """Formats of one shape: ``{r}``, ``{c}`` and ``{k}`` in `levels` are replaced; loops without the dense index."""
 
     name: str
@@ -41,21 +41,21 @@ _BLOCKS: Final = (
 
 _SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512, 8192)))
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FAMILIES: Final[Mapping[str, FormatFamily]] = {
     row.name: row
     for row in (
-        Family("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
-        Family(
+        FormatFamily("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
+        FormatFamily(
             "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "j1", "k1", "i0"), "i1",
             ({"r": 2}, {"r": 3}, {"r": 4}, {"r": 8}, {"r": 16}),  # 3: elasticity, three rows of one pattern per node
         ),
-        Family(
+        FormatFamily(
             "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
         ),
         # Rows as vector lanes, slot by slot; sorted by length within windows; along diagonals where they are filled.
-        Family("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
-        Family("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
-        Family(
+        FormatFamily("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        FormatFamily("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        FormatFamily(
             "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
             ({"k": 1024}, {"k": 2048}, {"k": 4096}, {"k": 16384}, {"k": 32768}),
         ),
@@ -64,11 +64,11 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 _ROW_ORDERS: Final = ({"order": "first"}, {"order": "rcm"})
 
-ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
+ORDERED_FAMILIES: Final[Mapping[str, FormatFamily]] = {
     row.name: row
     for row in (
-        Family("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
-        Family(
+        FormatFamily("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
+        FormatFamily(
             "ucu-ordered", "i1:U,k1:C,i0:U", ("i={r}", "rows={order}"), ("i1", "j1", "k1", "i0"), "i1",
             tuple({"r": r, "order": order} for r, order in itertools.product((2, 3, 4), ("first", "rcm"))),
         ),
@@ -76,7 +76,7 @@ ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
 }  # fmt: skip
 """Rows in an order in which they share columns: for a B that no core's own cache holds."""
 
-SYMMETRIC_FAMILY: Final = Family("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
+SYMMETRIC_FAMILY: Final = FormatFamily("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
 """The lower triangle alone: for vectors, and a symmetric A that no core's own cache holds."""
 
 PREFETCH: Final = (0, 4, 8, 16)
@@ -92,7 +92,7 @@ MAX_BLOCK_VECTORS: Final = 24
 FAR_CACHES: Final = 8
 """Second-level caches that an operand fills: of a larger symmetric A half is worth reading even if rows that are not at
 hand are added to; rows of a larger B are worth fetching long before."""
-READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
+READY_AHEAD: Final = (0, 4, 8, L2_AHEAD, 64)
 """The same for the runtime's own kernels; 0: as the default kernel does."""
 MAX_NARROW: Final = 1 << 16
 """Coordinates that 16 bits can tell apart."""
@@ -107,7 +107,7 @@ class Outline:
     lanes: int  # values in a vector register
     tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
     n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
-    is_far: bool  # B is larger than a core's own cache
+    is_streaming: bool  # B is larger than a core's own cache
     is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
     is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
     has_many_registers: bool = False  # 32 instead of 16
@@ -121,7 +121,7 @@ class Outline:
         above = [step for step in steps if n_inner <= step]
         item = np.dtype(problem.dtype).itemsize
         B_bytes = n_inner * problem.n_dense_cols * item
-        is_far = B_bytes > problem.target.l2_bytes and not problem.transposed
+        is_streaming = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
         is_symmetric = (
             problem.n_dense_cols == 1
@@ -129,11 +129,11 @@ class Outline:
             and seems_symmetric(problem.matrix)
         )
         most = above[0] if above else 2 * steps[-1]
-        is_ready = is_far and problem.pattern.index_dtype == "int32"
+        is_ready = is_streaming and problem.pattern.index_dtype == "int32"
         return cls(
-            problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
+            problem.operation, lanes, tiles(problem), most, is_streaming, is_symmetric, is_ready,
             has_many_registers=problem.target.isa == "avx512",
-            ahead=FAR_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
+            ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 
 
@@ -155,7 +155,7 @@ def schedule(
     return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
 
 
-def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> Format:
+def format_of(row: FormatFamily, size: Mapping[str, Any], index_bits: int = 32) -> Format:
     """The format of the member of `row` with these sizes."""
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
@@ -164,7 +164,7 @@ def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> For
 
 
 def member(
-    operation: str, row: Family, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
+    operation: str, row: FormatFamily, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
     """The member of `row` with these sizes, column tile (0: no dense index) and axes (fields of SuperSchedule)."""
     has_columns = tile > 0
@@ -196,7 +196,7 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    ordered: Mapping[str, FormatFamily] = ORDERED_FAMILIES if outline.is_streaming and outline.tiles else {}
     if outline.is_symmetric:
         for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
             for unroll in (1, 2, 4) if is_whole else (1, 4):
@@ -217,14 +217,14 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
 def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
     """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
     is_narrow = max(outline.tiles) < 8 * outline.lanes
-    ahead = 64 if is_narrow and outline.ahead == FAR_AHEAD else outline.ahead
+    ahead = 64 if is_narrow and outline.ahead == L2_AHEAD else outline.ahead
     for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
         for size, prefetch in itertools.product(row.sizes, READY_AHEAD if is_whole else (0, ahead)):
             if size or prefetch:  # without both it is the default kernel
                 yield member(outline.operation, row, size, implementation=RUNTIME, prefetch=prefetch)
 
 
-def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
+def _makes_sense(row: FormatFamily, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
     """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
     if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
@@ -233,7 +233,7 @@ def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outli
     return bool(size.get("k", 0) < outline.n_inner and n_registers <= most)
 
 
-def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
+def _index_bits(family: FormatFamily, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
     """Index widths to try: 16 bits where every stored coordinate fits into them."""
     if "sigma" in size:
         return (16,)  # counted from the slice's smallest column, and wide where that does not do

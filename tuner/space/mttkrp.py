@@ -15,7 +15,7 @@ from autosparse.core.schedule import SuperSchedule
 
 INDICES: Final = "iklmnop"
 """Index of the rows, then of the other modes in their order; tensors of more modes keep the default kernel."""
-MOST_ORDERS: Final = 6
+MAX_ORDERS: Final = 6
 """Orders of the other modes that are looked at: all of a tensor of order 4; of more modes those near the default's."""
 UNROLL: Final = own.AXES["fibers"].unroll
 FETCHED: Final = own.AXES["fibers"].prefetch
@@ -49,7 +49,7 @@ def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
     extents = {index: shape[n] for index, n in zip(INDICES, [mode, *others], strict=False)}
     index_of = dict(zip([mode, *others], INDICES, strict=False))
     few_nodes = [index_of[n] for n in problem.tensor.level_order(mode)[1:]]
-    orders = list(itertools.islice(itertools.permutations(few_nodes), MOST_ORDERS))
+    orders = list(itertools.islice(itertools.permutations(few_nodes), MAX_ORDERS))
     for order, kind in itertools.product(orders, "UC"):
         compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
         bits = 16 if max(compressed) <= MAX_NARROW else 32

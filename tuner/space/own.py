@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.algorithms import algorithm_named
-from autosparse.tuner.space.families import Family
+from autosparse.tuner.space.families import FormatFamily
 from autosparse.tuner.space.template import Categorical, Parameter, TemplateSpace, Values
 
 from autosparse.core.formats import Format
@@ -35,46 +35,46 @@ READY_SHARE: Final = 0.1
 """Of the draws: those loops."""
 
 SDDMM_FAMILIES: Final = (
-    Family("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
-    Family("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
-    Family(
+    FormatFamily("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    FormatFamily("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    FormatFamily(
         "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "k1", "i0", "j1"), "i1", tuple({"r": r} for r in (2, 4, 8)),
     ),
-    Family(
+    FormatFamily(
         "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "k1", "i0", "k0", "j1"), "i1",
         tuple({"r": r, "c": c} for r in (2, 4) for c in (2, 4)),
     ),
-    Family(
+    FormatFamily(
         "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "k0", "j1"), "i1",
         tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
     ),
-    Family(
+    FormatFamily(
         "csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "k1", "j1"), "i1", ({"order": "first"}, {"order": "rcm"}),
     ),
 )  # fmt: skip
 """Formats for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
 
 MTTKRP_FAMILIES: Final = (
-    Family("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
     # Entry by entry, with all coordinates at hand: where few entries share a node above the leaves.
-    Family("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family(
+    FormatFamily("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily(
         "csf-blocks", "i1:U,k1:C,l1:C,l0:U", ("l={c}",), ("i1", "j1", "k1", "l1", "l0"), "i1", ({"c": 2}, {"c": 4}),
     ),
-    Family(
+    FormatFamily(
         "l-panels", "l1:U,i1:C,k1:C,l0:C", ("l={k}",), ("l1", "i1", "j1", "k1", "l0"), "i1",
         tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
     ),
 )  # fmt: skip
 """Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
 
-TABLES: Final[Mapping[ProductKind, tuple[Sequence[Family], tuple[int, ...]]]] = {
+TABLES: Final[Mapping[ProductKind, tuple[Sequence[FormatFamily], tuple[int, ...]]]] = {
     "vector": ((*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
     "columns": (
         tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
@@ -210,7 +210,7 @@ class OwnSpace(TemplateSpace):
             "parnum": schedule.threads,
         }
 
-    def _member(self, fmt: Format) -> tuple[Family, Mapping[str, Any]]:
+    def _member(self, fmt: Format) -> tuple[FormatFamily, Mapping[str, Any]]:
         """The family and sizes that give `fmt`."""
         levels = ",".join(map(str, fmt.levels))
         for row in self.families.values():

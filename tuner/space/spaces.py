@@ -11,7 +11,7 @@ from typing import Any, Final
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.template import Supports
 
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -42,7 +42,7 @@ def entrants(problem: Problem, supports: Supports) -> Entrants:
         numbers: dict[Format, int] = {}
         formats = tuple(numbers.setdefault(one.format, len(numbers)) for one in found)
         known = Entrants((None, *found), formats)
-        while len(_entered) >= MOST_KNOWN:
+        while len(_entered) >= MAX_KNOWN:
             _entered.pop(next(iter(_entered)), None)
         _entered[id(found)] = found, known
     return known
@@ -62,9 +62,9 @@ def _with_storage(found: tuple[SuperSchedule, ...], storage: str) -> tuple[Super
     """
     plain, made = _stored.get((id(found), storage), (None, found))
     if storage and plain is not found:
-        fitting = (one for one in found if one.format.is_sliced == (storage == NUMBERED))
+        fitting = (one for one in found if one.format.is_sliced == (storage == DICTIONARY))
         made = *(replace(one, format=replace(one.format, values=storage)) for one in fitting), *found
-        while len(_stored) >= MOST_KNOWN:
+        while len(_stored) >= MAX_KNOWN:
             _stored.pop(next(iter(_stored)), None)
         _stored[id(found), storage] = found, made
     return made
@@ -82,13 +82,13 @@ def _members(problem: Problem, supports: Supports, is_whole: bool) -> tuple[Supe
         members: Any = importlib.import_module(OPS[problem.operation].space).members
         found = dict.fromkeys(members(problem, is_whole=is_whole))
         known = tuple(one for one in found if supports(problem.operation, one) is None)
-        while len(_known) >= MOST_KNOWN:
+        while len(_known) >= MAX_KNOWN:
             _known.pop(next(iter(_known)), None)
         _known[key] = known
     return known
 
 
-MOST_KNOWN: Final = 64
+MAX_KNOWN: Final = 64
 _known: dict[tuple[Any, ...], tuple[SuperSchedule, ...]] = {}
 _stored: dict[tuple[int, str], tuple[tuple[SuperSchedule, ...], tuple[SuperSchedule, ...]]] = {}
 _entered: dict[int, tuple[tuple[SuperSchedule, ...], Entrants]] = {}

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError
@@ -27,7 +27,7 @@ class Checkpoint:
     history: Sequence[dict[str, Any]]
 
     @classmethod
-    def of(cls, model: CostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
+    def of(cls, model: NetworkCostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
         """The present state."""
         tensors = {f"weight.{name}": value for name, value in model.weights().items()}
         for at, moments in optimizer.state_dict()["state"].items():
@@ -35,7 +35,7 @@ class Checkpoint:
                 tensors[f"adam.{at}.{name}"] = moments[name].detach().cpu().numpy()
         return cls(tensors, history)
 
-    def restore(self, model: CostModel, optimizer: torch.optim.Adam) -> None:
+    def restore(self, model: NetworkCostModel, optimizer: torch.optim.Adam) -> None:
         """Put the state back."""
         weights = {name[len("weight.") :]: one for name, one in self.tensors.items() if name.startswith("weight.")}
         model.load_weights(weights)

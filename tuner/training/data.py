@@ -14,9 +14,9 @@ import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.operations import OPS, taught_by
 from autosparse.tuner.collect.recipes import Recipe, is_sealed
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.embeddings import code_rows
-from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace
@@ -37,11 +37,11 @@ UNSEEN: Final = ("validation", "held_out", "held_out_large")
 """What rankings are reported of; "held_out_large": the real held-out patterns of LARGE_NNZ nonzeros or more."""
 
 
-ON_HOST: Final = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
+ON_HOST: Final = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TrainingCase:
     """One pattern: rows of `codes` are its schedules, `ratios` their times over the default kernel's."""
 
     recipe: Recipe
@@ -50,7 +50,7 @@ class Case:
     censored: NDArray[np.bool_] = field(repr=False)  # at least so long
     default_s: float
     nnz: int = 0
-    setting: Setting = field(default_factory=lambda: ON_HOST, repr=False)
+    setting: RunSetting = field(default_factory=lambda: ON_HOST, repr=False)
     operation: str = ""  # of `Problem`
     schedules: Sequence[SuperSchedule] = field(default=(), repr=False)
 
@@ -80,10 +80,10 @@ class DataSet:
     op: str
     dimension: int
     space: JointSpace
-    cases: Sequence[Case]
+    cases: Sequence[TrainingCase]
     machines: Sequence[Mapping[str, Any]]
     n_outside: int  # schedules of other spaces, left out
-    seen: Seen = field(default_factory=Seen)
+    seen: TrainingDomain = field(default_factory=TrainingDomain)
 
     @computed_once
     def digest(self) -> str:
@@ -94,7 +94,7 @@ class DataSet:
                 found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes())
         return found.hexdigest()
 
-    def of(self, split: str) -> list[Case]:
+    def of(self, split: str) -> list[TrainingCase]:
         """The cases of "train", "validation", "held_out" or "held_out_large" (part of the one before)."""
         group = split.removesuffix("_large")
         return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
@@ -118,7 +118,7 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     codes = _codes(joint, schedules)
     cases = [case for one in found if (case := _case(one, codes, schedules)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
-    seen = Seen.of_measurements(one.facts for one in found)
+    seen = TrainingDomain.of_measurements(one.facts for one in found)
     return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
 
 
@@ -154,7 +154,7 @@ def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[st
 
 def _case(
     one: Measurements, codes: Mapping[str, NDArray[np.int16]], schedules: Mapping[str, SuperSchedule]
-) -> Case | None:
+) -> TrainingCase | None:
     status, ratios = one["status"], one["ratio"]
     kept = [
         at
@@ -164,11 +164,11 @@ def _case(
     if len(kept) < FEWEST:
         return None
     rows = np.stack([codes[one.schedules[at]] for at in kept])
-    default_s = float(np.nanmedian(one.heats["default_s"]))
+    default_s = float(np.nanmedian(one.batches["default_s"]))
     is_censored = status[kept] == CENSORED
     row = OPS[one.facts["op"]]
-    return Case(
+    return TrainingCase(
         one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]),
-        Setting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
+        RunSetting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
         [schedules[one.schedules[at]] for at in kept],
     )  # fmt: skip

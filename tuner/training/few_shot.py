@@ -30,7 +30,7 @@ MODES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
+class TransferCase:
     """One pattern with its programs: `seen` as the featurizer prepared it, or s itself where that is frozen."""
 
     seen: Any = field(repr=False)  # Any: each featurizer's own kind
@@ -40,7 +40,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class FewShotSettings:
     """Table 3 of the paper. `batch`: programs per step; a featurizer that learns describes the pattern in every one."""
 
     epochs: int = EPOCHS
@@ -52,8 +52,8 @@ class Settings:
 
 def train(
     model: DashModel,
-    cases: Sequence[Case],
-    settings: Settings,
+    cases: Sequence[TransferCase],
+    settings: FewShotSettings,
     progress: Callable[[int, float], object] = lambda epoch, loss: None,
 ) -> DashModel:
     """`model`, trained in place; `progress(epoch, mean loss)` after every epoch."""  # fmt: skip
@@ -74,7 +74,7 @@ def train(
     return model
 
 
-def _patterns(model: DashModel, case: Case) -> torch.Tensor:
+def _patterns(model: DashModel, case: TransferCase) -> torch.Tensor:
     if isinstance(case.seen, torch.Tensor):
         return case.seen
     with torch.no_grad():
@@ -83,7 +83,7 @@ def _patterns(model: DashModel, case: Case) -> torch.Tensor:
 
 
 def _step(
-    model: DashModel, case: Case, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
+    model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
 ) -> float:
     slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
     costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
@@ -94,7 +94,7 @@ def _step(
     return float(loss.detach())
 
 
-def fine_tuned(source: DashModel, cases: Sequence[Case], settings: Settings) -> DashModel:
+def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings) -> DashModel:
     """A copy of `source`, its latent layer drawn anew, trained on the target's cases; no case: the source itself."""
     model = copy.deepcopy(source)
     if not cases:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from autosparse._version import __version__
 
 if TYPE_CHECKING:
-    from autosparse.tuner.networks.cost_model import CostModel
+    from autosparse.tuner.networks.cost_model import NetworkCostModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,12 +32,12 @@ class Meaning:
     limit: int = FEATURE_LIMIT  # nonzeros looked at (panels)
     about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for people
 
-    def make_model(self, *, backend: str = "own") -> CostModel:
+    def make_model(self, *, backend: str = "own") -> NetworkCostModel:
         """A network of this kind, with random weights (extra `train`)."""
-        from autosparse.tuner.networks.cost_model import CostModel, make_extractor
+        from autosparse.tuner.networks.cost_model import NetworkCostModel, make_extractor
         from autosparse.tuner.networks.embedder import ProgramEmbedder
 
-        return CostModel(
+        return NetworkCostModel(
             make_extractor(self.extractor, self.dimension, backend, self.limit), ProgramEmbedder(self.parameters)
         )
 

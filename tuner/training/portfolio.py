@@ -2,7 +2,7 @@
 
 Greedy: the next program is the one that lowers the predicted time of the best usable program most, in the mean over
 training patterns. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses some tenths of a
-percent of the best predicted time (docs/adr/0044).
+percent of the best predicted time (docs/design/cost-models.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.learned.predict import suits
 from autosparse.tuner.learned.scorers import guess_column
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.data import DataSet, TrainingCase
 from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
@@ -46,7 +46,7 @@ class Pool:
     _patterns: list[tuple[Floats, Codes, NDArray[np.bool_]]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, data: DataSet, cases: Sequence[Case], n_pool: int = N_POOL) -> Pool:
+    def of(cls, data: DataSet, cases: Sequence[TrainingCase], n_pool: int = N_POOL) -> Pool:
         """The schedules of `cases` that came nearest to the best of their pattern, by their codes."""
         loss: dict[SuperSchedule, float] = {}
         codes: dict[SuperSchedule, NDArray[np.int16]] = {}

@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.features.panels import FEATURE_LIMIT
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.training.curves import WEIGHTS, Epoch
-from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.data import DataSet, TrainingCase
 from autosparse.tuner.training.observations import Observations
 from autosparse.tuner.training.pairs import hinge_loss, known_pairs
 from autosparse.tuner.training.ranking import Ranking
@@ -32,7 +32,7 @@ CHECKPOINT: Final = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class TrainerSettings:
     """What decides the result of a run, together with the data."""
 
     extractor: str
@@ -47,7 +47,7 @@ class Settings:
 class Trainer:
     """One run in a folder of its own: checkpoint, best weights, ranking. `observe` makes patterns."""
 
-    def __init__(self, settings: Settings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
+    def __init__(self, settings: TrainerSettings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
         self.settings, self.data, self.folder = settings, data, folder
         self.meaning = Meaning(
             op=data.op,
@@ -58,7 +58,7 @@ class Trainer:
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.model: CostModel = self.meaning.make_model(backend=settings.backend)
+            self.model: NetworkCostModel = self.meaning.make_model(backend=settings.backend)
         if start is not None:
             self.model.load_weights(read_weights(start)[0].weights())
         self.model.to(settings.device)
@@ -109,7 +109,9 @@ class Trainer:
         known = [row for row in self.history if not math.isnan(row.ordered_pairs)]
         return max(known, key=lambda row: row.ordered_pairs) if known else self.history[-1]
 
-    def _train(self, cases: Sequence[Case], observe: Observations, epoch: int, progress: Progress | None) -> float:
+    def _train(
+        self, cases: Sequence[TrainingCase], observe: Observations, epoch: int, progress: Progress | None
+    ) -> float:
         self.model.train()
         rng = np.random.default_rng([self.settings.seed, epoch])
         losses = []
@@ -128,12 +130,12 @@ class Trainer:
             losses.append(loss.item())
         return float(np.mean(losses)) if losses else math.nan
 
-    def _costs(self, case: Case, observe: Observations, chosen: np.ndarray | None = None) -> torch.Tensor:
+    def _costs(self, case: TrainingCase, observe: Observations, chosen: np.ndarray | None = None) -> torch.Tensor:
         codes = case.codes if chosen is None else case.codes[chosen]
         costs: torch.Tensor = self.model(observe(case.recipe), torch.from_numpy(codes).to(self.settings.device))
         return costs
 
-    def _validate(self, cases: Sequence[Case], observe: Observations) -> tuple[float, Ranking | None]:
+    def _validate(self, cases: Sequence[TrainingCase], observe: Observations) -> tuple[float, Ranking | None]:
         """Mean loss and ranking over all schedules of `cases`."""
         self.model.eval()
         losses, scored = [], []

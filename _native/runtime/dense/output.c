@@ -27,7 +27,7 @@ static void hold(void) {}
 static void release(void) {}
 #endif
 
-enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MOST = 128 };
+enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */
@@ -35,7 +35,7 @@ typedef struct {
 } header;
 
 typedef struct {
-    header *kept[KEPT_MOST]; /* oldest first */
+    header *kept[KEPT_MAX]; /* oldest first */
     int n_kept;
     int64_t kept_bytes, limit_bytes, n_reused;
 } block_pool;
@@ -99,7 +99,7 @@ static int evict(block_pool *pool, size_t bytes, header **evicted)
 {
     int n = 0;
     while (pool->n_kept > 0 &&
-           (pool->kept_bytes + (int64_t)bytes > pool->limit_bytes || (bytes && pool->n_kept == KEPT_MOST))) {
+           (pool->kept_bytes + (int64_t)bytes > pool->limit_bytes || (bytes && pool->n_kept == KEPT_MAX))) {
         header *oldest = pool->kept[0];
         pool->n_kept--;
         memmove(pool->kept, pool->kept + 1, (size_t)pool->n_kept * sizeof *pool->kept);
@@ -131,7 +131,7 @@ static void output_free(void *context, void *elements, size_t bytes)
     (void)bytes;
     if (!elements) return;
     block_pool *pool = context;
-    header *block = header_of(elements), *evicted[KEPT_MOST];
+    header *block = header_of(elements), *evicted[KEPT_MAX];
     int n_evicted = 0, keep = 0;
     if (block->capacity >= KEEP_FROM_BYTES) {
         hold();
@@ -167,7 +167,7 @@ void *asp_output_give_address(void) { return (void *)work_give; }
 /* Free the oldest kept blocks until at most `bytes` are left; where that is the limit, `limits` is set. */
 static void shrink(block_pool *pool, int64_t bytes, int limits)
 {
-    header *evicted[KEPT_MOST];
+    header *evicted[KEPT_MAX];
     hold();
     const int64_t before_bytes = pool->limit_bytes;
     pool->limit_bytes = bytes;

@@ -4,7 +4,7 @@
 
 #include "common.h"
 
-enum { CHANNELS = 32, MOST_FIBRES = 25, MOST_PAIRS = 125, BLOCK_CELLS = 1024 };
+enum { CHANNELS = 32, MAX_FIBRES = 25, MAX_PAIRS = 125, BLOCK_CELLS = 1024 };
 
 /* Cells that share all coordinates but the last: fibre f holds k[ptr[f]] .. k[ptr[f + 1] - 1], ascending. Fibres
  * ascend by (i, j). A matrix has i = 0 everywhere. */
@@ -31,9 +31,9 @@ extern asp_convolve asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512;
 /* Where to look for the input cells of one output fibre: kept from fibre to fibre, all searches go upwards. */
 typedef struct {
     int n;                      /* input fibres, n_dims - 1 offsets each */
-    int64_t at[MOST_FIBRES];    /* first input fibre that is not before the one wanted */
-    int64_t cursor[MOST_FIBRES], end[MOST_FIBRES]; /* within the fibre; equal: there is none */
-    int first_offset[MOST_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
+    int64_t at[MAX_FIBRES];    /* first input fibre that is not before the one wanted */
+    int64_t cursor[MAX_FIBRES], end[MAX_FIBRES]; /* within the fibre; equal: there is none */
+    int first_offset[MAX_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
 } asp_cursors;
 
 void asp_cursors_begin(asp_cursors *c, const asp_layer *layer, int64_t fibre);

@@ -55,8 +55,8 @@ static void BODY(convolve_block)(const asp_layer *layer, int64_t block)
     asp_cursors cursors;
     asp_cursors_begin(&cursors, layer, fibre);
     V pooled[2] = {{0}};
-    int32_t offsets[MOST_PAIRS];
-    int64_t cells[MOST_PAIRS];
+    int32_t offsets[MAX_PAIRS];
+    int64_t cells[MAX_PAIRS];
     for (; cell < end; fibre++) {
         const int64_t stop = asp_min(end, out->ptr[fibre + 1]);
         asp_cursors_fibre(&cursors, layer, fibre, out->k[cell]);

@@ -1,6 +1,6 @@
 /* The product's operands, and the table of kernels that each instruction set provides.
  *
- * Kernels are serial and work on rows [begin, end) of A; threads, ranges and giant rows are the drivers' business.
+ * Kernels are serial and work on rows [begin, end) of A; threads, ranges and long rows are the drivers' business.
  */
 #ifndef ASP_KERNELS_H
 #define ASP_KERNELS_H
@@ -8,22 +8,22 @@
 #include <stdatomic.h>
 
 #include "common.h"
-#include "twins.h"
+#include "identical_rows.h"
 
-/* A row longer than nnz / GIANTS_MOST is split between threads, so that there are fewer of them than this. */
-enum { GIANTS_MOST = 256, GIANT_LEAST = 8192 };
+/* A row longer than nnz / LONG_ROWS_MAX is split between threads, so that there are fewer of them than this. */
+enum { LONG_ROWS_MAX = 256, LONG_ROW_MIN = 8192 };
 
 /* SpMV kernels may sum the rows of a group, ROW_GROUP rows from a multiple of it, together when they hold at most
  * GROUP_NONZEROS. Such a group is never divided; rows of any other group must not depend on their neighbours. */
 enum { ROW_GROUP = 16, GROUP_NONZEROS = 384 };
 
 /* Rows of B that will be read are fetched into the first cache, or, what is read long after, only into the second. */
-enum { FETCH_NONE, FETCH_NEAR, FETCH_FAR };
+enum { FETCH_NONE, FETCH_L1, FETCH_L2 };
 
 typedef struct {
     _Atomic int64_t count;
-    int64_t rows[GIANTS_MOST];
-} asp_giants;
+    int64_t rows[LONG_ROWS_MAX];
+} asp_long_rows;
 
 typedef struct {
     int64_t n_rows, n_cols, nnz, n_vecs;
@@ -36,15 +36,15 @@ typedef struct {
     int asked;            /* prefetch is the caller's */
     int fetch;            /* spmm only: into which cache, a FETCH_ */
     int stream;           /* store C past the caches */
-    int has_twins;        /* spmm only: it is worth while to look for them (twins.h) */
-    int64_t giant_length; /* rows longer than this are left out and noted in giants */
-    asp_giants *giants;
+    int has_identical_rows;        /* spmm only: it is worth while to look for them (identical_rows.h) */
+    int64_t long_row_length; /* rows longer than this are left out and noted in giants */
+    asp_long_rows *long_rows;
 } asp_args;
 
-ASP_INLINE void asp_note_giant(const asp_args *args, int64_t row)
+ASP_INLINE void asp_note_long_row(const asp_args *args, int64_t row)
 {
-    int64_t place = atomic_fetch_add_explicit(&args->giants->count, 1, memory_order_relaxed);
-    if (place < GIANTS_MOST) args->giants->rows[place] = row;
+    int64_t place = atomic_fetch_add_explicit(&args->long_rows->count, 1, memory_order_relaxed);
+    if (place < LONG_ROWS_MAX) args->long_rows->rows[place] = row;
 }
 
 typedef void (*asp_kernel)(const asp_args *args, int64_t begin, int64_t end);

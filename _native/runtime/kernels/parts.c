@@ -60,7 +60,7 @@ static void run_windows(void *context, int64_t begin, int64_t end)
 
 /* What a read of B's rows by a part counts as, for copying: a block reads a row once for several rows of A, so what is
  * left are reads that no cache has met before. Blocks of 4 x 4 beside scattered entries, 23 reads of each of 6,000 rows
- * of 1 KiB: 3.0 ms with panels, 4.5 ms without (Xeon, 2 MiB of cache, docs/adr/0051-composites-accepted.md). */
+ * of 1 KiB: 3.0 ms with panels, 4.5 ms without (Xeon, 2 MiB of cache, docs/design/hybrid-formats.md). */
 enum { READ_WEIGHT = 2 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }

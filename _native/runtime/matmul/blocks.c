@@ -13,7 +13,7 @@
 #include "matmul_api.h"
 #include "matmul.h"
 #include "matmul_blocks_api.h"
-#include "near.h"
+#include "resident.h"
 #include "panels.h"
 #include "pool_api.h"
 
@@ -123,13 +123,13 @@ static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_
 
 enum { READS_BY_TILES = 4 }; /* of a row of B, from which on its copy into a tile pays */
 
-static asp_near_kernel near_kernel_of(int dtype)
+static asp_resident_kernel resident_kernel_of(int dtype)
 {
 #if ASP_X86
-    static const asp_near_kernel *const tables[] = {asp_near_base, asp_near_avx2, asp_near_avx512};
+    static const asp_resident_kernel *const tables[] = {asp_resident_base, asp_resident_avx2, asp_resident_avx512};
     return tables[asp_isa()][dtype];
 #else
-    return asp_near_base[dtype];
+    return asp_resident_base[dtype];
 #endif
 }
 
@@ -140,24 +140,24 @@ static int groups_of_panel(int dtype, const asp_blocks_args *args, int64_t begin
     const int64_t size = asp_element_bytes(dtype), width = args->n_vecs * size, row_bytes = args->ldb * size;
     const asp_blocks_kernel kernel = kernel_of(dtype, args->r, 1);
     const int64_t reads = args->pos[end] - args->pos[begin];
-    if (args->r > 1 || args->n_cols > NEAR_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
-    alignas(64) char tile[NEAR_ROWS * NEAR_BYTES];
-    asp_blocks_args near = *args;
+    if (args->r > 1 || args->n_cols > RESIDENT_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
+    alignas(64) char tile[RESIDENT_ROWS * RESIDENT_BYTES];
+    asp_blocks_args resident = *args;
     int bad = 0;
-    near.B = tile;
-    near.ldb = NEAR_BYTES / size;
-    near.ahead = 0;
-    for (int64_t at = 0; at < width; at += NEAR_BYTES) {
-        const int64_t n_bytes = asp_min(NEAR_BYTES, width - at);
+    resident.B = tile;
+    resident.ldb = RESIDENT_BYTES / size;
+    resident.ahead = 0;
+    for (int64_t at = 0; at < width; at += RESIDENT_BYTES) {
+        const int64_t n_bytes = asp_min(RESIDENT_BYTES, width - at);
         const char *from = (const char *)args->B + at;
-        for (int64_t k = 0; k < args->n_cols; k++) memcpy(tile + k * NEAR_BYTES, from + k * row_bytes, (size_t)n_bytes);
-        near.C = (char *)args->C + at;
-        near.n_vecs = n_bytes / size;
-        const int64_t n_done = near_kernel_of(dtype)(&near, begin, end);
-        if (n_done == near.n_vecs) continue;
-        asp_blocks_args left = near;
+        for (int64_t k = 0; k < args->n_cols; k++) memcpy(tile + k * RESIDENT_BYTES, from + k * row_bytes, (size_t)n_bytes);
+        resident.C = (char *)args->C + at;
+        resident.n_vecs = n_bytes / size;
+        const int64_t n_done = resident_kernel_of(dtype)(&resident, begin, end);
+        if (n_done == resident.n_vecs) continue;
+        asp_blocks_args left = resident;
         left.B = tile + n_done * size;
-        left.C = (char *)near.C + n_done * size;
+        left.C = (char *)resident.C + n_done * size;
         left.n_vecs -= n_done;
         bad |= kernel(&left, begin, end);
     }
@@ -219,7 +219,7 @@ typedef struct {
     const char *B;
     char *C;
     int dtype;
-    int has_twins; /* the part by rows */
+    int has_identical_rows; /* the part by rows */
     _Atomic int bad;
 } sweep;
 
@@ -259,8 +259,8 @@ static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int
                            .indices = A->crd[1], .data = A->vals, .B = job->B + offset, .C = job->C + offset,
                            .ldb = job->ldb, .ldc = job->ldc, .places = A->crd[5], .nnz = A->n_positions[1],
                            .prefetch = (int)part->prefetch, .asked = part->prefetch > 0,
-                           .fetch = part->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR,
-                           .has_twins = job->has_twins, .giant_length = INT64_MAX};
+                           .fetch = part->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1,
+                           .has_identical_rows = job->has_identical_rows, .long_row_length = INT64_MAX};
     if (begin < end) asp_kernels_for(job->dtype, ASP_I32, n_vecs * size)->spmm(&args, begin, end);
 }
 
@@ -317,7 +317,7 @@ int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_pa
     int bad = 0;
     for (int64_t at = 0; at < n_parts; at++) {
         const asp_operand *A = parts[at].A;
-        if (!parts[at].r) job.has_twins = asp_has_twins(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
+        if (!parts[at].r) job.has_identical_rows = asp_has_identical_rows(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
     }
     if (n_threads > n_slices) {
         for (int64_t s = 0; s < n_slices; s++) bad |= one_by_one(&job, s, (int)n_threads);

@@ -25,4 +25,4 @@ int asp_force_isa(int isa);
 int asp_gathers(void);
 /* Whether three rows in turn have their entries in the same columns, as it seems from a few places of a CSR matrix: the
  * products with dense matrices compute such rows together. */
-int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices);
+int asp_has_identical_rows(int itype, int64_t n_rows, const void *indptr, const void *indices);

@@ -19,13 +19,13 @@
 
 enum { WAY_TRANSPOSE = 0, WAY_PARTS = 1, WAY_COLUMNS = 2, WAY_TILES = 3 };
 enum { LINE_BYTES = 64 };
-enum { OWN_MOST_BYTES = 32 << 20 };            /* beside C; malloc keeps so much for the next product */
+enum { OWN_MAX_BYTES = 32 << 20 };            /* beside C; malloc keeps so much for the next product */
 enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and middling rows of C */
-enum { FAR_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
-enum { CUTS_MOST = 256 };                      /* threads that share out columns */
+enum { STREAMING_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
+enum { CUTS_MAX = 256 };                      /* threads that share out columns */
 enum { LINES_EACH = 4 };                       /* least lines of a row of C for each, if the first is not whole */
 enum { PART_NS = 15000 };                      /* least work of one part */
-enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
+enum { PARTS_FIXED = 8, PARTS_MAX = 64 };
 enum { PART_NONZEROS_FIXED = 32768 };          /* deterministic parts depend on the matrix only */
 enum { PREFETCH_AHEAD = 8 };
 
@@ -34,11 +34,11 @@ typedef struct {
     const asp_kernels *kernels;
     int dtype, itype;
     int64_t total, element_bytes;
-    int64_t n_tiles, cuts[CUTS_MOST + 1]; /* dense columns of one item, when they are shared out */
+    int64_t n_tiles, cuts[CUTS_MAX + 1]; /* dense columns of one item, when they are shared out */
     int64_t n_parts, sums_bytes;
     struct {
         int64_t low, high;
-    } touched[PARTS_MOST]; /* of parts but the first: rows of C that its nonzeros name lie in [low, high) */
+    } touched[PARTS_MAX]; /* of parts but the first: rows of C that its nonzeros name lie in [low, high) */
     char *sums; /* of parts: n_parts - 1 times n_cols * n_vecs elements; of tiles: one after the other */
 } product;
 
@@ -197,7 +197,7 @@ static int cut_columns(product *job, int n_threads)
     const asp_args *args = &job->args;
     const int64_t item = job->element_bytes, row_bytes = args->n_vecs * item;
     const int64_t late = (int64_t)((uintptr_t)args->C % LINE_BYTES), lines = (late + row_bytes + LINE_BYTES - 1) / LINE_BYTES;
-    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MOST), row_bytes / LINE_BYTES));
+    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MAX), row_bytes / LINE_BYTES));
     const int is_even = args->ldc * item % LINE_BYTES == 0 && late % item == 0 && (late == 0 || lines >= n * LINES_EACH);
     job->n_tiles = n;
     for (int64_t k = 0; k <= n; k++) {
@@ -235,7 +235,7 @@ static int by_columns(product *job, int n_threads, int is_private)
 static int worth_transposing(const asp_args *args, int64_t row_bytes)
 {
     const int64_t result_bytes = args->n_cols * row_bytes;
-    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / FAR_ROWS < args->n_cols) return 1;
+    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / STREAMING_ROWS < args->n_cols) return 1;
     return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
            2 * args->n_rows < 3 * args->n_cols;
 }
@@ -263,7 +263,7 @@ static int64_t parts_for(const product *job, int n_threads, int flags)
     const asp_args *args = &job->args;
     int64_t parts;
     if (flags & ASP_FLAG_DETERMINISTIC) parts = asp_min(PARTS_FIXED, args->nnz / PART_NONZEROS_FIXED);
-    else parts = asp_min(asp_min(n_threads, PARTS_MOST), (int64_t)(serial_ns(job) / PART_NS));
+    else parts = asp_min(asp_min(n_threads, PARTS_MAX), (int64_t)(serial_ns(job) / PART_NS));
     /* Clearing and adding a part's sums must stay small beside its share of the nonzeros; to scatter for one column takes
      * longest for its bytes. */
     const int64_t weight = args->n_vecs == 1 && !(flags & ASP_FLAG_DETERMINISTIC) ? 2 : 1;
@@ -319,9 +319,9 @@ static int way_of(product *job, int n_threads, int flags)
     if (worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
     const int64_t n_parts = parts_for(job, n_threads, flags);
     const int may_choose = is_cut && job->n_tiles > 1 && !(flags & ASP_FLAG_DETERMINISTIC);
-    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MOST_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
+    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MAX_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
         return WAY_PARTS;
-    if (result_bytes > OWN_MOST_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
+    if (result_bytes > OWN_MAX_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
     return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
 }
 

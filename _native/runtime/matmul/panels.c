@@ -16,7 +16,7 @@ enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once m
 enum { READS_PER_COPY = 70 };  /* of a row of B, from which on copying it surely pays */
 enum { READS_PER_PANEL = 32 }; /* the same for panels of a B that is larger than a core's own cache */
 enum { READS_IF_DEAR = 1000 }; /* of a row of B that fits, where copies are dear; panels never pay there */
-enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
+enum { COPY_ROWS_MIN = 64 }; /* handed to a thread at once */
 enum { PAGE = 4096 };
 
 static struct {
@@ -48,7 +48,7 @@ ASP_FORCIBLE(forced_copies, asp_force_copies)
 
 /* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
  * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
- * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
+ * (docs/design/dense-operands.md); and 1.3 to 2 times as fast on Intel's servers. */
 static int copies_are_dear(void)
 {
     const int wish = ASP_FORCED(forced_copies);
@@ -115,5 +115,5 @@ void asp_copy_panel(char *panel, int64_t panel_ld, const char *B, int64_t ld, in
                     int n_threads)
 {
     copy job = {panel, B, panel_ld, ld, width};
-    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_LEAST, n_rows, n_threads, 0.06 * (double)(n_rows * width));
+    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_MIN, n_rows, n_threads, 0.06 * (double)(n_rows * width));
 }

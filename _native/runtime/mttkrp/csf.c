@@ -18,7 +18,7 @@ typedef struct {
     atomic_flag *lock;
 } csf_task;
 
-enum { FAR_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
+enum { STREAMING_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
 
 static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
 
@@ -96,7 +96,7 @@ int asp_csf_mttkrp(int dtype, int itype, const asp_csf *csf, const void *const *
                      .item_bytes = dtype == ASP_F32 ? 4 : 8, .M = M, .lock = &lock};
     const int allowed = n_threads > 0 ? n_threads : asp_max_threads();
     const double n_steps = (double)(n_leaves + (last > 1 ? csf->n_nodes[last - 1] : 0)) * (double)rank;
-    task.ahead = n_leaves * rank * task.item_bytes > FAR_BYTES ? AHEAD : 0;
+    task.ahead = n_leaves * rank * task.item_bytes > STREAMING_BYTES ? AHEAD : 0;
     const int is_cut = allowed > 1 && !(flags & 2) && csf->largest_row > n_leaves / (2 * allowed) &&
                        rank * task.item_bytes <= 1 << 12 && n_leaves > 4096;
     if (n_leaves == 0 || rank == 0) {

@@ -10,7 +10,7 @@
 #include "pool_api.h"
 
 enum { UNCOMPRESSED = 0, COMPRESSED = 1, NONUNIQUE = 2, SINGLETON = 3 };
-enum { MAX_LEVELS = 12, DIGIT_BITS = 11, MAX_BLOCKS = 16, BLOCK_LEAST = 1 << 15 };
+enum { MAX_LEVELS = 12, DIGIT_BITS = 11, MAX_BLOCKS = 16, BLOCK_MIN = 1 << 15 };
 #define MAX_ENTRIES ((int64_t)UINT32_MAX - 1)
 
 typedef unsigned __int128 wide_key;

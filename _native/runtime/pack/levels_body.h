@@ -124,7 +124,7 @@ ASP_INLINE int NAME(first_difference)(const asp_sorted *s, KEY a, KEY b)
 static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
 {
     const asp_level_order *o = &s->order;
-    const int64_t wanted = 1 + o->nnz / BLOCK_LEAST;
+    const int64_t wanted = 1 + o->nnz / BLOCK_MIN;
     NAME(job) job = {.s = s, .n_blocks = wanted < MAX_BLOCKS ? wanted : MAX_BLOCKS};
     job.from = malloc((size_t)(o->nnz + 1) * sizeof *job.from);
     if (!job.from) return 0;

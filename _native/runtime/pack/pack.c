@@ -7,7 +7,7 @@
 #include "pool_api.h"
 
 /* Entries from which packing is shared by threads, and what one takes in a pass. */
-enum { ASP_SMALL_JOB = 20000, ASP_MOST_PARTS = 64 };
+enum { ASP_SMALL_JOB = 20000, ASP_MAX_PARTS = 64 };
 #define ASP_ENTRY_NS 2.0
 
 typedef struct {
@@ -108,7 +108,7 @@ static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
     job->n_columns = (a->n_cols + job->b->c.by - 1) / job->b->c.by + 1;
     job->n_scratch = n_scratch * job->n_columns;
     job->n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
-    job->n_parts = job->n_parts < ASP_MOST_PARTS ? job->n_parts : ASP_MOST_PARTS;
+    job->n_parts = job->n_parts < ASP_MAX_PARTS ? job->n_parts : ASP_MAX_PARTS;
     job->scratch = calloc((size_t)(job->n_parts * job->n_scratch), sizeof *job->scratch);
     if (!job->scratch)
         return -1;
@@ -124,7 +124,7 @@ int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_blocks b = {.r = r, .c = asp_divisor_of(c)};
-    int64_t totals[ASP_MOST_PARTS] = {0}, total = 0;
+    int64_t totals[ASP_MAX_PARTS] = {0}, total = 0;
     asp_blocks_job job = {.what = ASP_COUNT, .itype = itype, .a = &a, .b = &b, .counts = pos, .totals = totals};
     if (asp_run_blocks(&job, 1, n_threads))
         return -1;

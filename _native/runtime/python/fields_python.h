@@ -25,8 +25,8 @@ static PyObject *field_get(PyObject *object, void *closure)
     const asp_field *about = kept->about;
     PyObject *cell = field_cell(about, object);
     /* A touch is noted already, and nobody has looked since: to note another changes nothing. */
-    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->touch_at) == Py_None &&
-        (!about->handed_out_at || field_slot(cell, about->handed_out_at) == Py_True)) {
+    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->invalidated_at) == Py_None &&
+        (!about->exported_at || field_slot(cell, about->exported_at) == Py_True)) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         PyObject *array = arrays ? PyList_GetItem(arrays, about->position) : NULL;
         if (array) {
@@ -47,7 +47,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         return -1;
     }
     PyObject *cell = field_cell(about, object);
-    if (cell && field_slot(cell, about->fresh_at) == Py_True) { /* nobody has seen the arrays: nothing depends on them */
+    if (cell && field_slot(cell, about->unvalidated_at) == Py_True) { /* nobody has seen the arrays: nothing depends on them */
         PyObject *arrays = field_slot(cell, about->arrays_at);
         Py_INCREF(value);
         return arrays ? PyList_SetItem(arrays, about->position, value) : -1;

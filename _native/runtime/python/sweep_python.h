@@ -1,4 +1,4 @@
-/* The makers of sweep_api.h, compiled with the extension's own module like entry_python.h and few_python.h, whose arrays it
+/* The makers of sweep_api.h, compiled with the extension's own module like entry_python.h and small_product_python.h, whose arrays it
  * reads. */
 
 enum { SWEEP_SHORT = 4096 }; /* elements, up to which other Python threads wait: giving the lock back takes longer */
@@ -68,11 +68,11 @@ typedef struct {
  * contiguous and have one length. */
 static int sweep_place(sweep_compiled *it, PyObject *object)
 {
-    const entry_array *array = few_array(it->types, object, 1, FEW_READ);
+    const entry_array *array = small_array(it->types, object, 1, SMALL_READ);
     if (!array) return -1;
     for (int at = 0; at < it->n_vectors; at++)
         if (it->sweep.vectors[at] == (uintptr_t)array->data && PyList_GetItem(it->vectors, at) == object) return at;
-    const int dtype = few_code(it->types, it->types->values, 4, array->descr);
+    const int dtype = small_code(it->types, it->types->values, 4, array->descr);
     if (it->n_vectors == ASP_SWEEP_VECTORS || dtype < 0) return -1;
     if (it->n_vectors == 0) it->sweep.n = array->dimensions[0];
     if (array->dimensions[0] != it->sweep.n || PyList_Append(it->vectors, object)) return -1;
@@ -151,10 +151,10 @@ static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_
     const Py_ssize_t place = n_args == 2 ? PyLong_AsSsize_t(args[0]) : -1;
     if (PyErr_Occurred()) return NULL;
     if (place < 0 || place >= PyList_Size(vectors)) return PyErr_Format(PyExc_ValueError, "bind takes a position and a vector");
-    const entry_array *array = few_array(types, args[1], 1, FEW_READ);
-    const entry_array *old = few_array(types, PyList_GetItem(vectors, place), 1, 0);
+    const entry_array *array = small_array(types, args[1], 1, SMALL_READ);
+    const entry_array *old = small_array(types, PyList_GetItem(vectors, place), 1, 0);
     if (!array || !old || array->dimensions[0] != sweep->n ||
-        few_code(types, types->values, 4, array->descr) != few_code(types, types->values, 4, old->descr))
+        small_code(types, types->values, 4, array->descr) != small_code(types, types->values, 4, old->descr))
         return PyErr_Format(PyExc_ValueError, "vector %zd has another dtype or length than the vector that it replaces", place);
     sweep->vectors[place] = (uintptr_t)array->data;
     Py_INCREF(args[1]);
@@ -186,7 +186,7 @@ static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
 
 static PyObject *sweep_compile(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    sweep_compiled it = {.types = few_state(self)};
+    sweep_compiled it = {.types = small_state(self)};
     if (!it.types || n_args != 2 || !PyTuple_Check(args[0]) || !(it.vectors = PyList_New(0))) return NULL;
     it.sweep.n_threads = (int32_t)PyLong_AsLong(args[1]);
     int is_fine = PyTuple_Size(args[0]) > 0;
@@ -202,7 +202,7 @@ static PyMethodDef sweep_compile_method = {"compile", (PyCFunction)(void (*)(voi
 
 static PyObject *sweep_compile_make(PyObject *state, PyObject *kept)
 {
-    return few_made(&sweep_compile_method, state, kept);
+    return small_made(&sweep_compile_method, state, kept);
 }
 
 uintptr_t asp_sweep_compiler_maker(void)

@@ -169,7 +169,7 @@ typedef struct tensor_task {
     tensor_entries A;
     tensor_dense B, base, out;
     int64_t m, steps[2];
-    int has_base, has_out, is_few;
+    int has_base, has_out, is_small;
     int64_t how; /* threads + 1024 * flags */
     void *known; /* `watched` of a structure that the caller multiplies, borrowed */
     double alpha, beta;
@@ -197,9 +197,9 @@ static int tensor_understand(const asp_tensors *about, PyObject *const *args, te
         return 0;
     const int64_t m = task->m = B->sizes[1];
     if (A->n < 1 || A->k < 1 || m < 1) return 0;
-    task->is_few = A->nnz < about->most && m < about->most && A->n < about->most && A->nnz * m < about->most &&
+    task->is_small = A->nnz < about->most && m < about->most && A->n < about->most && A->nnz * m < about->most &&
                    A->n * m < about->most;
-    if (!task->is_few && !(A->starts && (m == 1 ? B->strides[0] > 0 : B->strides[1] == 1 && B->strides[0] >= m))) return 0;
+    if (!task->is_small && !(A->starts && (m == 1 ? B->strides[0] > 0 : B->strides[1] == 1 && B->strides[0] >= m))) return 0;
     task->has_base = args[2] != Py_None;
     task->has_out = args[5] != Py_None;
     if (!tensor_number(args[3], &task->beta) || !tensor_number(args[4], &task->alpha)) return 0;
@@ -223,10 +223,10 @@ static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task 
     asp_sound *known;
     task->how = 1;
     task->known = NULL;
-    if (!task->is_few && (A->nnz > most / m || A->n > most / m)) return 0;
-    if (!task->is_few && !is_plain && A->n * m >= about->direct / 4) return 0; /* for several threads */
+    if (!task->is_small && (A->nnz > most / m || A->n > most / m)) return 0;
+    if (!task->is_small && !is_plain && A->n * m >= about->direct / 4) return 0; /* for several threads */
     if (!tensor_is_sound(about, object, A, &known)) return 0;
-    if (task->is_few) return 1;
+    if (task->is_small) return 1;
     task->how = tensor_how(about);
     if (task->how < 1024 && A->nnz * m >= about->direct && known && known->n_products > about->n_direct) {
         if (is_plain && !task->has_out) task->known = known->watched;
@@ -251,7 +251,7 @@ static int tensor_compute(const asp_tensors *about, const tensor_task *task, cha
         rows = copy;
         ldb = m;
     }
-    PyThreadState *released = task->is_few ? NULL : PyEval_SaveThread();
+    PyThreadState *released = task->is_small ? NULL : PyEval_SaveThread();
     int done = tensor_product(about, &task->A, rows, ldb, m, C, task->how);
     if (released) PyEval_RestoreThread(released);
     free(copy);
@@ -294,7 +294,7 @@ static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, 
         Py_INCREF(written);
         return written;
     }
-    if (!task->is_few) Py_RETURN_NONE;
+    if (!task->is_small) Py_RETURN_NONE;
     char *result = malloc((size_t)(task->A.n * task->m) * width);
     const int done = result && tensor_compute(about, task, result); /* out may be what is read */
     if (done) tensor_move(task->out.data, task->out.strides[0], 1, result, task->m, 1, task->A.n, task->m, width);
@@ -342,7 +342,7 @@ static PyObject *tensor_new(asp_tensors *about, const tensor_task *task)
     Py_RETURN_NONE;
 }
 
-static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+static PyObject *tensor_small_product(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     asp_tensors *about = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
     tensor_task task;
@@ -355,7 +355,7 @@ static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_
     return task.has_out ? tensor_into(about, &task, args[5]) : tensor_new(about, &task);
 }
 
-static PyMethodDef tensor_method = {"few", (PyCFunction)(void (*)(void))tensor_few, 0x0080 /* METH_FASTCALL */, NULL};
+static PyMethodDef tensor_method = {"small_product", (PyCFunction)(void (*)(void))tensor_small_product, 0x0080 /* METH_FASTCALL */, NULL};
 
 static PyObject *tensor_make(PyObject *state, PyObject *kept)
 {

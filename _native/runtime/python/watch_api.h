@@ -5,7 +5,7 @@ typedef struct asp_watched {
     int64_t weak_at[6];               /* ... lie beneath what it is a view of are last; bytes to weak references, or 0 */
     int32_t n_held, n_beneath;
     int64_t references;               /* of `held`, together, while nobody else has any; negative: nothing can be told */
-    int64_t touch_at, clean_at;       /* slots of the operand that hold one object unless the array was handed out */
+    int64_t invalidated_at, clean_at;       /* slots of the operand that hold one object unless the array was handed out */
     int64_t n_bytes, n_least;         /* bytes in use, and elements that the array must have */
     uint64_t *hashes;                 /* of the chunks; NULL: there was no look yet */
     int64_t *versions;                /* of each chunk of the values: the version in which it changed last; else NULL */
@@ -15,7 +15,7 @@ typedef struct asp_watch {
     const void *array_type, *rows;    /* rows: the operand's, once they are known; NULL: Python must look */
     int64_t header;                   /* bytes of an object before the fields of an array */
     const char *operand;              /* its address, and its slots: */
-    int64_t arrays_at, rows_at, checked_at, handed_out_at, aliases_before_at, values_version_at;
+    int64_t arrays_at, rows_at, checked_at, exported_at, aliases_before_at, values_version_at;
     int64_t beneath_references;       /* of an object that lies beneath, while nobody else has any */
     int64_t n_own;                    /* of the references to arrays that `references` counts: those by other than views */
     int64_t n_rows, nnz;

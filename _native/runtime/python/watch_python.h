@@ -54,9 +54,9 @@ static int watch_is_alone(const asp_watch *watch, const asp_watched *one)
     return total == one->references;
 }
 
-static int watch_is_touched(const asp_watch *watch, const asp_watched *one)
+static int watch_is_invalidated(const asp_watch *watch, const asp_watched *one)
 {
-    return *watch_slot(watch, one->touch_at) != *watch_slot(watch, one->clean_at);
+    return *watch_slot(watch, one->invalidated_at) != *watch_slot(watch, one->clean_at);
 }
 
 static int64_t watch_chunks(const asp_watched *one) { return (one->n_bytes + ASP_LOOK_CHUNK - 1) / ASP_LOOK_CHUNK; }
@@ -74,7 +74,7 @@ static int watch_choose(const asp_watch *watch, int which, watch_look *look)
         const asp_watched *one = watch->of + at;
         if (!(which >> at & 1)) continue;
         const int is_alone = watch_is_alone(watch, one);
-        if (is_alone && !watch_is_touched(watch, one)) continue;
+        if (is_alone && !watch_is_invalidated(watch, one)) continue;
         if (!one->hashes) return -1;
         look->at[look->n] = at;
         look->alone[look->n] = is_alone;
@@ -142,7 +142,7 @@ static int watch_looks(asp_watch *watch, int which, int n_threads)
         for (int at = 0; at < n; ++at) {
             look.pieces[at].hashes = hashes + begin;
             begin += watch_chunks(watch->of + look.at[at]);
-            watch_set(watch, watch->of[look.at[at]].touch_at, token);
+            watch_set(watch, watch->of[look.at[at]].invalidated_at, token);
             watch->of[look.at[at]].n_looks += 1;
             kept[at] = (PyObject *)(uintptr_t)watch->of[look.at[at]].array;
             Py_INCREF(kept[at]); /* another thread may put other arrays in place */
@@ -165,7 +165,7 @@ static int watch_looks(asp_watch *watch, int which, int n_threads)
 /* Whether as many references to arrays are about as before the first of the structure was handed out. */
 static int watch_is_back(const asp_watch *watch)
 {
-    if (*watch_slot(watch, watch->handed_out_at) != Py_True) return 1;
+    if (*watch_slot(watch, watch->exported_at) != Py_True) return 1;
     int64_t total = -watch->n_own;
     for (int at = 0; at < 3; ++at) {
         const entry_array *array = watch_array(watch, watch->of[at].array);
@@ -184,7 +184,7 @@ static int watch_validates(asp_watch *watch, int n_threads)
     if (!is_checked && !watch_looks(watch, WATCH_STRUCTURE, n_threads)) return 0;
     if (is_back || is_checked) {
         watch_set(watch, watch->checked_at, Py_True);
-        watch_set(watch, watch->handed_out_at, Py_False);
+        watch_set(watch, watch->exported_at, Py_False);
         watch_set(watch, watch->rows_at, watch->rows);
     } else {
         watch->just_seen = WATCH_STRUCTURE; /* somebody keeps what was handed out: the same at every product */

@@ -5,7 +5,7 @@
  */
 #include "graph_common.h"
 
-enum { BLOCK = 32, NEAR_BYTES = 1 << 20, FAR_BYTES = 1 << 25 };
+enum { BLOCK = 32, RESIDENT_BYTES = 1 << 20, STREAMING_BYTES = 1 << 25 };
 
 typedef struct {
     const char *x[BLOCK], *y[BLOCK];
@@ -60,7 +60,7 @@ LOOK_UP(int64_t)
 static int64_t bytes_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
-    return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
+    return all <= RESIDENT_BYTES ? 0 : asp_min(row, all <= STREAMING_BYTES ? 128 : 1024);
 }
 
 static void ask_for(const g_block *block, int64_t bytes)

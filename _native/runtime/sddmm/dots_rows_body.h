@@ -98,7 +98,7 @@ typedef struct {
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
     const int32_t *rows, *places; /* of X and of results, as `rows` and `places` of g_sddmm */
-    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
+    int64_t ldx, ldy, lead, ahead_bytes, ahead, to_l2;
     int64_t safe; /* entries of the matrix, or 0: a row's last results are computed one by one */
 } NAME(row_job);
 
@@ -148,7 +148,7 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
-        if (j->is_far) {
+        if (j->to_l2) {
             NAME(fetch)(y, j->ahead_bytes);
             continue;
         }
@@ -189,7 +189,7 @@ ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64
 ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
                               int lined, int plain)
 {
-    VEC x[MOST_VECTORS];
+    VEC x[MAX_VECTORS];
     const R *const mine = NAME(vectors)(NAME(x_of)(j, row), j->lead, lined);
     const int64_t shift = NAME(place_of)(j, p) - p;
     ASP_UNROLL
@@ -210,7 +210,7 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
         NAME(ask)(j, p, last, 4);
         NAME(some)(j, x, p, shift, 4, n_full, lined, plain);
     }
-    if (j->is_far && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
+    if (j->to_l2 && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
     switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
     case 3: NAME(some)(j, x, p, shift, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, shift, 2, n_full, lined, plain); break;
@@ -219,34 +219,34 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
     }
 }
 
-ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const R *const *y, VEC (*sum)[4], int n,
+ASP_INLINE void NAME(identical_step)(const NAME(row_job) *j, const R *const *x, const R *const *y, VEC (*sum)[4], int n,
                                 int64_t v, int64_t n_full, int lined)
 {
-    VEC mine[TWINS];
-    for (int r = 0; r < TWINS; ++r) mine[r] = NAME(part)(x[r], v, n_full, j->lead, lined);
+    VEC mine[IDENTICAL_ROWS];
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) mine[r] = NAME(part)(x[r], v, n_full, j->lead, lined);
     for (int l = 0; l < n; ++l) {
         VEC theirs = NAME(part)(y[l], v, n_full, j->lead, lined);
 #if ASP_X86 && VBYTES > 16
         ASP_PIN_VECTOR(theirs); /* compilers would rather read it again for each row */
 #endif
-        for (int r = 0; r < TWINS; ++r) sum[r][l] += mine[r] * theirs;
+        for (int r = 0; r < IDENTICAL_ROWS; ++r) sum[r][l] += mine[r] * theirs;
     }
 }
 
-/* Results of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at on: n of each, for places
+/* Results of IDENTICAL_ROWS rows of X, at x[r], whose entries are in the same columns, those from p + at on: n of each, for places
  * from places[r] + at on. Each vector of a row of Y is read once for all of them; rows of X come from the first cache. */
-ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
+ASP_TILE void NAME(identical_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
                                 int n, int64_t n_full, int lined, int plain)
 {
     const R *y[4];
-    VEC sum[TWINS][4];
+    VEC sum[IDENTICAL_ROWS][4];
     for (int l = 0; l < n; ++l)
         y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + at + l] * j->ldy, j->lead, lined);
-    for (int r = 0; r < TWINS; ++r)
+    for (int r = 0; r < IDENTICAL_ROWS; ++r)
         for (int l = 0; l < 4; ++l) sum[r][l] = (VEC){0};
-    for (int64_t v = 0; v < n_full - lined; ++v) NAME(twin_step)(j, x, y, sum, n, v, n_full, lined);
-    if (lined) NAME(twin_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
-    for (int r = 0; r < TWINS; ++r) {
+    for (int64_t v = 0; v < n_full - lined; ++v) NAME(identical_step)(j, x, y, sum, n, v, n_full, lined);
+    if (lined) NAME(identical_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) {
         QUAD dots = FOLD4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
         const int64_t to = places[r] + at;
         if (!plain) dots *= j->alpha;
@@ -258,23 +258,23 @@ ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t
     }
 }
 
-/* TWINS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
-ASP_TILE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
+/* IDENTICAL_ROWS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
+ASP_TILE void NAME(identical_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
                                int64_t n_full, int lined, int plain)
 {
-    const R *x[TWINS];
-    int64_t begin[TWINS], at = 0;
-    for (int r = 0; r < TWINS; ++r) x[r] = NAME(vectors)(NAME(x_of)(j, row + r), j->lead, lined), begin[r] = NAME(place_of)(j, p + r * n);
-    for (int64_t r = row + TWINS; r < asp_min(row + 2 * TWINS, n_rows); ++r)
+    const R *x[IDENTICAL_ROWS];
+    int64_t begin[IDENTICAL_ROWS], at = 0;
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) x[r] = NAME(vectors)(NAME(x_of)(j, row + r), j->lead, lined), begin[r] = NAME(place_of)(j, p + r * n);
+    for (int64_t r = row + IDENTICAL_ROWS; r < asp_min(row + 2 * IDENTICAL_ROWS, n_rows); ++r)
         NAME(fetch)(NAME(x_of)(j, r), n_full * W * (int64_t)sizeof(R));
     for (; at + 4 <= n; at += 4) {
-        NAME(ask)(j, p + (TWINS - 1) * n + at, last, 4);
-        NAME(twin_some)(j, x, p, begin, at, 4, n_full, lined, plain);
+        NAME(ask)(j, p + (IDENTICAL_ROWS - 1) * n + at, last, 4);
+        NAME(identical_some)(j, x, p, begin, at, 4, n_full, lined, plain);
     }
     switch (n - at) {
-    case 3: NAME(twin_some)(j, x, p, begin, at, 3, n_full, lined, plain); break;
-    case 2: NAME(twin_some)(j, x, p, begin, at, 2, n_full, lined, plain); break;
-    case 1: NAME(twin_some)(j, x, p, begin, at, 1, n_full, lined, plain); break;
+    case 3: NAME(identical_some)(j, x, p, begin, at, 3, n_full, lined, plain); break;
+    case 2: NAME(identical_some)(j, x, p, begin, at, 2, n_full, lined, plain); break;
+    case 1: NAME(identical_some)(j, x, p, begin, at, 1, n_full, lined, plain); break;
     default: break;
     }
 }
@@ -286,11 +286,11 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
     I *indices_out = s->indices_out;
     const g_ahead ahead = g_rows_ahead(s);
     /* Last entry from which others are asked for. */
-    const int64_t last = ahead.bytes ? (ahead.is_far ? s->nnz : end) - ahead.entries - 8 : -1;
+    const int64_t last = ahead.bytes ? (ahead.to_l2 ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
                              .rows = s->rows, .places = s->places, .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
-                             .is_far = ahead.is_far, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
+                             .to_l2 = ahead.to_l2, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
@@ -298,14 +298,14 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
         if (ahead.rows && row + ahead.rows < s->n_rows)
             NAME(fetch)(NAME(x_of)(&j, row + ahead.rows), s->K * (int64_t)sizeof(R));
         const int is_wide = n_full * W * (int64_t)sizeof(R) >= LONG_BYTES;
-        if (is_wide && p == (int64_t)indptr[row] && row + TWINS <= s->n_rows && (int64_t)indptr[row + TWINS] <= end) {
-            const int64_t n = ASP_TWINS_OF(I)(indptr, j.indices, row);
+        if (is_wide && p == (int64_t)indptr[row] && row + IDENTICAL_ROWS <= s->n_rows && (int64_t)indptr[row + IDENTICAL_ROWS] <= end) {
+            const int64_t n = ASP_IDENTICAL_ROWS_OF(I)(indptr, j.indices, row);
             if (n > 0) {
                 if (!plain && indices_out)
-                    memcpy(indices_out + stop, j.indices + stop, (size_t)((TWINS - 1) * n) * sizeof(I));
-                NAME(twin_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
-                row += TWINS - 1;
-                p += TWINS * n;
+                    memcpy(indices_out + stop, j.indices + stop, (size_t)((IDENTICAL_ROWS - 1) * n) * sizeof(I));
+                NAME(identical_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
+                row += IDENTICAL_ROWS - 1;
+                p += IDENTICAL_ROWS * n;
                 continue;
             }
         }

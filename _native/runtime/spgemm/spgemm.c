@@ -11,10 +11,10 @@
 #include "pool_api.h"
 #include "spgemm_api.h"
 
-enum { RANGE_WORK = 1 << 17, LEAST_WORK = 1 << 12 };   /* multiplications, about */
-enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 1 << 25 };  /* bytes */
+enum { RANGE_WORK = 1 << 17, MIN_WORK = 1 << 12 };   /* multiplications, about */
+enum { CHUNK_MIN = 1 << 20, CHUNK_MAX = 1 << 25 };  /* bytes */
 enum { CACHED_BYTES = 1 << 20 };                       /* an operand that needs no prefetching */
-enum { THREADS_MOST = 256 };                           /* at a time, of asp_parallel: each has a space of its own */
+enum { THREADS_MAX = 256 };                           /* at a time, of asp_parallel: each has a space of its own */
 static const double NS_PER_MULTIPLICATION = 3.0, NS_PER_ITEM = 8.0;
 
 static void *take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
@@ -36,8 +36,8 @@ enum { CHUNK_HEADER = 64 };
 static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
 {
     const size_t entry = job->index_bytes + job->kind->value_bytes;
-    size_t bytes = CHUNK_LEAST - CHUNK_HEADER; /* blocks of the pool have a header of their own */
-    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MOST ? space->chunks->bytes * 2 : CHUNK_MOST;
+    size_t bytes = CHUNK_MIN - CHUNK_HEADER; /* blocks of the pool have a header of their own */
+    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MAX ? space->chunks->bytes * 2 : CHUNK_MAX;
     if (bytes < CHUNK_HEADER + (size_t)n * entry) bytes = CHUNK_HEADER + (size_t)n * entry;
     sg_chunk *chunk = take_pages(bytes);
     if (!chunk) return 0;
@@ -185,7 +185,7 @@ static int run(sg_job *job)
     const int64_t n_items = job->n_rows + job->a_nnz;
     const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
     job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
-    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(LEAST_WORK / per_item)),
+    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(MIN_WORK / per_item)),
                  asp_max(1, (int64_t)(RANGE_WORK / per_item)), job->n_threads,
                  (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * (double)n_items);
     return !atomic_load(&job->failed) && gather_segments(job);
@@ -215,7 +215,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
     sg_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
     job->itype = itype, job->n_threads = n_threads > 0 ? n_threads : asp_max_threads();
-    job->n_threads = (int)asp_min(job->n_threads, THREADS_MOST);
+    job->n_threads = (int)asp_min(job->n_threads, THREADS_MAX);
     job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;
     job->n_rows = shape[0], job->n_inner = shape[1], job->n_cols = shape[2];
     job->Ap = Ap, job->Aj = Aj, job->Ax = Ax, job->Bp = Bp, job->Bj = Bj, job->Bx = Bx;

@@ -44,7 +44,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
     const VM front = FRONT(lead), back = v_mask(lanes);
     (void)front, (void)back, (void)lead;
     for (int64_t g = begin; g < end; g++) {
-        V sum[8 * BLOCK_MOST];
+        V sum[8 * BLOCK_MAX];
         ASP_UNROLL for (int s = 0; s < r * nv; s++) sum[s] = v_zero();
         for (int64_t b = pos[g]; b < pos[g + 1]; b++) {
             const int64_t first = crd[b] * c, width = is_narrow ? 1 : asp_min(c, args->n_cols - first);
@@ -53,7 +53,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
             const R *const next = B + crd[later < n_blocks ? later : b] * c * ldb;
             for (int64_t k = 0; k < width; k++, a++, x += ldb) {
                 BNAME(fetch)(nv, next + k * ldb);
-                V row[BLOCK_MOST];
+                V row[BLOCK_MAX];
                 ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = LOAD_EDGE(x, v);
                 ASP_UNROLL for (int i = 0; i < r; i++)
                 {

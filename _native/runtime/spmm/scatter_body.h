@@ -9,11 +9,11 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t beg
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, last = args->nnz - 1, ahead = args->prefetch;
     for (int64_t i = begin; i < end; i++) {
         const R *b = B + i * ldb;
-        V row[TILE_MOST];
+        V row[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = v_load(b + v * VL);
 #if WORDS == 2
-        V turned[TILE_MOST]; /* i times the row */
-        R words[TILE_MOST * VL];
+        V turned[TILE_MAX]; /* i times the row */
+        R words[TILE_MAX * VL];
         NAME(turn)(words, b, nv * VL);
         ASP_UNROLL for (int v = 0; v < nv; v++) turned[v] = v_load(words + v * VL);
 #endif

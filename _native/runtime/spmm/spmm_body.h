@@ -11,10 +11,10 @@
 #define SETS(nv) ((nv) == 1 ? 4 : (nv) <= 4 ? 2 : 1)
 #endif
 
-#if WORDS == 1 && defined(TWIN_REGISTERS)
-#define TWIN_TILES 1
+#if WORDS == 1 && defined(IDENTICAL_REGISTERS)
+#define IDENTICAL_TILES 1
 #else
-#define TWIN_TILES 0
+#define IDENTICAL_TILES 0
 #endif
 
 /* How a tile's vectors lie: all whole; the last one in part; the only one whole and stored to C past the caches across
@@ -71,12 +71,12 @@ ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, c
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
     {
-        if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
         else __builtin_prefetch((const char *)b + v * VL * RBYTES);
     }
     if (kind != SHIFTED && nv > 1) { /* the line that it ends in, where it begins within one */
         const char *last = (const char *)b + nv * VL * RBYTES - 1;
-        if (fetch == FETCH_FAR) __builtin_prefetch(last, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch(last, 0, 2);
         else __builtin_prefetch(last);
     }
 }
@@ -124,13 +124,13 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
 }
 
 #include "spmm_stores_body.h"
-#if TWIN_TILES
-#include "spmm_twins_body.h"
+#if IDENTICAL_TILES
+#include "spmm_identical_rows_body.h"
 #endif
 
 /* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
  * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
-ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
+ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_rows, const asp_args *args, int64_t begin,
                            int64_t end, int64_t j, int lanes, int lead)
 {
     /* Copies: a store to C could change what args points at, as far as the compiler knows. */
@@ -138,7 +138,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
     R *C = (R *)args->C + j;
-    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
+    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, long_row = args->long_row_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
     const int way = args->fetch;
     const int32_t *const places = args->places;
@@ -154,7 +154,7 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
-    const int asks = kind == WHOLE && (nv > 1 || has_twins);
+    const int asks = kind == WHOLE && (nv > 1 || has_identical_rows);
     if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
     /* A line that is stored in part past the caches and in part not takes three times as long: where vectors are half
      * lines, only rows that follow each other. */
@@ -162,17 +162,17 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int joins = kind == JOINED || (asks && args->stream && out.late && (out.follows || can_part) && v_can_join(out.late));
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
-#if TWIN_TILES
-    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
+#if IDENTICAL_TILES
+    V identical[IDENTICAL_ROWS][TILE_MAX + 1]; /* rows of C that are summed, */
     int n_waiting = 0;             /* of which so many are not stored yet */
 #else
-    (void)has_twins;
+    (void)has_identical_rows;
 #endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         R *const c = C + (places ? places[i] : i) * ldc;
-        if (stop - k > giant) {
-            if (j <= 0) asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            if (j <= 0) asp_note_long_row(args, i);
 #if WORDS == 1
             if (joins) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
@@ -181,28 +181,28 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
             continue;
         }
-        V sum[TILE_MOST + 1];
-        ASP_UNROLL for (int v = 0; v < TILE_MOST + 1; v++) sum[v] = v_zero();
+        V sum[TILE_MAX + 1];
+        ASP_UNROLL for (int v = 0; v < TILE_MAX + 1; v++) sum[v] = v_zero();
 #if WORDS == 2
-        V imaginary[TILE_MOST];
+        V imaginary[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-#if TWIN_TILES
-        if (has_twins && !n_waiting && i + TWINS <= end) {
-            const int64_t n = ASP_TWINS_OF(I)(indptr, indices, i);
-            if (n > 0 && n <= giant) {
-                const int fetch = prefetch && k + TWINS * n <= prefetch_end ? way : FETCH_NONE;
-                if (fetch == FETCH_FAR)
-                    NAME(twin_rows)(nv, kind, FETCH_FAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+#if IDENTICAL_TILES
+        if (has_identical_rows && !n_waiting && i + IDENTICAL_ROWS <= end) {
+            const int64_t n = ASP_IDENTICAL_ROWS_OF(I)(indptr, indices, i);
+            if (n > 0 && n <= long_row) {
+                const int fetch = prefetch && k + IDENTICAL_ROWS * n <= prefetch_end ? way : FETCH_NONE;
+                if (fetch == FETCH_L2)
+                    NAME(identical_rows)(nv, kind, FETCH_L2, indices, data, prefetch, k, n, B, ldb, masks, identical);
                 else if (fetch)
-                    NAME(twin_rows)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
-                else NAME(twin_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, twins);
-                n_waiting = TWINS;
+                    NAME(identical_rows)(nv, kind, FETCH_L1, indices, data, prefetch, k, n, B, ldb, masks, identical);
+                else NAME(identical_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, identical);
+                n_waiting = IDENTICAL_ROWS;
             }
         }
         const int is_summed = n_waiting > 0;
         if (is_summed) {
-            ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = twins[TWINS - n_waiting][v];
+            ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = identical[IDENTICAL_ROWS - n_waiting][v];
             n_waiting--;
         }
 #else
@@ -210,11 +210,11 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
         if (is_summed) {
-            /* with the twins before it */
-        } else if (fetch == FETCH_FAR)
-            NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+            /* with the identical rows before it */
+        } else if (fetch == FETCH_L2)
+            NAME(add_row)(nv, kind, FETCH_L2, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
-            NAME(add_row)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+            NAME(add_row)(nv, kind, FETCH_L1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else NAME(add_row)(nv, kind, FETCH_NONE, indices, data, 0, k, stop, B, ldb, masks, SUMS);
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
@@ -256,14 +256,14 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes, int lead
 #define KIND(nv, name, kind) \
     static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, 0, args, begin, end, j, lanes, lead); }
-/* As these, for matrices with twins: looking for them costs others up to a tenth. */
-#if TWIN_TILES
-#define KIND_OF_TWINS(nv, name, kind)                                \
-    static ASP_NOINLINE void NAME(name##_twins_##nv)(TILE_ARGUMENTS) \
+/* As these, for matrices with identical rows: looking for them costs others up to a tenth. */
+#if IDENTICAL_TILES
+#define KIND_OF_IDENTICAL(nv, name, kind)                                \
+    static ASP_NOINLINE void NAME(name##_identical_##nv)(TILE_ARGUMENTS) \
     {                                                                \
         NAME(tile)(nv, kind, 1, args, begin, end, j, lanes, lead);   \
     }
-#define CASE(nv) KIND_OF_TWINS(nv, whole, WHOLE)
+#define CASE(nv) KIND_OF_IDENTICAL(nv, whole, WHOLE)
 TILE_CASES(CASE)
 #undef CASE
 #endif
@@ -277,8 +277,8 @@ KIND(1, joined, JOINED) /* rows of one vector are short: to ask costs a tenth */
 #define CASE(nv) KIND(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
 #undef CASE
-#if TWIN_TILES
-#define CASE(nv) KIND_OF_TWINS(nv, shifted, SHIFTED)
+#if IDENTICAL_TILES
+#define CASE(nv) KIND_OF_IDENTICAL(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
 #undef CASE
 #endif
@@ -287,22 +287,22 @@ SHIFT_CASES(CASE)
 static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end, int lead)
 {
     static void (*const tiles[][2])(TILE_ARGUMENTS) = {
-#define CASE(nv) {NAME(shifted_##nv), NAME(shifted_twins_##nv)},
+#define CASE(nv) {NAME(shifted_##nv), NAME(shifted_identical_##nv)},
         SHIFT_CASES(CASE)
 #undef CASE
     };
-    enum { MOST = SHIFT_LEAST + (int)(sizeof tiles / sizeof *tiles) - 1 };
+    enum { MOST = SHIFT_MIN + (int)(sizeof tiles / sizeof *tiles) - 1 };
     int64_t first = 0;
     for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
         const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
-        tiles[nv - SHIFT_LEAST][args->has_twins](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
+        tiles[nv - SHIFT_MIN][args->has_identical_rows](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
         first += nv;
         left -= nv;
     }
 }
 #endif
 #undef KIND
-#undef KIND_OF_TWINS
+#undef KIND_OF_IDENTICAL
 
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
@@ -311,9 +311,9 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     static const tile tiles[][1 + MASKED] = {TILE_CASES(CASE)};
 #undef CASE
     const int64_t width = args->n_vecs * WORDS;
-#if TWIN_TILES
-#define CASE(nv) NAME(whole_twins_##nv),
-    static const tile twin_tiles[] = {TILE_CASES(CASE)};
+#if IDENTICAL_TILES
+#define CASE(nv) NAME(whole_identical_##nv),
+    static const tile identical_tiles[] = {TILE_CASES(CASE)};
 #undef CASE
 #endif
 #if WORDS == 1
@@ -323,14 +323,14 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
     const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
-    if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
+    if (lead && width >= (SHIFT_MIN - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();
         return;
     }
 #endif
     for (int64_t j = 0; j < width;) {
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MAX - 1) / TILE_MAX;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
@@ -339,16 +339,16 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int follows = args->ldc == VL && !args->places;
         if (nv == 1 && lanes == VL && args->stream && late && follows && v_can_join(late)) one = NAME(joined_1);
 #endif
-#if TWIN_TILES
-        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];
+#if IDENTICAL_TILES
+        if (args->has_identical_rows && lanes == VL) one = identical_tiles[nv - 1];
 #endif
         one(args, begin, end, j, lanes, 0);
         j += covered;
     }
     if (args->stream) ASP_STREAM_END();
 }
-#undef TWIN_MOST
-#undef TWIN_TILES
+#undef IDENTICAL_MAX
+#undef IDENTICAL_TILES
 #undef TILE_ARGUMENTS
 #undef LOAD_PART
 #undef SUMS

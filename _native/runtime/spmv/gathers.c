@@ -1,6 +1,6 @@
 /* Whether gather instructions pay on this machine: measured once, in about ten microseconds.
  *
- * SpMV kernels exist with gathers and with a load for each element (lookups.h). Both compute the same bits, so that a
+ * SpMV kernels exist with gathers and with a load for each element (register_gather.h). Both compute the same bits, so that a
  * wrong measurement costs time and nothing else. On an AMD Zen 5 a gathered element of float32 takes 0.40 ns, a loaded
  * one 0.17; on Intel's servers gathers are as fast or faster unless microcode guards them.
  */
@@ -15,7 +15,7 @@ ASP_FORCIBLE(forced_gathers, asp_force_gathers)
 #include <time.h>
 
 #include "target_avx2.h"
-#include "lookups.h"
+#include "register_gather.h"
 
 enum { PROBE_ENTRIES = 1024, PROBE_ROUNDS = 16 };
 

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x with AVX2 gathers, or a load for each element (lookups.h); sixteen short rows at a time, as in spmv_avx512.h: products of the whole run to a
+/* y[i] = A[i] x with AVX2 gathers, or a load for each element (register_gather.h); sixteen short rows at a time, as in spmv_avx512.h: products of the whole run to a
  * buffer, then each row's part under a mask, so that row ends are not branches. */
 #include "spmv_base.h" /* spmv_plain: for more columns than a 32-bit gather reaches */
 

@@ -1,4 +1,4 @@
-/* y[i] = A[i] x with AVX-512 gathers, or a load for each element (lookups.h).
+/* y[i] = A[i] x with AVX-512 gathers, or a load for each element (register_gather.h).
  *
  * What costs in short rows is not arithmetic but the mispredicted end of each row. So sixteen rows are taken together:
  * their products, one run of nonzeros whatever the rows, go to a buffer; then each row's part is loaded under a mask

@@ -1,7 +1,7 @@
 /* y[i] = A[i] x in plain C: four sums for long rows. */
 #ifndef FETCH_AHEAD
 /* Indices and values of nonzeros that come later, as many as n that lie at p. They lie in a row, which the processor should
- * notice by itself, but loads of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). They are fetched into the
+ * notice by itself, but loads of x from everywhere make it forget (docs/design/compiled-kernels.md). They are fetched into the
  * second cache early and into the first late: a line on its way to the first takes one of the few places that loads of x need,
  * and from the second it is there soon. Where x is small a fetch only costs. Beyond the end of an array nothing happens: a
  * fetch is a hint. */
@@ -19,13 +19,13 @@ static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;
     R *y = args->C;
-    const int64_t giant = args->giant_length;
+    const int64_t long_row = args->long_row_length;
     const int add = args->accumulate;
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > giant) {
-            asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            asp_note_long_row(args, i);
             continue;
         }
         R sum[4] = {0, 0, 0, 0};

@@ -8,7 +8,7 @@
 #include "pool_api.h"
 
 enum { PANEL = 16, SAMPLE_ROWS = 48, N_SIZES = 6, N_LANES = 4, N_WINDOWS = 3 };
-enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
+enum { MAX_SAMPLED_ROWS = 16384, MIN_PANELS = 8, MIN_OF_PANEL = 256 };
 enum { SMALL_LENGTH = 1024 };           /* row lengths that are sorted by counting */
 enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* of a row in its panel; sorted at a time */
 #define MAX_DIAGONAL_CELLS 1.5

@@ -115,10 +115,10 @@ static int NAME(sample_counts)(int64_t n_rows, int64_t n_cols, const INDEX *indp
     double per_panel = (double)nnz / (double)n_all;
     per_panel = per_panel < 1.0 ? 1.0 : per_panel;
     const double wanted = (double)n_sample / per_panel;
-    int64_t n_panels = wanted > LEAST_PANELS ? (int64_t)(wanted < (double)n_all ? wanted : (double)n_all) : LEAST_PANELS;
+    int64_t n_panels = wanted > MIN_PANELS ? (int64_t)(wanted < (double)n_all ? wanted : (double)n_all) : MIN_PANELS;
     n_panels = n_panels < n_all ? n_panels : n_all;
     int64_t limit = 2 * n_sample / n_panels;
-    limit = limit > LEAST_OF_PANEL ? limit : LEAST_OF_PANEL;
+    limit = limit > MIN_OF_PANEL ? limit : MIN_OF_PANEL;
     asp_sample s = {.column_bits = asp_bits((uint64_t)n_cols - 1), .panel_bits = asp_bits((uint64_t)n_panels - 1)};
     const int room_bits = 63 - ROW_BITS - s.panel_bits; /* columns beyond them are told apart by their last bits */
     s.column_bits = s.column_bits < room_bits ? s.column_bits : room_bits;

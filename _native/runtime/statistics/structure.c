@@ -6,7 +6,7 @@
 #include "pool_api.h"
 #include "structure_api.h"
 
-enum { PARTS_MOST = 16, PIECE = 16384 };
+enum { PARTS_MAX = 16, PIECE = 16384 };
 
 typedef struct {
     char bytes[16];
@@ -143,7 +143,7 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
                          .element_bytes = element_bytes, .indptr = indptr, .indices = indices, .data = data,
                          .t_indptr = t_indptr, .t_indices = t_indices, .t_data = data ? t_data : NULL, .perm = perm};
     /* Each part has its own count of every column: not worth it unless nonzeros outnumber columns. */
-    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MOST), job.nnz / (n_cols + PIECE)));
+    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MAX), job.nnz / (n_cols + PIECE)));
     job.step = asp_own_bytes(n_cols * (wide ? 8 : 4)) / (wide ? 8 : 4);
     job.places = asp_take_own(job.n_parts, n_cols * (wide ? 8 : 4));
     if (!job.places) return ASP_NO_MEMORY;

@@ -148,7 +148,7 @@ static void run_chunk(sweeping *it, int64_t chunk)
     }
 }
 
-/* The pool learns for each task whether the program is faster with helpers (cycles.c), from one call of it to the next:
+/* The pool learns for each task whether the program is faster with helpers (call_intervals.c), from one call of it to the next:
  * the sweeps of an iteration are tasks of their own, so that a cycle is an iteration. */
 #define TASK(number)                                                                            \
     static void run_chunks_##number(void *context, int64_t begin, int64_t end)                  \

@@ -9,9 +9,9 @@
  * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
  * once where it was not. Where the gaps between jobs are short and no thread of the process waits for a core, a helper
  * lingers longer, across the Python code between two products (waiting.h). A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
- * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
+ * docs/design/thread-pool.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
  * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
- * program is slower with helpers (cycles.c).
+ * program is slower with helpers (call_intervals.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -28,22 +28,22 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "bell.h"
-#include "company.h"
-#include "cycles.h"
+#include "wakeup.h"
+#include "concurrent_callers.h"
+#include "call_intervals.h"
 #include "placing.h"
 #include "team.h"
 #include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
-enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
+enum { WAKEUP_NS = 7000 };          /* what ringing the bell costs the caller */
 enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
 enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
 enum { TEAMMATE_WORTH_NS = 1000 };/* ... and of which each thread of a host's team has; chosen, not measured above two */
 enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
-enum { ARRIVAL_MOST_NS = 4000000 };
+enum { ARRIVAL_MAX_NS = 4000000 };
 enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
-enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
+enum { PENALTY_FIRST_NS = 4000000, PENALTY_MAX_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
 /* gate: generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16). */
 #define GATE_OPEN ((uint64_t)1 << 31)
@@ -60,7 +60,7 @@ static struct {
     void *context;
     int64_t n_items, min_items, max_items;
     int n_sharing;
-    bell bell; /* helpers sleep on it */
+    wakeup wakeup; /* helpers sleep on it */
     _Atomic int is_for_next; /* it rang for the jobs that follow: who comes too late for this one waits for those */
     _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
     _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
@@ -71,7 +71,7 @@ static struct {
     asp_succession jobs;
     asp_waiting waiting; /* how long helpers linger */
     int64_t penalty_ns, cautious_until_ns;
-    asp_company callers;
+    asp_concurrent_callers callers;
     int64_t n_shared, n_held_back, n_stalls;
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
@@ -155,17 +155,17 @@ static int linger(uint32_t *served, lingering *it)
         }
     } while (now_ns - begin_ns < limit_ns);
     it->rest = it->rest_next;
-    it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
+    it->rest_next = it->rest_next < LINGER_REST_MAX ? 2 * it->rest_next : LINGER_REST_MAX;
     return 0;
 }
 
 static void sleep_unless_open(uint32_t served)
 {
-    uint32_t seen = atomic_load(&pool.bell.rings);
-    atomic_fetch_add(&pool.bell.n_sleeping, 1);
+    uint32_t seen = atomic_load(&pool.wakeup.count);
+    atomic_fetch_add(&pool.wakeup.n_sleeping, 1);
     uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: either we see the job or its caller sees us */
-    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
-    atomic_fetch_sub(&pool.bell.n_sleeping, 1);
+    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_wakeup(&pool.wakeup, seen);
+    atomic_fetch_sub(&pool.wakeup.n_sleeping, 1);
 }
 
 static void serve(int self)
@@ -193,7 +193,7 @@ static void *helper(void *unused)
 }
 
 /* Start helpers until there are n; fewer when the system refuses. Signals stay with the threads of the application. */
-static void hire(int n)
+static void start_workers(int n)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -217,7 +217,7 @@ static void hire(int n)
 void asp_after_fork(void)
 {
     atomic_store(&pool.gate, 0);
-    atomic_store(&pool.bell.n_sleeping, 0);
+    atomic_store(&pool.wakeup.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
     pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
@@ -232,15 +232,15 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
-/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (cycles.c). */
+/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (call_intervals.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!IS_RECKLESS) {
-        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.wakeup.n_sleeping, memory_order_relaxed);
         const int64_t linger_ns = asp_linger_ns(&pool.waiting, now_ns);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, linger_ns, n_awake > 0);
-        if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
+        if (n_awake < 1 && serial_ns < 2 * WAKEUP_NS + pool.arrival_ns) {
             pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
             if (!is_waking && !is_for_next) return 0;
         }
@@ -252,7 +252,7 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         const double worth = serial_ns / SHARE_WORTH_NS - 1;
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
-    if (pool.n_helpers < wanted) hire(wanted);
+    if (pool.n_helpers < wanted) start_workers(wanted);
     if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
@@ -286,7 +286,7 @@ static void note_stall(int stalled, int64_t now_ns)
     }
     pool.n_stalls++;
     pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
-    if (pool.penalty_ns > PENALTY_MOST_NS) pool.penalty_ns = PENALTY_MOST_NS;
+    if (pool.penalty_ns > PENALTY_MAX_NS) pool.penalty_ns = PENALTY_MAX_NS;
     pool.cautious_until_ns = now_ns + pool.penalty_ns;
 }
 
@@ -295,7 +295,7 @@ static void note_arrival(int64_t end_ns)
 {
     const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
     const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
-    pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
+    pool.arrival_ns += ((took_ns < ARRIVAL_MAX_NS ? took_ns : ARRIVAL_MAX_NS) - pool.arrival_ns) / 8;
 }
 
 /* The job on the caller and helpers; returns when it ended. */
@@ -307,8 +307,8 @@ static int64_t share(int n_helpers, double serial_ns)
     atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
     pool.opened_ns = clock_ns();
     atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
-    const int n_woken = atomic_load(&pool.bell.n_sleeping);
-    if (n_woken > 0) ring_bell(&pool.bell, n_woken < n_helpers ? n_woken : n_helpers);
+    const int n_woken = atomic_load(&pool.wakeup.n_sleeping);
+    if (n_woken > 0) wake_sleepers(&pool.wakeup, n_woken < n_helpers ? n_woken : n_helpers);
     take_ranges(0);
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
     const int64_t done_ns = clock_ns();
@@ -340,14 +340,14 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
     static _Thread_local char self;
-    const int is_beside = is_worth && asp_has_company(&pool.callers, &self, now_ns) && !IS_RECKLESS;
+    const int is_beside = is_worth && asp_has_concurrent_callers(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)
@@ -374,9 +374,9 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 
 void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memory_order_relaxed); }
 
-int asp_pool_is_crowded(void)
+int asp_pool_is_contended(void)
 {
-    return clock_ns() < atomic_load_explicit(&pool.waiting.crowded_until_ns, memory_order_relaxed);
+    return clock_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)

@@ -19,14 +19,14 @@ int asp_limit_threads(int n);
 void asp_after_fork(void);
 /* Nanoseconds for which small jobs still stay on one thread, because of a stall; 0: they do not. */
 int64_t asp_pool_caution_left_ns(void);
-/* 1 (default): short jobs of the calling thread stay on it where the program's cycles are shorter so (cycles.c); 0: they do
+/* 1 (default): short jobs of the calling thread stay on it where the program's cycles are shorter so (call_intervals.c); 0: they do
  * not, as while kernels are timed. */
-void asp_pool_watch_cycles(int on);
+void asp_pool_tune_call_intervals(int on);
 /* How helpers wait for the next job, from now on and for all callers: 0 as the pool decides (waiting.h), 1 awake for up to
  * a millisecond after each job, 2 asleep at once. */
 void asp_pool_wait(int how);
 /* Whether the pool saw threads of this process wait for a core within the last second (waiting.h). */
-int asp_pool_is_crowded(void);
+int asp_pool_is_contended(void);
 /* Run shared jobs on the threads of a host's OpenMP, by the addresses of its GOMP_parallel and omp_get_thread_num (team.h);
  * with zeros by helpers of the pool again. */
 void asp_pool_team(uintptr_t gomp_parallel, uintptr_t omp_get_thread_num);

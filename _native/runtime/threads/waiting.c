@@ -1,7 +1,7 @@
 /* How long helpers wait awake (waiting.h). */
 #include "common.h"
 
-#include "cycles.h"
+#include "call_intervals.h"
 #include "hooks.h"
 #include "pool_api.h"
 #include "waiting.h"
@@ -14,18 +14,18 @@
 #include <unistd.h>
 
 enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
-enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
+enum { HOLD_FIRST_NS = 50000000, HOLD_MAX_NS = 1000000000 }; /* how long one look that found waiting threads counts */
 enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
 enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
-enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
-enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
+enum { SHORT_GAP_UNIT = 256, SHORT_GAPS_ENOUGH = 128, SHORT_GAP_STEP = 8 };
+enum { TASKS_MAX = 128 }; /* threads that are looked at: more threads than this count as waiting */
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)
 {
-    const int is_near = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
-    const int n_near = atomic_load_explicit(&it->n_near, memory_order_relaxed);
-    const int next = n_near + ((is_near ? NEAR_WHOLE : 0) - n_near) / NEAR_STEP;
-    atomic_store_explicit(&it->n_near, next, memory_order_relaxed);
+    const int is_short = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
+    const int short_gaps = atomic_load_explicit(&it->short_gaps, memory_order_relaxed);
+    const int next = short_gaps + ((is_short ? SHORT_GAP_UNIT : 0) - short_gaps) / SHORT_GAP_STEP;
+    atomic_store_explicit(&it->short_gaps, next, memory_order_relaxed);
 }
 
 static int has_quota(void)
@@ -44,9 +44,9 @@ static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
     const int how = atomic_load_explicit(&it->how, memory_order_relaxed);
     if (how == ASP_WAIT_PASSIVE) return 0;
     if (how == ASP_WAIT_ACTIVE) return LINGER_LONG_NS;
-    const int is_near = atomic_load_explicit(&it->n_near, memory_order_relaxed) >= NEAR_ENOUGH;
-    const int is_free = now_ns >= atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
-    return is_near && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
+    const int is_short = atomic_load_explicit(&it->short_gaps, memory_order_relaxed) >= SHORT_GAPS_ENOUGH;
+    const int is_free = now_ns >= atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
+    return is_short && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
 }
 
 int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
@@ -63,7 +63,7 @@ static int64_t run_delay_ns(int64_t *n_slices)
     for (struct dirent *task; (task = readdir(tasks));) {
         char name[300], text[96];
         if (task->d_name[0] == '.') continue;
-        if (++n > TASKS_MOST || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
+        if (++n > TASKS_MAX || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
             total_ns = -1;
             break;
         }
@@ -92,8 +92,8 @@ static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t no
         it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
         return 0;
     }
-    atomic_store_explicit(&it->crowded_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
-    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MOST_NS);
+    atomic_store_explicit(&it->contended_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
+    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MAX_NS);
     return 1;
 }
 
@@ -101,7 +101,7 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 {
     if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
     if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
-    int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    int is_wanted = now_ns < atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
     if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) {
         int64_t n_slices;
         const int64_t delay_ns = run_delay_ns(&n_slices);
@@ -113,8 +113,8 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 
 void asp_forget_waiting(asp_waiting *it)
 {
-    atomic_store(&it->n_near, 0);
-    atomic_store(&it->crowded_until_ns, 0);
+    atomic_store(&it->short_gaps, 0);
+    atomic_store(&it->contended_until_ns, 0);
     atomic_flag_clear(&it->looking);
     it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;
 }
@@ -136,7 +136,7 @@ int64_t asp_looks_that_refuse(const int64_t *delays_ns, const int64_t *n_slices,
     int64_t n_refused = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t now_ns = (i + 1) * step_ns;
-        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
+        n_refused += now_ns < it.contended_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
     }
     return n_refused;
 }

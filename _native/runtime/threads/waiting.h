@@ -6,7 +6,7 @@
  * - no thread of the process waits for a core (the run delay in /proc/self/task/TID/schedstat; a thread that is woken
  *   waits some 10 us for it each time, which does not count), and
  * - no control group limits the process's CPU time.
- * Elsewhere it stays awake for LINGER_NS (cycles.h). */
+ * Elsewhere it stays awake for LINGER_NS (call_intervals.h). */
 #include <stdatomic.h>
 
 enum { ASP_WAIT_AUTO = 0, ASP_WAIT_ACTIVE = 1, ASP_WAIT_PASSIVE = 2 };
@@ -15,8 +15,8 @@ enum { LINGER_LONG_NS = 1150000 }; /* pauses of a millisecond, and the Python co
 typedef struct {
     _Atomic int how;          /* ASP_WAIT_...: what the last caller asked for */
     int64_t ended_ns;         /* end of the latest job; written by the caller that holds the pool */
-    _Atomic int n_near;       /* share of the latest gaps that were below LINGER_LONG_NS, in 1/256 */
-    _Atomic int64_t crowded_until_ns; /* threads waited for cores: no long waiting before this */
+    _Atomic int short_gaps;       /* share of the latest gaps that were below LINGER_LONG_NS, in 1/256 */
+    _Atomic int64_t contended_until_ns; /* threads waited for cores: no long waiting before this */
     atomic_flag looking;      /* one thread reads schedstat at a time */
     int64_t looked_ns, delay_ns, n_slices; /* the latest look; the sums of run delays and of time slices that it found */
     int64_t hold_ns;          /* how long the next refusal lasts */

@@ -3,7 +3,7 @@
 /* c (+)= sum + i * imaginary, for `width` reals (two for each column). */
 ASP_TILE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
 {
-    R by_real[TILE_MOST * VL], by_imaginary[TILE_MOST * VL];
+    R by_real[TILE_MAX * VL], by_imaginary[TILE_MAX * VL];
     ASP_UNROLL for (int v = 0; v < nv; v++) /* not memcpy: taking their address would put the sums in memory */
     {
         v_store(by_real + v * VL, sum[v]);
@@ -34,8 +34,8 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > args->giant_length) {
-            asp_note_giant(args, i);
+        if (stop - k > args->long_row_length) {
+            asp_note_long_row(args, i);
             continue;
         }
         R re[2] = {0, 0}, im[2] = {0, 0};

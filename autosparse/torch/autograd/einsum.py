@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from autosparse.arrays.sparse_tensor import tensor
-from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.kinds import AnyArray, check_coordinates, sound
-from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import Sparse, distinct
-from autosparse.asymptotic.results import dense
-from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.contraction.execution import compute
+from autosparse.contraction.kinds import AnyArray, check_coordinates, sound
+from autosparse.contraction.lower.ordered_entries import keys
+from autosparse.contraction.operands import Sparse, distinct
+from autosparse.contraction.results import dense
+from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
@@ -37,7 +37,7 @@ Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function store
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Places:
+class EntryCoordinates:
     """Where the values of a sparse operand stand: coordinates (modes, entries), distinct, and the shape."""
 
     coords: AnyArray
@@ -60,17 +60,19 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     return result
 
 
-def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
+def _split(operand: Any) -> tuple[EntryCoordinates | None, torch.Tensor]:
     """Places of a sparse operand, None for a dense one, and the tensor that autograd follows."""
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
             coo = sound(operand).tocoo()
             coo.sum_duplicates()
             coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
-            return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
+            return EntryCoordinates(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
             coords = np.asarray(operand.coords, np.int64)
-            return Places(coords, tuple(operand.shape)), torch.from_numpy(np.ascontiguousarray(operand.values))
+            return EntryCoordinates(coords, tuple(operand.shape)), torch.from_numpy(
+                np.ascontiguousarray(operand.values)
+            )
         return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
@@ -81,7 +83,7 @@ def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
         return None, operand
     _check(operand.detach())
     coo = operand.to_sparse_coo().coalesce()
-    return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+    return EntryCoordinates(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
 
 
 def _check(operand: torch.Tensor) -> None:
@@ -111,8 +113,8 @@ def _check(operand: torch.Tensor) -> None:
 
 
 def _diagonal(
-    letters: str, places: Places | None, held: torch.Tensor
-) -> tuple[str, Places | None, torch.Tensor]:  # fmt: skip
+    letters: str, places: EntryCoordinates | None, held: torch.Tensor
+) -> tuple[str, EntryCoordinates | None, torch.Tensor]:  # fmt: skip
     """The operand with each of its letters once: the entries whose repeated indices agree (an extent of 1 is any)."""
     once = "".join(dict.fromkeys(letters))
     if once == letters:
@@ -128,7 +130,7 @@ def _diagonal(
         if shape[mode] != 1:
             keep &= places.coords[mode] == places.coords[widest[index][1]]
     coords = places.coords[[mode for _, mode in widest.values()]][:, keep]
-    return once, Places(coords, tuple(extent for extent, _ in widest.values())), held[torch.from_numpy(keep)]
+    return once, EntryCoordinates(coords, tuple(extent for extent, _ in widest.values())), held[torch.from_numpy(keep)]
 
 
 class Einsum(torch.autograd.Function):
@@ -136,7 +138,7 @@ class Einsum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Ctx, subscripts: Subscripts, places: tuple[Places | None, ...], *held: torch.Tensor
+        ctx: Ctx, subscripts: Subscripts, places: tuple[EntryCoordinates | None, ...], *held: torch.Tensor
     ) -> torch.Tensor:  # fmt: skip
         ctx.subscripts, ctx.places = subscripts, places
         ctx.save_for_backward(*held)
@@ -162,7 +164,7 @@ class Einsum(torch.autograd.Function):
         return (None, None, *found)
 
 
-def _arrays(places: Sequence[Places | None], held: Sequence[torch.Tensor]) -> list[Any]:
+def _arrays(places: Sequence[EntryCoordinates | None], held: Sequence[torch.Tensor]) -> list[Any]:
     arrays = [np.asarray(one.detach().numpy(), order="C") for one in held]  # a number stays one
     return [array if at is None else at.filled(array) for at, array in zip(places, arrays, strict=True)]
 
@@ -197,7 +199,7 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
     return torch.from_numpy(np.array(np.broadcast_to(spread, shape)))
 
 
-def _at(places: Places, result: Any) -> AnyArray:
+def _at(places: EntryCoordinates, result: Any) -> AnyArray:
     """Values of `result` at the places."""
     if not isinstance(result, Sparse):
         return np.ascontiguousarray(np.asarray(result)[tuple(places.coords)])

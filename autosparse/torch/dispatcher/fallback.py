@@ -15,7 +15,7 @@ from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
 from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
-originals: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
+aten_fallbacks: Final[dict[str, Any]] = {}  # op → PyTorch's kernel (torch.library.get_kernel), filled by `switch`
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl
@@ -57,9 +57,9 @@ def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if _is_ordinary(a, b) and b.dim() == 2 and not (b.is_conj() or b.is_neg()):
         zero = _ZEROS[a.dtype]
         result = zero.new_empty(a.shape[0], b.shape[1])
-        originals["addmm.out"].call_boxed(keys, zero, a, b, beta=0, out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, zero, a, b, beta=0, out=result)
     else:
-        result = originals["mm"].call_boxed(keys, a, b)
+        result = aten_fallbacks["mm"].call_boxed(keys, a, b)
     return result
 
 
@@ -67,9 +67,9 @@ def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """aten::mv by PyTorch outside every block of the override; its kernel of `mv` is an `addmv.out`."""
     if _is_ordinary(a, x) and x.dim() == 1 and not (x.is_conj() or x.is_neg()):
         result = _ZEROS[a.dtype].new_empty(a.shape[0])
-        originals["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
+        aten_fallbacks["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
     else:
-        result = originals["mv"].call_boxed(keys, a, x)
+        result = aten_fallbacks["mv"].call_boxed(keys, a, x)
     return result
 
 
@@ -82,9 +82,9 @@ def addmm_outside(
         base.is_conj() or base.is_neg() or b.is_conj() or b.is_neg()
     ):  # fmt: skip
         result = _ZEROS[a.dtype].new_empty(base.shape)
-        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     else:
-        result = originals["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+        result = aten_fallbacks["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     return result
 
 
@@ -98,10 +98,10 @@ def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outside, "addmm": addmm_outside}
-"""Name in `originals` → a shorter way to the same kernel."""
+"""Name in `aten_fallbacks` → a shorter way to the same kernel."""
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """`tensor` as PyTorch's kernels below the dispatcher may read it: no conj or neg bit, no index out of the matrix.
 
     Raises StructureError.
@@ -110,7 +110,7 @@ def settled(tensor: torch.Tensor) -> torch.Tensor:
         if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
             _check(tensor)
         return tensor
-    return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
+    return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def _check(A: torch.Tensor) -> None:
@@ -139,7 +139,7 @@ def has_bits(out: torch.Tensor) -> bool:
 
 def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """`write` to memory of its own, and from there to `out`, which has bits."""
-    plain = write(native.settled(out))
+    plain = write(native.resolved(out))
     if plain.shape != out.shape:  # as PyTorch, which has warned of it
         out.resize_(plain.shape)
     return out.copy_(plain)
@@ -149,12 +149,12 @@ def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ b`` by PyTorch, base being of any shape that it broadcasts."""
-    base, a, b = settled(base), settled(a), settled(b)
+    base, a, b = resolved(base), resolved(a), resolved(b)
     if a.layout is _COO:
-        result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+        result: torch.Tensor = aten_fallbacks["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
         result = native.empty((a.shape[0], b.shape[1]), a.dtype)
-        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     return result
 
 
@@ -162,7 +162,7 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """``beta · base + alpha · a @ x`` by PyTorch, into out."""
-    base, a, x, kernel = settled(base), settled(a), settled(x), originals["addmv.out"].call_boxed
+    base, a, x, kernel = resolved(base), resolved(a), resolved(x), aten_fallbacks["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
     else:
@@ -171,5 +171,5 @@ def addmv(
 
 
 def scales(beta: complex, alpha: complex) -> dict[str, complex]:
-    """Arguments for a kernel of `originals`: what is left out costs nothing to hand over (2 µs otherwise)."""
+    """Arguments for a kernel of `aten_fallbacks`: what is left out costs nothing to hand over (2 µs otherwise)."""
     return {} if beta == 1 and alpha == 1 else {"beta": beta, "alpha": alpha}

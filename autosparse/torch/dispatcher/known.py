@@ -10,7 +10,7 @@ from autosparse.torch import products, results
 from autosparse.torch.structure import Structure, checked, index_arrays
 
 
-class Known:
+class KnownIndices:
     """The storages of a tensor's index arrays, whose addresses identify them, and its structure when it is asked for.
 
     Their addresses are not given to other storages while this lives. It does not keep their memory.

@@ -24,7 +24,7 @@ from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 MAX_TILE: Final = max(TILES)
 """Columns of the widest tile that code is generated for: more would take minutes to compile."""
@@ -39,17 +39,17 @@ def gain_kind(problem: Problem) -> str:
     return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
 
 
-def expected_gain(lab: KernelLab) -> float:
+def expected_gain(context: TuningContext) -> float:
     """Share of the default time that tuning is expected to save: prior of the operation, corrected by experience."""
-    problem = lab.problem
+    problem = context.problem
     prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
-    seen = lab.experience.prices.gains.get(gain_kind(problem))
+    seen = context.stats.cost_estimates.gains.get(gain_kind(problem))
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
 
-def recall(lab: KernelLab) -> Plan | None:
+def recall(context: TuningContext) -> Plan | None:
     """The plan that an earlier call or process found for this problem on this machine, if any that can be believed."""
-    record = lab.store.load("plan", key_of(lab).stable_hash())
+    record = context.store.load("plan", key_of(context).stable_hash())
     if record is None:
         return None
     try:
@@ -57,12 +57,12 @@ def recall(lab: KernelLab) -> Plan | None:
     except RecordError as err:
         reason: str | None = str(err)
     else:
-        reason = reason_foreign(lab.problem, found.schedule)
+        reason = reason_foreign(context.problem, found.schedule)
         if reason is None:
-            is_foreign = reason_foreign(lab.problem, found.in_place) is not None
+            is_foreign = reason_foreign(context.problem, found.in_place) is not None
             return dataclasses.replace(found, in_place=None, in_place_s=None) if is_foreign else found
     event("fallback", f"a remembered plan is not used: {reason}")
-    forget(lab)
+    forget(context)
     return None
 
 
@@ -104,62 +104,62 @@ def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> st
     return f"its tiles have {tile} columns" if tile > MAX_TILE else None
 
 
-def supported(lab: KernelLab, known: Plan | None) -> Plan | None:
+def supported(context: TuningContext, known: Plan | None) -> Plan | None:
     """A remembered plan, unless there can be no kernel of it: then it is forgotten. Needs the backend."""
     if known is None or known.schedule is None:
         return known
     try:
-        reason = lab.supports(lab.problem.operation, known.schedule)
-        if reason is None and known.schedule.is_precompiled and lab.loaded(known.schedule) is None:
+        reason = context.supports(context.problem.operation, known.schedule)
+        if reason is None and known.schedule.is_precompiled and context.loaded(known.schedule) is None:
             reason = "the runtime has no such loops"
     except TUNING_FAILURES as err:
         reason = f"{type(err).__name__}: {err}"
     if reason is None:
         return known
     event("fallback", f"a remembered plan is not used: {reason}")
-    forget(lab)
+    forget(context)
     return None
 
 
-def forget(lab: KernelLab) -> None:
+def forget(context: TuningContext) -> None:
     """Let the plan of this problem go: the next search remembers its own."""
-    lab.store.remove("plan", key_of(lab).stable_hash())
+    context.store.remove("plan", key_of(context).stable_hash())
 
 
-def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
+def remember(context: TuningContext, plan: Plan, *, at_once: bool = False) -> None:
     """Keep `plan` for the next object, call or process; a plan found with more effort is not replaced.
 
     It is written soon by another thread, or `at_once`: at exit there are no threads.
     """
-    old = recall(lab)
+    old = recall(context)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
-        key = key_of(lab)
+        key = key_of(context)
         if at_once:
-            lab.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
+            context.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
         else:
-            lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+            context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
-def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
+def remember_measured(context: TuningContext, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
     """Keep what an interrupted search has measured; worth no more than `known`, so that the next search goes on.
 
     Return the plan that is kept; None where nothing was measured that is worth it.
     """
     raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
     has_met_known = known is None or known.schedule is None or known.schedule in raced
-    if raced and has_met_known and not lab.is_stale:
+    if raced and has_met_known and not context.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
-        return _kept(lab, found)
+        return _kept(context, found)
     return None
 
 
-def _kept(lab: KernelLab, found: Plan) -> Plan | None:
+def _kept(context: TuningContext, found: Plan) -> Plan | None:
     """Keep the plan of an unfinished search, with what others have measured meanwhile; None where a better plan is.
 
     Under the record's lock: of two processes that end at once neither loses what the other has measured.
     """
-    key, kept = key_of(lab), list[Plan]()
+    key, kept = key_of(context), list[Plan]()
 
     def change(record: dict[str, Any] | None) -> dict[str, Any]:
         old = _plan_from(record)
@@ -168,7 +168,7 @@ def _kept(lab: KernelLab, found: Plan) -> Plan | None:
         kept.append(with_candidates_of(old, found))
         return cache.plan_to_record(kept[0], key)
 
-    lab.store.update("plan", key.stable_hash(), change)
+    context.store.update("plan", key.stable_hash(), change)
     return kept[0] if kept else None
 
 
@@ -195,15 +195,15 @@ def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
     return dataclasses.replace(found, candidates=(*rest, *more))
 
 
-def key_of(lab: KernelLab) -> cache.PlanKey:
+def key_of(context: TuningContext) -> cache.PlanKey:
     """Key of the plan of its problem in the cache, made once."""
-    if lab.plan_key is None:
-        problem = lab.problem
+    if context.plan_key is None:
+        problem = context.problem
         space = space_signature(problem.operation, storage=problem.storage)
-        space += HYBRIDS[lab.options.hybrid]
-        maker = identity.maker_of(lab.options.compiler)
-        lab.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
-    return lab.plan_key
+        space += HYBRIDS[context.options.hybrid]
+        toolchain = identity.toolchain_of(context.options.compiler)
+        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain)
+    return context.plan_key
 
 
 def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:

@@ -28,8 +28,8 @@ class Service:
     in_place: Any = None  # Any: a trial, as the ones that hold services; None: the default kernel
     choice: PlanChoice = field(default_factory=PlanChoice)
     _n_calls: int = 0  # of the state, at the last event
-    _n_touched: int = 0  # products of the operand that found its arrays handed out, by then
-    _n_looks: int = 0  # of the operand, by then: those before products past Python are accounted for together
+    _n_invalidated: int = 0  # products of the operand that found its arrays handed out, by then
+    _n_looks: int = 0  # of the operand, by then: those before products by fast calls are accounted for together
     _recheck_s: float = RECHECK_S
 
     @classmethod
@@ -60,10 +60,10 @@ class Service:
         )
         if not is_kept:
             self.state.next_look_ns = 0.0  # the live tuner lets the other kernel serve
-            self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
+            self._recheck_s, self._n_invalidated = RECHECK_S, operand.n_invalidated
         return is_kept
 
-    def looked_past_python(self, operand: Operand, looked_ns: int) -> None:
+    def looked_in_fast_call(self, operand: Operand, looked_ns: int) -> None:
         """Account for a look of `looked_ns` by which the packed kernel computed a product that is over."""
         self.choice.spent_s += looked_ns * 1e-9
         self.looked(operand, repack_s=None)
@@ -78,10 +78,10 @@ class Service:
         if self.choice.serves_packed or not isinstance(operand, Operand):
             return
         due_ns = RECHECK_PRODUCTS * self.state.product_ns / max(1, self.state.n_calls)
-        n_touched, before = operand.n_touched, self._n_touched
+        n_invalidated, before = operand.n_invalidated, self._n_invalidated
         if (n_products := self._n_new(least=RECHECK_PRODUCTS)) >= RECHECK_PRODUCTS:
-            self._n_touched = n_touched
-            if self.choice.recheck(n_products, n_touched=n_touched - before, is_exposed=operand.is_exposed):
+            self._n_invalidated = n_invalidated
+            if self.choice.recheck(n_products, n_invalidated=n_invalidated - before, is_exposed=operand.is_exposed):
                 self._recheck_s = RECHECK_S
                 return
             self._recheck_s = min(LAST_RECHECK_S, 2.0 * self._recheck_s)
@@ -91,7 +91,7 @@ class Service:
 
     def _n_new(self, least: int = 0) -> int:
         """Products since the last event; where they are fewer than `least`, that stays the last event."""
-        self.state.settle()
+        self.state.commit()
         n_products = self.state.n_calls - self._n_calls
         if n_products >= least:
             self._n_calls = self.state.n_calls

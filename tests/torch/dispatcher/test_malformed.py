@@ -14,7 +14,7 @@ import autosparse.torch as asp  # isort: skip
 from autosparse.errors import StructureError  # isort: skip
 from autosparse.torch import thresholds  # isort: skip
 from autosparse.torch.dispatcher import small_operands  # isort: skip
-from autosparse.torch.dispatcher.known import Known  # isort: skip
+from autosparse.torch.dispatcher.known import KnownIndices  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc)
@@ -122,7 +122,7 @@ def test_the_first_products_of_a_structure_need_no_preparation(builtin):
     for _ in range(unprepared + 1):
         assert_close(small_operands.matrix(A, X, None, 0, 1, None), torch.roll(X, 1, 0))
     known = small_operands.matrix(A, X, None, 0, 1, None)
-    assert isinstance(known, Known)
+    assert isinstance(known, KnownIndices)
     assert_close(known.multiply(A, X), torch.roll(X, 1, 0))
     assert small_operands.matrix(A, X, X, 1, 1, None) is None  # sums and `out` go the other way
     assert_close(small_operands.vector(A, x, None, 0, 1, None), torch.roll(x, 1))

@@ -276,7 +276,7 @@ def test_kernels_of_pytorch_are_asked_for_once(monkeypatch):
     """Each `get_kernel` loses 1 kB inside PyTorch."""
     with asp.override():
         pass
-    kept = dict(fallback.originals)
+    kept = dict(fallback.aten_fallbacks)
 
     def asked(*given):
         raise AssertionError(given)
@@ -286,7 +286,7 @@ def test_kernels_of_pytorch_are_asked_for_once(monkeypatch):
         with asp.override():
             assert n_ours() == 1
         asp.uninstall()
-    assert fallback.originals == kept
+    assert fallback.aten_fallbacks == kept
 
 
 def test_threads_multiply_while_another_one_enters_and_leaves():

@@ -14,8 +14,8 @@ from autosparse.tuner.analytic.matmul import TrafficModel
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect import collector as collecting
 from autosparse.tuner.collect import files
+from autosparse.tuner.collect.batches import Batches
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
-from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
@@ -87,8 +87,8 @@ class FakeBench:
         return spaces.everything(self.problem, _native.supports)[-n:] if n else []
 
 
-def heats_on(bench) -> Heats:
-    return Heats(bench, clock=bench.clock)
+def batches_on(bench) -> Batches:
+    return Batches(bench, clock=bench.clock)
 
 
 def some_schedules(n: int) -> list[SuperSchedule]:
@@ -100,20 +100,20 @@ def test_short_products_take_more_rounds():
     counts = []
     for default_s in (2e-5, 2e-4, 1e-2):
         bench = FakeBench(problem_of(OPS["spmv"]), default_s=default_s)
-        heats = heats_on(bench)
-        heats.run(some_schedules(40))
-        counts.append(max(one.n_rounds for one in heats.timings))
-        assert any(one.status == files.MEASURED for one in heats.timings)
-        assert all(one.n_rounds >= 7 for one in heats.timings if one.status == files.MEASURED)
+        batches = batches_on(bench)
+        batches.run(some_schedules(40))
+        counts.append(max(one.n_rounds for one in batches.timings))
+        assert any(one.status == files.MEASURED for one in batches.timings)
+        assert all(one.n_rounds >= 7 for one in batches.timings if one.status == files.MEASURED)
     assert counts == [21, 21, 7]
 
 
 def test_ratios_are_true_and_losers_leave_early():
     bench = FakeBench(problem_of(OPS["spmv"]))
-    heats = heats_on(bench)
-    heats.run(some_schedules(40))
-    assert len(heats.timings) == 40
-    for one in heats.timings:
+    batches = batches_on(bench)
+    batches.run(some_schedules(40))
+    assert len(batches.timings) == 40
+    for one in batches.timings:
         if one.status == files.REFUSED:
             assert one.schedule.stable_hash()[0] == "0"
             assert math.isnan(one.ratio)
@@ -121,8 +121,8 @@ def test_ratios_are_true_and_losers_leave_early():
         assert one.ratio == pytest.approx(true_ratio(one.schedule), rel=1e-6)
         assert one.seconds == pytest.approx(one.ratio * bench.default_s, rel=1e-6)
         assert (one.status == files.MEASURED) == (one.n_rounds == 7)
-    censored = [one for one in heats.timings if one.status == files.CENSORED]
-    measured = [one for one in heats.timings if one.status == files.MEASURED]
+    censored = [one for one in batches.timings if one.status == files.CENSORED]
+    measured = [one for one in batches.timings if one.status == files.MEASURED]
     assert censored, "some are far slower than the best of their heat"
     assert measured
     assert all(one.n_rounds < 7 for one in censored)
@@ -131,9 +131,9 @@ def test_ratios_are_true_and_losers_leave_early():
 
 
 def test_no_heat_begins_late():
-    heats = heats_on(FakeBench(problem_of(OPS["spmv"])))
-    heats.run(some_schedules(40), until_s=0.0)
-    assert heats.timings == []
+    batches = batches_on(FakeBench(problem_of(OPS["spmv"])))
+    batches.run(some_schedules(40), until_s=0.0)
+    assert batches.timings == []
 
 
 def test_crowded_trials_run_in_a_heat_of_their_own():
@@ -148,26 +148,26 @@ def test_crowded_trials_run_in_a_heat_of_their_own():
             return trial
 
     bench = Narrow(problem_of(OPS["spmv"]))
-    heats = heats_on(bench)
-    heats.run(schedules)
+    batches = batches_on(bench)
+    batches.run(schedules)
     assert n_packed, "some did not fit beside the others"
-    assert sorted(one.schedule.stable_hash() for one in heats.timings) == sorted(s.stable_hash() for s in schedules)
-    assert all(one.status != files.REFUSED for one in heats.timings)
+    assert sorted(one.schedule.stable_hash() for one in batches.timings) == sorted(s.stable_hash() for s in schedules)
+    assert all(one.status != files.REFUSED for one in batches.timings)
 
 
 def measurements(op="spmv") -> files.Measurements:
-    heats = heats_on(FakeBench(problem_of(OPS[op])))
-    heats.run(some_schedules(13))
-    columns, heat_columns = heats.columns()
+    batches = batches_on(FakeBench(problem_of(OPS[op])))
+    batches.run(some_schedules(13))
+    columns, batch_columns = batches.columns()
     recipe = {"kind": "generated", "source": "mesh", "group": "g", "n_dims": 2, "nnz": 3_000, "seed": 1}
     facts = {"op": op, "recipe": recipe, "machine": {"cpu": "this one"}, "nnz": PATTERN.nnz}
-    return files.Measurements(facts, [one.schedule.to_json() for one in heats.timings], columns, heat_columns)
+    return files.Measurements(facts, [one.schedule.to_json() for one in batches.timings], columns, batch_columns)
 
 
 def assert_same(a: files.Measurements, b: files.Measurements) -> None:
     assert a.facts == b.facts
     assert list(a.schedules) == list(b.schedules)
-    for mine, theirs in ((a.columns, b.columns), (a.heats, b.heats)):
+    for mine, theirs in ((a.columns, b.columns), (a.batches, b.batches)):
         assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
 
 

@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
+from autosparse.tuner.features.setting import N_SETTING, MachineRates, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.learned.predict import LearnedModel
@@ -114,7 +114,7 @@ def test_patterns_without_entries_have_a_sketch(shape):
 
 def test_a_setting_tells_machines_dtypes_widths_and_threads_apart():
     host = dataclasses.replace(Target.host(), cpu="AMD EPYC", l2_bytes=1 << 20, isa="avx512")
-    base = Setting(target=host, dtype="float32", n_dense_cols=32, threads=2)
+    base = RunSetting(target=host, dtype="float32", n_dense_cols=32, threads=2)
     rates = MachineRates(l1=4e11, l2=2e11, l3=1e11, memory=5e10, gathers=2e9, flops=1e11)
     others = [
         dataclasses.replace(base, target=dataclasses.replace(host, cpu="Intel Xeon", l2_bytes=2 << 20)),
@@ -204,8 +204,8 @@ def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
 
 
 def test_machines_count_alike_as_far_as_that_goes():
-    from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
-    from autosparse.tuner.training.data import ON_HOST, Case
+    from autosparse.tuner.training.boosted import MAX_WEIGHT, machine_weights
+    from autosparse.tuner.training.data import ON_HOST, TrainingCase
 
     recipe = Recipe(kind="generated", source="mesh", group="g")
     codes, ratios = np.zeros((2, 1), np.int16), np.ones(2, np.float32)
@@ -213,10 +213,10 @@ def test_machines_count_alike_as_far_as_that_goes():
 
     def cases(n, target):
         setting = dataclasses.replace(ON_HOST, target=target)
-        return [Case(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
+        return [TrainingCase(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
 
     found = machine_weights([*cases(20, many), *cases(10, some), *cases(2, few)])
-    assert found == {many: 1.0, some: 2.0, few: MOST_WEIGHT}
+    assert found == {many: 1.0, some: 2.0, few: MAX_WEIGHT}
     assert machine_weights(cases(3, few)) == {few: 1.0}
 
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native.storage.packing import reason_unfit
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, looked_at_cells
 from autosparse.tuner.learned.names import op_of
-from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, Scale, suits
+from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale, suits
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import scorer_of
@@ -103,7 +103,7 @@ def test_costs_equal_pytorchs(tmp_path, extractor, family):
     np.testing.assert_allclose(pattern, pattern_expected, atol=1e-4)
     rows = code_rows(codes, SPACE.parameters)
     scorer = scorer_of(weights)
-    setting = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=1)
+    setting = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=1)
     shares, costs = scorer.programs(rows), scorer.on(pattern, setting)
     np.testing.assert_allclose(costs(shares, None), expected, atol=1e-4)
     ids = np.array([7, 0, 7], np.int32)
@@ -153,7 +153,7 @@ def test_scale_is_found_where_there_is_one():
     scale = fit_scale(found, lambda one, _: truth[id(one)])
     assert scale.slope == pytest.approx(0.5, rel=1e-4)
     assert str(scale.anchor.format) == "i1:U,k1:C"
-    assert Scale.from_data(scale.to_data()) == scale
+    assert RatioScale.from_data(scale.to_data()) == scale
     with pytest.raises(RecordError, match="learned nothing"):
         fit_scale(found, lambda one, _: -truth[id(one)])
     with pytest.raises(RecordError, match="patterns"):
@@ -182,7 +182,7 @@ def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
     tensors, metadata = read_safetensors(folder / "spmv.safetensors")
     schedules = list(dict.fromkeys(some_schedules(n_nodes)))
     anchor = next(one for one in schedules if str(one.format) == "i1:U,k1:C")
-    scale = Scale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
+    scale = RatioScale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
     tensors[PORTFOLIO] = code_rows([SPACE.encode(one) for one in schedules], SPACE.parameters)
     write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "about": json.dumps({"scale": scale})})
     return LearnedModel.read(folder, "spmv")
@@ -250,8 +250,8 @@ def test_more_than_the_proposals_are_named_and_what_has_no_code_is_not_predicted
 
 def test_costs_without_an_anchor_are_log_ratios(tmp_path):
     model = write_model_folder(tmp_path)
-    plain = dataclasses.replace(model, scale=Scale())
-    assert Scale.from_data(Scale().to_data()) == Scale()
+    plain = dataclasses.replace(model, scale=RatioScale())
+    assert RatioScale.from_data(RatioScale().to_data()) == RatioScale()
     pattern = generate("mesh", nnz=5_000, seed=1).to_pattern()
     features = plain.features(pattern)
     proposals = plain.propose(problem_of(pattern), features, _native.supports)

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("op", predictions.COLUMNS)
 @pytest.mark.parametrize("family", predictions.FAMILIES)
 def test_models_predict_what_they_did_when_the_runtime_was_a_tile(op: str, family: str) -> None:
-    """The values were noted before schedules had the field `implementation`; learned ones of spmm32 with ADR 53,
+    """The values were noted before schedules had the field `implementation`; learned ones of spmm32 with
+    docs/design/cost-models.md,
     analytic ones of spmv with blocks of three rows as measured."""
     wanted = WANTED[f"{op} {family}"]
     for kind, ratios in predictions.learned(op, family).items():

@@ -15,7 +15,7 @@ from autosparse.tuner.learned.predict import LearnedModel
 
 import autosparse as asp
 from autosparse import _native
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
@@ -105,14 +105,14 @@ def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypat
     reads = []
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
-    with lab_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as lab:
+    with context_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as context:
         with monkeypatch.context() as fresh:  # a process that has read none
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
-            proposer = learned.proposer_of(lab.lab, live=True)
+            proposer = learned.proposer_of(context.context, live=True)
         assert not reads
         assert (proposer is not None) == asks
         if proposer is not None:
-            assert proposer.price_s > lab.lab.experience.prices.price_s("rank")
+            assert proposer.price_s > context.context.stats.cost_estimates.price_s("rank")
             assert len(proposer()) > 0
             assert reads
 
@@ -123,8 +123,8 @@ def test_only_what_has_room_is_proposed():
     rows = np.append(np.repeat(np.arange(n), 4), np.zeros(n_long, int))
     cols = np.append((rows[: 4 * n] + rng.integers(0, 30, 4 * n)) % n, rng.choice(n, n_long, replace=False))
     pattern = Coordinates.of((n, n), (rows, cols))
-    with options(threads=2), lab_for(pattern, OPS["spmv"]) as ample:
-        scarce = dataclasses.replace(ample.lab, options=ample.lab.options._replace(extra_memory=1.0))
+    with options(threads=2), context_for(pattern, OPS["spmv"]) as ample:
+        scarce = dataclasses.replace(ample.context, options=ample.context.options._replace(extra_memory=1.0))
         proposer = learned.proposer_of(scarce, live=False)
         assert proposer is not None
         assert [one for one in ample.proposed(10) if not scarce(one).fits()], "all would have had room"

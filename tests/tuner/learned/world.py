@@ -26,7 +26,7 @@ def settled(found: Measurements) -> Measurements:
     """Other formats than CSR take longer, and small chunks do."""
     schedules = [SuperSchedule.from_json(text) for text in found.schedules]
     ratio = np.array([1.0 + 1.5 * (not one.format.is_csr) + 0.5 * (one.partition == "dynamic") for one in schedules])
-    default_s = np.asarray(found.heats["default_s"], dtype=np.float64)[found.columns["heat"]]
+    default_s = np.asarray(found.batches["default_s"], dtype=np.float64)[found.columns["heat"]]
     times = {"ratio": ratio, "seconds": ratio * default_s, "fastest_s": 0.9 * ratio * default_s}
     ran = np.isfinite(found.columns["ratio"])
     columns = {name: np.where(ran, values, found.columns[name]) for name, values in times.items()}

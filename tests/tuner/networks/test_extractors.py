@@ -11,7 +11,7 @@ from autosparse.errors import OptionError  # isort: skip
 from autosparse.tuner.generators.coordinates import Coordinates  # isort: skip
 from autosparse.tuner.generators.base import generate  # isort: skip
 from autosparse.tuner.networks.baselines import IMAGE_SIZE, images  # isort: skip
-from autosparse.tuner.networks.cost_model import EXTRACTORS, CostModel, make_extractor  # isort: skip
+from autosparse.tuner.networks.cost_model import EXTRACTORS, NetworkCostModel, make_extractor  # isort: skip
 from autosparse.tuner.networks.embedder import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
 from autosparse.tuner.space.template import Categorical, Permutation  # isort: skip
 
@@ -78,12 +78,12 @@ def test_programs_are_embedded_by_their_codes():
 
 
 def test_costs_from_kept_embeddings_are_those_of_the_whole_model():
-    model = CostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
+    model = NetworkCostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
     observed = model.extractor.prepare(pattern())
     codes = torch.from_numpy(flat_codes([(0, (0, 1, 2), 1), (2, (2, 1, 0), 0)], PARAMETERS))
     kept = model.predict(model.extractor(observed), model.program(codes))
     torch.testing.assert_close(model(observed, codes), kept)
-    copy = CostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
+    copy = NetworkCostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
     copy.load_weights(model.weights())
     assert torch.equal(copy(observed, codes), model(observed, codes))
 

@@ -14,7 +14,7 @@ from autosparse.tuner.collect.files import CENSORED, REFUSED, read  # isort: ski
 from autosparse.tuner.collect.recipes import Recipe  # isort: skip
 from autosparse.tuner.space.joint import ABSENT, JointSpace  # isort: skip
 from autosparse.tuner.space.own import own_space  # isort: skip
-from autosparse.tuner.training.data import Case, is_validation, read_data  # isort: skip
+from autosparse.tuner.training.data import TrainingCase, is_validation, read_data  # isort: skip
 from autosparse.tuner.space.waco import waco_space  # isort: skip
 
 
@@ -76,7 +76,7 @@ def test_groups_are_split_80_to_20_and_never_cross():
     for n, group in enumerate(groups):
         for kind in ("real", "repeated", "generated"):
             recipe = Recipe(kind=kind, source="x", group=group, seed=n)
-            case = Case(recipe, codes, ratios, ratios > 1, 1.0)
+            case = TrainingCase(recipe, codes, ratios, ratios > 1, 1.0)
             assert (case.split in ("held_out", "sealed")) == recipe.is_held_out
             if kind != "generated":
                 assert splits.setdefault(group, case.split) == case.split

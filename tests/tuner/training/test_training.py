@@ -19,7 +19,7 @@ from autosparse.tuner.training.curves import CURVE, read_curve, write_curve  # i
 from autosparse.tuner.training.data import read_data  # isort: skip
 from autosparse.tuner.training.observations import Observations  # isort: skip
 from autosparse.tuner.training.curves import RANKING, WEIGHTS  # isort: skip
-from autosparse.tuner.training.trainer import CHECKPOINT, Settings, Trainer  # isort: skip
+from autosparse.tuner.training.trainer import CHECKPOINT, TrainerSettings, Trainer  # isort: skip
 from autosparse.tuner.training.weights import read_weights  # isort: skip
 
 EPOCHS = 16
@@ -32,7 +32,7 @@ def data(tmp_path_factory):
 
 
 def trained(folder, data, epochs, **settings):
-    trainer = Trainer(Settings(**{"extractor": "statistics", "rate": 2e-3, **settings}), data, folder)
+    trainer = Trainer(TrainerSettings(**{"extractor": "statistics", "rate": 2e-3, **settings}), data, folder)
     list(trainer.run(Observations(trainer.model.extractor, None), epochs=epochs))
     return trainer
 
@@ -94,13 +94,13 @@ def test_seeds_decide(few, tmp_path):
 def test_checkpoints_of_other_runs_are_refused(few, tmp_path):
     trained(tmp_path, few, 1)
     with pytest.raises(OptionError, match=r"batch=32 \(now 16\)"):
-        Trainer(Settings(extractor="statistics", rate=2e-3, batch=16), few, tmp_path)
+        Trainer(TrainerSettings(extractor="statistics", rate=2e-3, batch=16), few, tmp_path)
 
 
 def test_training_can_begin_with_weights(few, tmp_path):
     first = trained(tmp_path / "a", few, 1)
     start = tmp_path / "a" / WEIGHTS
-    second = Trainer(Settings(extractor="statistics", seed=9), few, tmp_path / "b", start=start)
+    second = Trainer(TrainerSettings(extractor="statistics", seed=9), few, tmp_path / "b", start=start)
     assert_same_weights(second.model.weights(), first.model.weights())
 
 

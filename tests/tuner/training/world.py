@@ -41,7 +41,7 @@ def measurements(recipe, op, schedules, ratios, status):
     columns["ratio"] = ratios.astype(np.float32)
     columns["ratio"][status == REFUSED] = np.nan
     columns["status"] = status.astype(np.uint8)
-    heats = {
+    batches = {
         "default_s": np.array([1e-3], np.float32),
         "default_fastest_s": np.array([1e-3], np.float32),
         "others_load": np.array([0.0], np.float32),
@@ -50,4 +50,4 @@ def measurements(recipe, op, schedules, ratios, status):
         "op": op, "recipe": {name: getattr(recipe, name) for name in recipe.__slots__}, "shape": [1, 1], "nnz": 1,
         "machine": {"model": "none"},
     }  # fmt: skip
-    return Measurements(facts, [one.to_json() for one in schedules], columns, heats)
+    return Measurements(facts, [one.to_json() for one in schedules], columns, batches)

@@ -67,9 +67,9 @@ def test_bounds_from_below(A, configuration, machine, operation):
     whole, rest = divmod(N, configuration.split)
     vectors = whole * -(-configuration.split // machine.lanes) + -(-rest // machine.lanes)
     assert found.cycles >= A.nnz * vectors / machine.n_pes * (1 - 1e-12)
-    n_touched = np.unique(A.indices[: A.nnz]).size + np.count_nonzero(A.row_lengths)
+    n_invalidated = np.unique(A.indices[: A.nnz]).size + np.count_nonzero(A.row_lengths)
     n_splits = whole + (rest > 0)
-    assert found.dram_bytes >= n_splits * A.nnz * 12 + 4 * N * n_touched
+    assert found.dram_bytes >= n_splits * A.nnz * 12 + 4 * N * n_invalidated
 
 
 @settings(max_examples=30)

@@ -1,0 +1,29 @@
+"""The frontier: programs that no other beats on all inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from autosparse.contraction.cin.nodes import Statement
+from autosparse.contraction.cost.tasks import TaskSets
+from autosparse.contraction.kernels import TensorAssignment
+from autosparse.contraction.programs.bodies import bodies
+from autosparse.contraction.programs.nests import nests
+
+
+def least_deep(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
+    """Loop nests of least depth, each in one of its orders."""
+    statement = kernel.statement
+    rewritten = bodies(statement.lhs, statement.op, statement.rhs)
+    return nests(rewritten, kernel.indices, keep_outer=keep_outer)
+
+
+def undominated(sets: TaskSets, costs: Iterable[int]) -> tuple[int, ...]:
+    """Costs that no other cost is strictly contained in."""
+    frontier: list[int] = []
+    for cost in sorted(costs, key=lambda tasks: (tasks.bit_count(), tasks)):
+        if any(sets.is_within(best, cost) and not sets.is_within(cost, best) for best in frontier):
+            continue
+        frontier = [best for best in frontier if not sets.is_within(cost, best) or sets.is_within(best, cost)]
+        frontier.append(cost)
+    return tuple(frontier)

@@ -1,0 +1,268 @@
+"""Expressions that products of the library, or entrywise operations of SciPy, compute: no kernel is generated for them.
+
+A row says what computes it. Some rows only begin there: a generated kernel does in one pass what they do in several, so
+that it is compiled once calls have paid for it (`routes.paid`).
+"""
+
+# No annotations from __future__: a NamedTuple compiles each text among its annotations while the module is loaded.
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import scipy.sparse as sps
+
+from autosparse.arrays import construct
+from autosparse.arrays.family import csr_array, csr_matrix
+from autosparse.contraction.kinds import OperandKind, arrays_of
+from autosparse.contraction.routes import elementwise as by_entry
+from autosparse.contraction.subscripts import Subscripts
+
+BY_ROWS: Final[dict[type, type]] = {
+    csr_array: csr_array,
+    csr_matrix: csr_matrix,
+    sps.csr_array: csr_array,
+    sps.csr_matrix: csr_matrix,
+}
+"""Classes of matrices by rows, and of products with such a one on the left."""
+OF_SCIPY: Final = "?bBhHiIlLqQfdgFDG"
+"""Characters of the dtypes that SciPy's matrices have; half precision and objects are not among them."""
+MAX_PLACES: Final = 1 << 27
+"""Extent up to which products may take an array as long: beyond, memory is to go by entries."""
+MAX_PRODUCTS: Final = 1 << 25
+"""Multiplications of two sparse matrices up to which their whole product is made where only some places are wanted."""
+
+
+def ours(A: Any) -> Any:
+    """`A` as a matrix of ours, by rows; itself where it is one."""
+    return A if type(A) in (csr_array, csr_matrix) else construct.csr(A, copy=False)
+
+
+def product(A: Any, B: Any) -> Any:
+    """``A @ B``, B sparse or dense."""
+    if type(A) in BY_ROWS and type(B) in BY_ROWS:
+        from autosparse.arrays import sparse_product  # and what it imports: products with dense operands need none
+
+        made = sparse_product.multiply_rows(BY_ROWS[type(A)], A, B)
+        if made is not None:
+            return made
+    left = ours(A)
+    return left @ (left if B is A else ours(B) if sps.issparse(B) else B)
+
+
+def product_of_rows(A: Any, B: Any) -> Any:
+    """``A @ B.T`` of two sparse matrices: by rows of A and columns of B."""
+    return product(A, _turned(B))
+
+
+def product_of_columns(A: Any, B: Any) -> Any:
+    """``A.T @ B`` of two sparse matrices."""
+    return product(_turned(A), B)
+
+
+def _turned(A: Any) -> Any:
+    """The transpose by rows."""
+    return ours(A).T.tocsr()
+
+
+def sampled(A: Any, X: Any, Y: Any) -> Any:
+    """``asp.sddmm(A, X, Y)``."""
+    from autosparse.arrays.sampled import sddmm
+
+    return sddmm(ours(A), X, Y)
+
+
+def factors(T: Any, B: Any, C: Any) -> Any:
+    """``asp.mttkrp(T, [None, B, C], 0)``."""
+    from autosparse.arrays.sparse_tensor import mttkrp
+
+    return mttkrp(T, [None, B, C], 0)
+
+
+def chain(A: Any, B: Any, C: Any) -> Any:
+    """``A @ B @ C`` in the order that costs less."""
+    from autosparse.contraction.routes.chain import product as of_three
+
+    return of_three(A, B, C)
+
+
+def masked(A: Any, B: Any, C: Any) -> Any:
+    """``(B @ C).multiply(A)``."""
+    return by_entry.product(A, product(B, C))
+
+
+def is_finite(operand: Any) -> bool:
+    """Return whether no value is infinite or NaN; a sum that overflows may say so, too."""
+    values = arrays_of(operand)[2] if sps.issparse(operand) else operand
+    return values.dtype.kind not in "fc" or bool(np.isfinite(np.add.reduce(values, axis=None)))
+
+
+def n_products(A: Any, B: Any) -> float:
+    """Multiplications of ``A @ B``."""
+    lengths = np.diff(arrays_of(B if B.format == "csr" else B.tocsr())[0])
+    if A.format == "csc":
+        return float(np.diff(arrays_of(A)[0]) @ lengths)
+    return float(lengths[arrays_of(A if A.format == "csr" else A.tocsr())[1]].sum(dtype=np.float64))
+
+
+class Route(NamedTuple):
+    """What computes an expression instead of a generated kernel.
+
+    Sums that are zero are no entries of a sparse product, places without an entry are zeros of a dense one, and SciPy's
+    elementwise product multiplies by them: an infinite factor would meet other zeros than it must (`joins` says which).
+    `for_finite` and `fills_zeros` mark such routes. Elementwise products show it: the result is looked at
+    (`finite_result`), which is shorter than the operands.
+    """
+
+    run: Callable[..., Any]  # of the operands in the order of the row
+    says: str
+    begins: bool = False  # a kernel that is compiled later may be faster
+    fills_zeros: bool = False  # a dense intermediate is multiplied: a result with NaN is computed anew
+    finite_result: bool = False  # SciPy multiplies by what is not stored, so that a factor that is not finite shows
+    for_finite: bool = False  # sums that are zero are dropped, or SciPy multiplies by what is not stored
+    pairs: tuple[int, int] | None = None  # positions of sparse operands whose whole product is made
+
+    def fits(self, operands: Sequence[Any]) -> bool:
+        """Return whether the route computes these operands: finite, without a large product for a few places."""
+        if self.for_finite and not all(map(is_finite, operands)):
+            return False
+        if self.pairs is None:
+            return True
+        left, right = (operands[n] for n in self.pairs)
+        return n_products(left, right) <= MAX_PRODUCTS
+
+
+PRODUCT: Final = Route(product, "The library's product, A @ B")
+OF_ROWS: Final = Route(product_of_rows, "The library's product, A @ B.T")
+OF_COLUMNS: Final = Route(product_of_columns, "The library's product, A.T @ B")
+SAMPLED: Final = Route(sampled, "The library's sampled product, asp.sddmm(A, X, Y)")
+CHAIN: Final = "the library's products, from right to left"
+DOTS: Final = "elementwise product by SciPy, then sums"
+AT_ENTRIES: Final = "NumPy, at the entries of A"
+DOTTED: Final[Any] = {"begins": True, "finite_result": True}
+TRIANGLES: Final[Any] = {"begins": True, "for_finite": True, "pairs": (0, 1)}
+ROUTES: Final[dict[tuple[str, str], Route]] = {
+    ("ab,bc->ac", "ss"): PRODUCT,
+    ("ab,cb->ac", "ss"): OF_ROWS,
+    ("ab,ac->bc", "ss"): OF_COLUMNS,
+    ("ab,bc->ac", "sd"): PRODUCT,
+    ("ab,b->a", "sd"): PRODUCT,
+    ("ab,cb->ac", "sd"): Route(lambda A, X: product(A, X.T), "The library's product, A @ X.T"),
+    ("ab,ac->bc", "sd"): Route(lambda A, X: ours(A).T @ X, "The library's product, A.T @ X"),
+    ("ab,a->b", "sd"): Route(lambda A, x: ours(A).T @ x, "The library's product, A.T @ x"),
+    ("ab,bc->ca", "sd"): Route(lambda A, X: product(A, X).T, "The library's product, (A @ X).T"),
+    ("ab,ca->cb", "sd"): Route(lambda A, X: (ours(A).T @ X.T).T, "The library's product, X @ A"),
+    ("ab,cb->ca", "sd"): Route(lambda A, X: product(A, X.T).T, "The library's product, X @ A.T"),
+    ("ab,bc,cd->ad", "sss"): Route(
+        chain, "two of the library's products, A @ B @ C in the cheaper order", for_finite=True
+    ),
+    ("ab,bc,cd->ad", "ssd"): Route(lambda A, B, X: product(A, product(B, X)), CHAIN, fills_zeros=True),
+    ("ab,bc,c->a", "ssd"): Route(lambda A, B, x: product(A, product(B, x)), CHAIN, fills_zeros=True),
+    ("ab,ac,cb->ab", "sdd"): SAMPLED,
+    ("ab,ac,bc->ab", "sdd"): SAMPLED._replace(run=lambda A, X, Y: sampled(A, X, Y.T)),
+    ("abc,bd,cd->ad", "sdd"): Route(
+        factors, "The library's product of a tensor with factors, asp.mttkrp(T, [None, B, C], 0)"
+    ),
+    ("ab,a,b->", "sdd"): Route(
+        lambda A, x, y: np.dot(x, product(A, y)), "The library's product, x @ (A @ y)", fills_zeros=True
+    ),
+    ("ab,ab->ab", "ss"): Route(by_entry.product, "elementwise product by SciPy, A.multiply(B)", **DOTTED),
+    ("ab,ab,ab->ab", "sss"): Route(
+        lambda A, B, C: by_entry.product(by_entry.product(A, B), C), "elementwise products by SciPy", **DOTTED
+    ),
+    ("ab,ab->a", "ss"): Route(by_entry.row_dots, DOTS, **DOTTED),
+    ("ab,ab->b", "ss"): Route(by_entry.column_dots, DOTS, **DOTTED),
+    ("ab,ab->", "ss"): Route(by_entry.inner, DOTS, **DOTTED),
+    ("ab,ba->", "ss"): Route(lambda A, B: by_entry.inner(A, _turned(B)), DOTS, **DOTTED),
+    ("ab,ab->ab", "sd"): Route(by_entry.at_entries, AT_ENTRIES, begins=True),
+    ("ab,ab->a", "sd"): Route(lambda A, X: by_entry.row_sums(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
+    ("ab,ab->", "sd"): Route(lambda A, X: by_entry.total(by_entry.at_entries(A, X)), AT_ENTRIES, begins=True),
+    ("ab,a->ab", "sd"): Route(by_entry.rows_scaled, "rows scaled by NumPy", begins=True),
+    ("ab,b->ab", "sd"): Route(by_entry.columns_scaled, "columns scaled by NumPy", begins=True),
+    ("ab,a,b->ab", "sdd"): Route(
+        lambda A, x, y: by_entry.columns_scaled(by_entry.rows_scaled(A, x), y),
+        "rows and columns scaled by NumPy",
+        begins=True,
+    ),
+    ("ab,ac,cb->ab", "sss"): Route(masked, "(B @ C).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)),
+    ("ab,ac,bc->ab", "sss"): Route(
+        lambda A, B, C: masked(A, B, _turned(C)), "(B @ C.T).multiply(A)", begins=True, for_finite=True, pairs=(1, 2)
+    ),
+    ("ab,bc,ca->", "sss"): Route(
+        lambda A, B, C: by_entry.inner(_turned(C), product(A, B)), "(A @ B).multiply(C.T).sum()", **TRIANGLES
+    ),
+    ("ab,bc,ac->", "sss"): Route(
+        lambda A, B, C: by_entry.inner(C, product(A, B)), "(A @ B).multiply(C).sum()", **TRIANGLES
+    ),
+    ("ab->ab", "s"): Route(by_entry.copied, "a copy"),
+    ("ab->ba", "s"): Route(lambda A: by_entry.by_rows(_turned(A)), "the library's transpose"),
+    ("ab->a", "s"): Route(by_entry.row_sums, "NumPy's sums of rows"),
+    ("ab->b", "s"): Route(by_entry.column_sums, "NumPy's sums of columns"),
+    ("ab->", "s"): Route(by_entry.total, "NumPy's sum of the entries"),
+    ("aa->a", "s"): Route(by_entry.diagonal, "SciPy's diagonal"),
+    ("aa->", "s"): Route(by_entry.trace, "the sum of SciPy's diagonal"),
+}  # fmt: skip
+"""By subscripts with letters in order of appearance, and which operands are sparse."""
+
+
+class Direct(NamedTuple):
+    """A route for the operands of one expression, which come in another order."""
+
+    route: Route
+    order: tuple[int, ...]  # position of the operand for each place of the row
+    dtype: np.dtype[Any]
+
+    def arguments(self, operands: Sequence[Any]) -> list[Any]:
+        """The operands in the order of the row, matrices compressed, all values of one type; one that repeats once."""
+        made: dict[int, Any] = {}
+        for one in operands:
+            if id(one) not in made:
+                made[id(one)] = _typed(one, self.dtype)
+        return [made[id(operands[n])] for n in self.order]
+
+
+def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
+    """The route for operands of these kinds; None where a kernel or joins compute the einsum."""
+    if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
+        return None
+    if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:
+        return None
+    if max(subscripts.extents.values(), default=0) > MAX_PLACES:
+        return None
+    for order in itertools.permutations(range(len(kinds))):
+        chosen = [kinds[n] for n in order]
+        inputs = tuple(subscripts.inputs[n] for n in order)
+        key = renamed(inputs, subscripts.output), "".join("s" if kind.is_sparse else "d" for kind in chosen)
+        route = ROUTES.get(key)
+        if route is not None and _takes(route, chosen, dtype):
+            return Direct(route, order, dtype)
+    return None
+
+
+def _takes(route: Route, kinds: Sequence[OperandKind], dtype: np.dtype[Any]) -> bool:
+    """Return whether the route computes operands of these classes and this type."""
+    if route.run in (factors, sampled) and not (dtype.char in "fd" and all(kind.dtype == dtype for kind in kinds)):
+        return False
+    return kinds[0].is_tensor is (route.run is factors) and not any(kind.is_tensor for kind in kinds[1:])
+
+
+def _typed(operand: Any, dtype: np.dtype[Any]) -> Any:
+    if sps.issparse(operand) and operand.format not in ("csr", "csc"):
+        operand = operand.tocsr()
+    return operand if operand.dtype == dtype else operand.astype(dtype)
+
+
+def _is_broadcast(kinds: Sequence[OperandKind], subscripts: Subscripts) -> bool:
+    """Return whether an extent of 1 stands for a larger one."""
+    return any(
+        tuple(subscripts.extents[index] for index in letters) != kind.shape
+        for kind, letters in zip(kinds, subscripts.inputs, strict=True)
+    )
+
+
+def renamed(inputs: Sequence[str], output: str) -> str:
+    """Subscripts with letters in order of appearance."""
+    names: dict[str, str] = {}
+    text = ",".join(inputs) + "->" + output
+    return "".join(one if one in ",->" else names.setdefault(one, chr(ord("a") + len(names))) for one in text)
