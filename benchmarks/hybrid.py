@@ -31,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import output
 from peerlib.environment import start_again
 from peerlib.hybrid_case import (
     DEFAULT,
@@ -229,10 +230,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         default=Path.home() / ".cache" / "autosparse-hybrid",
         help="persistent cache for the kernels of races",
     )
-    add("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid.jsonl")
+    add("--json", type=Path, help="JSON lines (default: hybrid.jsonl in build/benchmarks, or results with --record)")
+    add("--record", action="store_true", help="keep the default output in benchmarks/results")
     add("--table", type=Path, help="write the tables as Markdown")
     add("--report", action="store_true", help="print the tables of --json and measure nothing")
     parsed = parser.parse_args(given)
+    parsed.json = parsed.json or output("hybrid.jsonl", record=parsed.record or parsed.report)
     parsed.products = [product(one) for one in parsed.products.split(",")]
     return parsed
 

@@ -21,6 +21,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 from peerlib import hybrid_cases as made
+from peerlib.archives import output
 from peerlib.environment import matrices_folder, start_again
 from peerlib.hybrid_case import HybridCase, context_for
 from peerlib.machine import machine_facts
@@ -270,11 +271,12 @@ def main() -> int:
     parser.add_argument(
         "--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="persistent cache for kernels"
     )
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid_costs.jsonl")
+    parser.add_argument("--json", type=Path, help="default: hybrid_costs.jsonl in build, or results with --record")
+    parser.add_argument("--record", action="store_true", help="keep the default output in benchmarks/results")
     parser.add_argument("--table", type=Path, help="write the tables as Markdown")
     parser.add_argument("--report", action="store_true", help="print the tables of --json and measure nothing")
     args = parser.parse_args()
-    results = ResultFile(args.json)
+    results = ResultFile(args.json or output("hybrid_costs.jsonl", record=args.record or args.report))
     if not args.report:
         start_again(1)
         known = {line["key"] for line in results.cases()}

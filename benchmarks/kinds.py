@@ -33,12 +33,13 @@ from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.training.boosted import machine_weights
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
 from autosparse.tuner.training.data import TrainingCase, read_data
+from peerlib.archives import extracted
 from peerlib.environment import matrices_folder
+from peerlib.records import ResultFile
 from peerlib.table import markdown
 
 from autosparse.core.problem import Problem
 
-DATA: Final = Path(__file__).resolve().parent / "data"
 SPLITS: Final = ("validation", "held_out")
 FEWEST: Final = 10
 """Minimum number of patterns in a split for evaluation, and in training for a model of a kind's own."""
@@ -83,8 +84,8 @@ WAYS: Final[Mapping[str, Way]] = {
 
 def data_folders() -> list[Path]:
     """Return the folders of committed measurements of this library's programs."""
-    folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in DATA.rglob(pattern)}
-    return sorted(folder for folder in folders if folder.name != "transfer")
+    folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in extracted("training").rglob(pattern)}
+    return sorted(folders)
 
 
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
@@ -245,8 +246,7 @@ def main(given: Sequence[str] | None = None) -> int:
     args = parser.parse_args(given)
     folders = data_folders()
     path = args.out.with_suffix(".jsonl") if args.out else None
-    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-    records = [json.loads(line) for line in lines]
+    records = list(ResultFile(path).lines())
     for op in args.ops.split(","):
         ways = {name: WAYS[name] for name in args.ways.split(",")}
         if args.again:
@@ -254,6 +254,7 @@ def main(given: Sequence[str] | None = None) -> int:
         known = {one["kind"] for one in records if one["op"] == op}
         records += judged(op, prepared(op, args.matrices, folders), ways, known)
         if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     text = report(records)
     print(text)

@@ -1,7 +1,7 @@
 """Fit the rates of the statistics model of MTTKRP (`tuner.analytic.mttkrp.TensorRates`) to measured schedules.
 
-    python benchmarks/tensor_rates.py --measure 30 --data benchmarks/data/xeon480    # tensors of order 4 and 5
-    python benchmarks/tensor_rates.py --data benchmarks/data/xeon480 --matrices FOLDER
+    python benchmarks/tensor_rates.py --measure 30 --data build/data/training/xeon480    # tensors of order 4 and 5
+    python benchmarks/tensor_rates.py --data build/data/training/xeon480 --matrices FOLDER
 
 Data collections contain tensors of order 3. Tensors of order 4 and 5 are generated from those of order 3 by adding one
 or two modes. A new mode is short or long; its indices are uniform, popular, or a function of another mode with noise.

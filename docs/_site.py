@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html.parser
-import json
 import math
 import re
 import statistics
@@ -33,9 +32,10 @@ log = logging.getLogger(__name__)
 
 
 def records(name: str) -> list[dict[str, Any]]:
-    """Return the lines of a file of measurements that hold times."""
-    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
-    return [one for one in map(json.loads, lines) if "operation" in one]
+    """Return the lines of one file of measurements that hold times; the file may be in an archive."""
+    from peerlib.records import ResultFile
+
+    return [one for one in ResultFile(RESULTS / name).lines() if "operation" in one]
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:

@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
+from peerlib.archives import output
+from peerlib.pictures import save
 
 import autosparse as asp
 from autosparse.contraction.candidates import kernel_of, name_of
@@ -20,7 +22,7 @@ from autosparse.contraction.operands import Sparse
 from autosparse.contraction.race import race
 from einsumlib import report
 from einsumlib.inputs import Problem, seconds
-from einsumlib.report import RESULTS, table
+from einsumlib.report import RECORD, table
 
 KERNELS = {
     "SpMV": "ij,j->i",
@@ -138,7 +140,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
     all_axes[1].set(xlabel=f"n ({PER_ROW} entries in a row)")
     all_axes[2].set(xlabel="density (n = 512; SpMTTKRP 128)")
     all_axes[0].legend()
-    figure.savefig(RESULTS / "einsum-figure7.png", dpi=120, bbox_inches="tight")
+    save(figure, output("einsum-figure7.png", record=RECORD), dpi=120, bbox_inches="tight")
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:

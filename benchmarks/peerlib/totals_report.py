@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.pictures import save
 from peerlib.summary import percentile
 from peerlib.total_time import Lazy, Way
 
@@ -228,4 +229,4 @@ def draw(path: Path, records: Sequence[Record]) -> None:
         panel.set_ylim(top=20.0)
         panel.grid(True, which="major", alpha=0.3)
     panels[0].legend(fontsize=7)
-    figure.savefig(path, dpi=110)
+    save(figure, path, dpi=110)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import torch
 from autosparse.tuner.training.few_shot import FewShotSettings
+from peerlib.archives import extracted
 
 from transferlib.cpu_source import cpu_patterns
 from transferlib.networks import VARIANTS, by_paper, pretrained, tuned_whole, untrained
@@ -30,7 +30,6 @@ BY_PAPER: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
 PAPERS_EPOCHS: Final = 50
 """Epochs on the source, half of the paper's, for 60 patterns instead of 100."""
 N_PAPERS: Final = 3
-DATA: Final = Path(__file__).resolve().parent.parent / "data"
 
 
 def run_networks(
@@ -50,7 +49,7 @@ def run_networks(
     papers = [draw for draw in every[:N_PAPERS] if is_wanted(PAPERS, 5, draw)]
     if not jobs and not scratch and not papers:
         return
-    patterns = cpu_patterns(DATA, world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
+    patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
     if papers:
         source, programs = by_paper(patterns, world, BY_PAPER, epochs=PAPERS_EPOCHS, kept=arguments.kept, progress=say)
         for draw in papers:

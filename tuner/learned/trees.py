@@ -55,15 +55,20 @@ class Trees:
         at, left, right, feature, roots, base = (tensors[name] for name in NAMES)
         if not at.shape == left.shape == right.shape == feature.shape or base.shape != (1,):
             raise ValueError(f"no regression trees: arrays of {at.shape}, {left.shape}, {right.shape}, {feature.shape}")
+        if left.dtype == right.dtype == np.uint8:  # distances from their parents
+            left, right = (np.where(feature >= 0, one + np.arange(one.size), 0) for one in (left, right))
         nodes = np.empty(at.shape, NODE)
         for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
             nodes[name] = values
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the arrays for a weights file; `of` inverts it."""
-        nodes = self.nodes
-        parts = (nodes["at"], nodes["left"], nodes["right"], nodes["feature"].astype(np.int16), self.roots)
+        """Return arrays for a file of weights. Children are uint8 distances from parents if all fit, else int32."""
+        nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
+        distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
+        if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
+            children = [one.astype(np.uint8) for one in distances]
+        parts = (nodes["at"], *children, nodes["feature"].astype(np.int16), self.roots)
         return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
 
     def joined(self, other: Trees) -> Trees:

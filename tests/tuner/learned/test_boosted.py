@@ -71,6 +71,15 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     np.testing.assert_allclose(left.of_codes(codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize(("n_between", "dtype"), [(10, np.uint8), (300, np.int32)])
+def test_children_are_stored_as_distances_where_they_fit(n_between, dtype):
+    split = [(0, 0.5, 1, 1 + n_between)]
+    trees = trees_of([[*split, *[(-1, 1.0, 0, 0)] * (n_between + 1)]] * 3, 0.0, N_SKETCH)
+    tensors = trees.tensors()
+    assert tensors["trees.right"].dtype == dtype
+    np.testing.assert_array_equal(Trees.of(tensors, N_SKETCH).nodes, trees.nodes)
+
+
 def test_nodes_that_would_lead_a_walk_astray_are_refused():
     ring = np.array([(0.0, 1, 1, 0), (0.0, 0, 0, 0)], NODE)  # a child before its parent: a walk would not end
     with pytest.raises(ValueError, match="child outside the 2 nodes behind its parent"):
