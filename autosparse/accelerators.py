@@ -153,7 +153,8 @@ class Model:
         return "an additive residual corrects the source"
 
     def ranking(self, matrix: Any, k: int | None = None) -> list[int]:
-        """Return numbers of distinct programs of `target` on `matrix`, best first; all of them, or the first `k`."""
+        """Return numbers of configurations of `target`, best first, one per distinct program on `matrix` (first `k`).
+        """
         pattern = pattern_of(matrix)
         same = self.target.distinct(*pattern.shape)
         return best_distinct(self.costs(pattern), same, len(set(same)) if k is None else k)

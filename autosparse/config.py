@@ -292,7 +292,7 @@ def _notice_unknown_variables() -> None:
 
 
 def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
-    """Call `listener` with the options in force when options change: fast calls compare the decisive ones only."""
+    """Register `listener`, which is called with the options in force whenever they change, and return it."""
     _listeners.append(listener)
     return listener
 
@@ -357,7 +357,8 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
 
 @contextmanager
 def carried(made_under: Options) -> Iterator[None]:
-    """Apply `made_under` in a thread that has no options of its own, such as torch's thread for backward passes."""
+    """Apply `made_under` inside the block if this thread has no options of its own, as torch's for backward passes.
+    """
     if _current.get() is not None:
         yield
         return

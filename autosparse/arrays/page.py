@@ -14,7 +14,7 @@ MAX_ENTRIES: Final = 200_000
 
 
 def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
-    """Return a table of name, shape, dtype, stored entries, density and bytes, then the picture as inline SVG."""
+    """Return HTML for a matrix: a table (shape, dtype, entries, density, memory) and a picture of the pattern."""
     n_rows, n_cols = A.shape if A.ndim == 2 else (1, *A.shape)
     n_bytes = sum(A._cell.peek(field).nbytes for field in range(3))
     density = A.nnz / max(1, n_rows * n_cols)
@@ -29,7 +29,10 @@ def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
 
 
 def _picture(A: Any, n_rows: int, n_cols: int) -> str:
-    """Return an SVG whose cells' opacity grows with the logarithm of their counts; "" for a matrix without entries."""
+    """Return an SVG picture of the pattern of A (n_rows, n_cols); "" for a matrix without entries.
+
+    The opacity of a cell grows with the logarithm of the number of its entries.
+    """
     if not A.nnz:
         return ""
     step = max(n_rows, n_cols) / N_CELLS
