@@ -357,8 +357,7 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
 
 @contextmanager
 def carried(made_under: Options) -> Iterator[None]:
-    """Apply `made_under` inside the block if this thread has no options of its own, as torch's for backward passes.
-    """
+    """Apply `made_under` inside the block if this thread has no options of its own, as torch's for backward passes."""
     if _current.get() is not None:
         yield
         return

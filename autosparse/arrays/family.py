@@ -275,8 +275,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
             self._finish()
 
     def _own_cell(self) -> Operand:
-        """Return the operand, first replaced by one of this object alone if others (such as the transpose) share it.
-        """
+        """Return the operand, first replaced by one of this object alone if others (such as the transpose) share it."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
             self._cell = UnfinishedOperand(self)

@@ -66,8 +66,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
 
 
 def _is_plain(A: AutoSparseMatrix, B: Any, out: Any) -> bool:
-    """Return whether A, B and `out` need no conversion and no further checks, and `out` shares no memory; takes 1 us.
-    """
+    """Return whether A, B and `out` need no conversion or checks and `out` shares no memory; takes about 1 us."""
     if type(out) is not np.ndarray or type(B) is not np.ndarray:
         return False
     cell = A._cell

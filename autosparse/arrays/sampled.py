@@ -139,8 +139,7 @@ def _checked_pattern(cell: Operand) -> Pattern:
 
 
 def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
-    """Return whether results can be written to `out` directly: it is contiguous, aligned, and disjoint from A, X, Y.
-    """
+    """Return whether results can be written to `out` directly: it is contiguous, aligned, and disjoint from A, X, Y."""
     return out.flags.c_contiguous and out.flags.aligned and not any(
         np.may_share_memory(out, part) for part in (X, Y, *map(cell.peek, range(3)))
     )  # fmt: skip

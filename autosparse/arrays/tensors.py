@@ -63,8 +63,7 @@ def _from_csc(tensor: Tensor) -> Any:
 
 
 def _check(starts: Any, indices: Any, values: Any, shape: tuple[int, int]) -> None:
-    """Raise StructureError unless the compressed arrays of a tensor fit together and all indices are within `shape`.
-    """
+    """Raise StructureError unless the compressed arrays of a tensor fit together and all indices are within `shape`."""
     if len(starts) != shape[0] + 1:
         raise StructureError.indptr_size(len(starts), wanted=shape[0] + 1)
     if len(values) != len(indices):

@@ -189,8 +189,7 @@ def selection_of(text: str) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Part of a composite: the entries that the rule `select` takes, and the schedule that stores and computes them.
-    """
+    """Part of a composite: the entries that the rule `select` takes, and the schedule that stores and computes them."""
 
     select: Selection
     schedule: SuperSchedule

@@ -172,8 +172,7 @@ class TensorPattern:
         return (*order, *others)
 
     def _sampled(self, mode: int) -> NDArray[np.int64]:
-        """Return positions of sampled entries, whole rows of `mode`: about ORDER_SAMPLE, at most four times as many.
-        """
+        """Return positions of sampled entries, whole rows of `mode`: about ORDER_SAMPLE, at most four times as many."""
         stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
         rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
         kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]

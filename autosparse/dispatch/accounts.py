@@ -32,7 +32,7 @@ ADVANCE: Final = 10.0
 
 
 class Spender(Protocol):
-    """Protocol of a dispatch state whose spending an account reads."""
+    """Protocol of a dispatch state whose calls and times an account reads."""
 
     n_calls: int
     product_ns: int
@@ -66,8 +66,7 @@ class ProblemAccount:
         self._told_tuning_s = self._told_saved_s = 0.0
 
     def limit_s(self) -> float:
-        """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime.
-        """
+        """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime."""
         return RUN_SHARE * self.spent.mean_life_s
 
     def expected_saved_s(self) -> float:

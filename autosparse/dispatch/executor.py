@@ -103,8 +103,7 @@ def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> 
 
 
 def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
-    """Compute C = Mᵀ @ B from kept rows of Mᵀ, if there are any and they are faster; return whether C was computed.
-    """
+    """Compute C = Mᵀ @ B from kept rows of Mᵀ if there are any that are faster; return whether it was computed."""
     turning = state.turning
     assert turning is not None
     made = turning.rows(operand, at[-1])
@@ -271,8 +270,7 @@ def _void(array: AnyArray) -> Any:
 
 
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
-    """Return (B or a row-major copy, its row step in entries, its address or None for a contiguous copy) for any B.
-    """
+    """Return (B or a row-major copy, its row step in entries, its address or None for a contiguous copy) for any B."""
     if B.ndim == 1 or B.size < LARGE_COPY:
         return np.array(B, order="C"), 1 if B.ndim == 1 else B.shape[1], None
     from autosparse.operands.dense import by_rows, has_rows, row_step
@@ -311,8 +309,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 
 def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Return whether tuning need not be considered yet, after reading the account of the problem's earlier processes.
-    """
+    """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
     from autosparse.dispatch import first_look
 
     return first_look.is_enough(state, operand)

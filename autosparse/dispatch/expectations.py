@@ -22,8 +22,7 @@ NEVER_NS: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Likely and certain number of one problem's products in this process, as a solver expects, past ones included.
-    """
+    """Likely and certain number of one problem's products in this process, as a solver expects, past ones included."""
 
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent

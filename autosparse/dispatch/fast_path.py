@@ -44,8 +44,7 @@ WAIT: Final = 2
 
 
 class FastPath:
-    """Fast path of one state: calls the serving kernel from C without Python's dispatch, for one operand and width.
-    """
+    """Fast path of one state: calls the serving kernel from C without Python's dispatch, for one operand and width."""
 
     __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
@@ -119,8 +118,7 @@ class FastPath:
         self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
-        """Compute a product (arguments of `run`) and return its nanoseconds, timed in C; None if it was not served.
-        """
+        """Compute a product (arguments of `run`) and return its nanoseconds, timed in C; None if it was not served."""
         record = self._record
         record.n_calls = record.product_ns = 0
         return int(record.product_ns) if self.run(*product) else None

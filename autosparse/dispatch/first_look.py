@@ -49,8 +49,7 @@ _registered: Final[list[bool]] = []
 
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet.
-    """
+    """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet."""
     if not state.is_known and state.options.overhead > 0:  # with overhead 0 nothing is recalled unless asked
         due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # blocks other threads
         try:
@@ -101,8 +100,7 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
 
 
 def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:
-    """Return whether products will save more time than recalling the plan costs, or it was requested and loads fast.
-    """
+    """Return whether products will save more time than recalling the plan costs, or it was requested and loads fast."""
     price_s = RECALL_S + RECALL_ENTRY_S * operand.nnz
     if plan.is_asked and price_s < LONG_RECALL_S:
         return True

@@ -55,8 +55,7 @@ class Call(Protocol):
         """Compute by the kernel that was compiled at installation, and return its status."""
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Compute by the kernel `bound`; return False when the result is not to be trusted (see `BoundKernel.run`).
-        """
+        """Compute by the kernel `bound`; return False when the result is not to be trusted (see `BoundKernel.run`)."""
 
 
 class Kernel(Protocol):
@@ -90,8 +89,7 @@ class Serving(Protocol):
 
     @property
     def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
-        """Service that decides whether the packed copy pays; None for candidates and kernels without a packed copy.
-        """
+        """Service that decides whether the packed copy pays; None for candidates and kernels without a packed copy."""
 
     @property
     def context(self) -> Problems:

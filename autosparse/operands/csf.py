@@ -19,8 +19,7 @@ MIN_CHILDREN: Final = 3
 
 
 class Csf(NamedTuple):
-    """Tensor in compressed sparse fibers (csf_api.h): nodes of each level, outermost first, and the leaves' values.
-    """
+    """Tensor in compressed sparse fibers (csf_api.h): nodes of each level, outermost first, and the leaves' values."""
 
     ids: tuple[AnyArray, ...]
     ptr: tuple[AnyArray, ...]

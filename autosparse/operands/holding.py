@@ -22,8 +22,7 @@ def late_look_s(operand: Operand) -> float:
 
 
 def expected_look_s(operand: AnyOperand | None) -> float:
-    """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them.
-    """
+    """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them."""
     if not isinstance(operand, Operand) or not operand.is_exposed:
         return 0.0
     n_bytes = operand.structure_bytes + operand.data.nbytes

@@ -68,7 +68,7 @@ class _Residual:
 
     def advance(self, rotations: tuple[float, float, float, float], theta_bar: float, rho_bar: float,
                 zetas: tuple[float, float]) -> None:  # fmt: skip
-        """Apply the rotations (c, s) of the damping and of the newest column."""
+        """Update `norm` by the rotations (c, s) of the damping and of the newest column."""
         (c_hat, s_hat, c, s), (zeta_old, zeta) = rotations, zetas
         acute, check = c_hat * self._beta_dd, -s_hat * self._beta_dd
         hat, self._beta_dd = c * acute, -s * acute
