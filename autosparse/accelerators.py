@@ -99,7 +99,7 @@ def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAU
 
 
 def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows of
-    """Return the pattern of a sparse matrix with 32-bit indices.
+    """Return the pattern, with 32-bit indices, of a sparse matrix.
 
     Raises InputError where the column indices of a row do not ascend.
     """

@@ -49,7 +49,7 @@ class Compiler:
 
     @classmethod
     def find(cls, wanted: str | None = None) -> Compiler:
-        """Return the setting's compiler, or the first of cc, gcc, clang, Python's and ziglang's. Raises BuildError."""
+        """Return the compiler `wanted`, or the first of cc, gcc, clang, Python's and ziglang's. Raises BuildError."""
         built_with = sysconfig.get_config_var("CC")
         names = [wanted] if wanted else list(dict.fromkeys([*COMPILERS, *([built_with] if built_with else [])]))
         for name in names:

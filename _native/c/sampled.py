@@ -103,7 +103,7 @@ def _emit_vector(out: Writer, node: ir.Workspace, dtype: str, position: str, fir
 
 
 def emit_entry(out: Writer, spec: KernelSpec, position: str, value: str, *, before: str) -> None:
-    """Store one result: at the entry of its position, at all its repeated entries, or nowhere for padding."""
+    """Emit the store of one result: at its position's entry, at all its repeated entries, or nowhere for padding."""
     fmt = spec.schedule.format
     store = f"O_[e] = {before}vals[e] * {value};"
     if fmt.has_padding:

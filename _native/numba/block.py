@@ -20,7 +20,7 @@ from autosparse.core.expression import Access, IndexExpression
 
 @dataclass(frozen=True)
 class Quantity:
-    """A line that sets `name`, and the coordinates of the block that it depends on."""
+    """An emitted line that assigns the expression `text` to `name`, and the block coordinates on which it depends."""
 
     name: str
     text: str
@@ -82,7 +82,7 @@ class BlockWriter:
         return str(self.scope.width) if self._is_column(c) else str(c.split)
 
     def index(self, index: str) -> str:
-        """Return an index in terms of the coordinates known at this point."""
+        """Return the expression of the index `index` by the coordinates that are known at this point."""
         if index == self.scope.tile:
             return f"{index} + {index}0" if any(map(self._is_column, self.block.coordinates)) else index
         split = self.emitter.split(index)

@@ -119,7 +119,10 @@ def pack_entries(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Dev
 
 
 def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`."""
+    """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`.
+
+    Returns the part and the entries left.
+    """
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     window, repeat, n_repeats = entries.number(rows) // part.rows, *_repeats(rows, columns, entries.n_cols)
@@ -142,7 +145,7 @@ def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Dev
 
 
 def pack_blocks(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack aligned blocks of `rows` by `step` with at least `at_least` entries."""
+    """Pack aligned blocks, `rows` by `step`, of at least `at_least` entries; return the part and the entries left."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     repeat, n_repeats = _repeats(rows, columns, entries.n_cols)
@@ -202,7 +205,7 @@ def _tiles(
 
 
 def pack_fibers(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack pieces of roots of at most `split` fibers."""
+    """Pack pieces of roots of at most `split` fibers; return the part and the entries left."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = _pieces(taken, entries, part.split)
     return DevicePart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left

@@ -51,7 +51,7 @@ def _picture(A: Any, n_rows: int, n_cols: int) -> str:
 
 
 def _counts(A: Any, height: int, width: int) -> Any:
-    """Return the entries in each cell of the picture, (height, width), counted in a sample of the compressed rows."""
+    """Return the number of entries in each cell of a grid (height, width) over A, counted in a sample of the rows."""
     indptr, indices = (A._cell.peek(field) for field in range(2))
     n_major, n_minor = len(indptr) - 1, A._cell.n_minor
     step = max(1, -(-A.nnz // MAX_ENTRIES))

@@ -126,7 +126,7 @@ class Operand(WatchedArrays):
 
     @property
     def known_hashes(self) -> tuple[int, int] | None:
-        """`structure_hashes` of the structure at the last look; None where they were not computed."""
+        """`structure_hashes` of the structure at the last check for writes; None where they were not computed."""
         is_known = self._pattern is not None and self._pattern[0] == self.structure_version
         return self._pattern[1].hashes if self._pattern is not None and is_known else None
 

@@ -127,7 +127,7 @@ class WatchedArrays:
             self._forget_structure()
 
     def freeze(self) -> None:
-        """Accept the caller's promise that nobody writes to the arrays: no looks, and read-only views of them."""
+        """Accept the promise that nobody writes to the arrays: hold read-only views, and do not check for writes."""
         self._arrays = [array.view() for array in self._arrays]
         for array in self._arrays:
             array.flags.writeable = False

@@ -184,7 +184,7 @@ class _Lsmr:
     def _iterate(
         self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str]
     ) -> tuple[int, list[str]]:
-        """Run one iteration; return `istop` and the last printed row."""
+        """Run one iteration; return SciPy's `istop`, 0 to continue, and the last printed row."""
         (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
         self.itn += 1
         self.space.step()
