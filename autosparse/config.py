@@ -1,7 +1,6 @@
-"""Settings of autosparse: name, environment variable, domain and default. No other module reads the environment.
+"""Settings of autosparse: rows of `SETTINGS` and fields of `Options`. No other module reads the environment.
 
-A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: `options(...)` in force in this context,
-then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
+Precedence: `options(...)` in force here, `set_options(...)`, environment, default. Nothing is read at import.
 """
 
 # No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
