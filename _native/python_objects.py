@@ -77,9 +77,7 @@ Factory = Callable[[Any, object], Any]
 
 
 def maker(name: str) -> Factory | None:
-    """Return the C function of two objects whose address the runtime's function `name` returns, or None if
-    unavailable.
-    """
+    """Return the runtime's C function `name` as a Python callable of two objects, or None if unavailable."""
     if not arrays_are_known or not hasattr(runtime_api.lib, name):
         return None
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)

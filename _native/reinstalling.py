@@ -15,7 +15,7 @@ OPTIONS: Final = ("--no-cache-dir", "--force-reinstall", "--no-deps")
 
 
 def hint() -> str:
-    """Return, in one sentence, what a user has to do."""
+    """Return a sentence that tells the user to install a C compiler and by which command to reinstall autosparse."""
     command = " ".join(("python -m pip install", *OPTIONS, *map(shlex.quote, origin())))
     return f"install a C compiler (apt-get install gcc libc6-dev), then {command}"
 

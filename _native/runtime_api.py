@@ -111,7 +111,7 @@ def gathers() -> bool:
 
 
 def path() -> str:
-    """Return the path of the C runtime, which must be `available`."""
+    """Return the path of autosparse's compiled extension `_runtime`, the C runtime, which must be `available`."""
     return str(sys.modules["autosparse._native._runtime"].__file__)
 
 

@@ -99,7 +99,7 @@ def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAU
 
 
 def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows of
-    """Return the pattern of a sparse matrix with 32-bit indices.
+    """Return the pattern, with 32-bit indices, of a sparse matrix.
 
     Raises InputError where the column indices of a row do not ascend.
     """
@@ -112,7 +112,7 @@ def pattern_of(matrix: Any) -> Pattern:  # Any: anything that SciPy makes rows o
 
 @dataclass(frozen=True, eq=False)
 class Sources:
-    """Source models of one operation, fitted on other platforms without (`plain`) and with counts (`counting`)."""
+    """Models of one operation fitted on other platforms, without (`plain`) and with `COUNTED` (`counting`) features."""
 
     plain: SourceModel = field(repr=False)
     counting: SourceModel = field(repr=False)
@@ -153,7 +153,7 @@ class Model:
         return "an additive residual corrects the source"
 
     def ranking(self, matrix: Any, k: int | None = None) -> list[int]:
-        """Return numbers of distinct programs of `target` on `matrix`, best first; all of them, or the first `k`."""
+        """Return configuration numbers of `target`, best first, one per distinct program on `matrix` (first `k`)."""
         pattern = pattern_of(matrix)
         same = self.target.distinct(*pattern.shape)
         return best_distinct(self.costs(pattern), same, len(set(same)) if k is None else k)

@@ -1,7 +1,6 @@
-"""Settings of autosparse: name, environment variable, domain and default. No other module reads the environment.
+"""Settings of autosparse: rows of `SETTINGS` and fields of `Options`. No other module reads the environment.
 
-A setting is a row of `SETTINGS` and a field of `Options`. Order of precedence: `options(...)` in force in this context,
-then `set_options(...)`, then the environment variable, then the default. Nothing is read at import.
+Precedence: `options(...)` in force here, `set_options(...)`, environment, default. Nothing is read at import.
 """
 
 # No `from __future__ import annotations`: a NamedTuple compiles each string annotation while the module is loaded.
@@ -292,7 +291,7 @@ def _notice_unknown_variables() -> None:
 
 
 def on_change(listener: Callable[[Options], None]) -> Callable[[Options], None]:
-    """Call `listener` with the options in force when options change: fast calls compare the decisive ones only."""
+    """Register `listener`, which is called with the options in force whenever they change, and return it."""
     _listeners.append(listener)
     return listener
 
@@ -357,7 +356,7 @@ def options(**given: "Unpack[OptionValues]") -> Iterator[Options]:
 
 @contextmanager
 def carried(made_under: Options) -> Iterator[None]:
-    """Apply `made_under` in a thread that has no options of its own, such as torch's thread for backward passes."""
+    """Apply `made_under` inside the block if this thread has no options of its own, as torch's for backward passes."""
     if _current.get() is not None:
         yield
         return

@@ -17,18 +17,18 @@ _traced: set[tuple[type[BaseException], int]] = set()
 
 
 def expected() -> tuple[type[Exception], ...]:
-    """Return `TUNING_FAILURES`, and what Triton raises for a kernel that it cannot compile or launch."""
+    """Return the exception types of tuning failures that are no bugs: `TUNING_FAILURES`, and Triton's if loaded."""
     triton = getattr(sys.modules.get("triton.errors"), "TritonError", None)
     return TUNING_FAILURES if triton is None else (*TUNING_FAILURES, triton)
 
 
 def contained() -> tuple[type[Exception], ...]:
-    """Return the exceptions that a boundary between a product and its tuning catches."""
+    """Return the exception types to catch around tuning: all, or in strict mode only those of `expected`."""
     return expected() if is_strict() else (Exception,)
 
 
 def new_fault(error: BaseException) -> BaseException | None:
-    """Return `error` if it is a programming error that has not been reported yet: its traceback is then logged."""
+    """Return `error` if it is a programming error not reported before, whose traceback is to be logged; else None."""
     if isinstance(error, expected()):
         return None
     last = error.__traceback__

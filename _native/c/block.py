@@ -25,7 +25,7 @@ Cell = Mapping[str, int]  # block coordinate -> constant value
 
 @dataclass
 class Used:
-    """Helper functions that the emitted text calls."""
+    """Helper functions that the emitted text calls, by the numbers of lanes that they are needed for."""
 
     lanes: set[int] = field(default_factory=lambda: {1})
     partial: set[int] = field(default_factory=set)
@@ -58,7 +58,7 @@ class BlockShape:
     is_narrow: bool = False  # a tile of fewer lanes than the workspace's, with its own accumulators
 
     def entries(self) -> list[BlockShape]:
-        """Return the block of each of the entries that are computed together."""
+        """Return this shape once for each of the entries that are computed together."""
         return [replace(self, entry=entry) for entry in range(self.n_entries)]
 
     def narrow(self) -> BlockShape:
@@ -103,7 +103,7 @@ class BlockShape:
         return coordinate.index in self.block.expression.output.indices
 
     def cells(self, *, output: bool) -> list[dict[str, int]]:
-        """Return the constant values of the output (or summed) coordinates; the vector axis steps by whole vectors."""
+        """Return values by name of the output (else the summed) coordinates; the vector axis steps by whole vectors."""
         chosen = [c for c in self.block.coordinates if self.is_output(c) is output]
         ranges = [range(0, self.extent(c), self.lanes if c == self.axis else 1) for c in chosen]
         return [dict(zip((c.name for c in chosen), values, strict=True)) for values in itertools.product(*ranges)]
@@ -193,7 +193,7 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
 
 
 def emit_mirror(out: Writer, shape: BlockShape) -> None:
-    """Emit the addition of an off-diagonal entry to the row of its column."""
+    """Emit C that adds an off-diagonal entry's transposed product to the output row of the entry's column."""
     expression = shape.block.expression
     dense, output = expression.dense[0], expression.output
     out.line("if (k1 != i1) {")
@@ -212,7 +212,7 @@ def emit_mirror(out: Writer, shape: BlockShape) -> None:
 
 
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
-    """Return the stored value: a scalar, or lanes if the axis is the last level's coordinate."""
+    """Return C text of A's stored value at a cell: a scalar, or a vector if lanes run along the last level."""
     axis = shape.axis
     position = shape.position(cell)
     if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
@@ -221,7 +221,7 @@ def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
 
 
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
-    """Return a dense factor, loaded once per distinct address in the step."""
+    """Return the name of the variable that holds a dense factor; emit its load unless `loaded` has it."""
     relevant = [f"{name}_{cell[name]}" for name in cell if name[:-1] in access.indices]
     if any(name[:-1] in access.indices for name in shape.jam):
         relevant.append(f"e{shape.entry}")
@@ -258,7 +258,7 @@ def _load(shape: BlockShape, address: str, cell: Cell) -> str:
 
 
 def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
-    """Return the index, clamped if it may lie past the end, where only padding is stored."""
+    """Return the C text `value` of an index, clamped if it may lie past the end, where only padding is stored."""
     if cell.get(f"{index}0", 0) == 0 or index == shape.tile_index:
         return value
     return f"asp_min({value}, n_{index} - 1)"
@@ -287,7 +287,7 @@ def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
 
 
 def first_test(shape: BlockShape, node: ir.Workspace) -> str:
-    """Return the condition for the output to be empty so far, or "" if there is none."""
+    """Return the C condition that the output holds no partial sum yet, or "" if the question does not arise."""
     names = [shape.tile_index if name == f"{shape.tile_index}1" else name for name in node.first]
     return " && ".join(f"{name} == 0" for name in names)
 

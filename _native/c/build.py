@@ -49,7 +49,7 @@ class Compiler:
 
     @classmethod
     def find(cls, wanted: str | None = None) -> Compiler:
-        """Return the setting's compiler, or the first of cc, gcc, clang, Python's and ziglang's. Raises BuildError."""
+        """Return the compiler `wanted`, or the first of cc, gcc, clang, Python's and ziglang's. Raises BuildError."""
         built_with = sysconfig.get_config_var("CC")
         names = [wanted] if wanted else list(dict.fromkeys([*COMPILERS, *([built_with] if built_with else [])]))
         for name in names:
@@ -99,7 +99,10 @@ def _of_words(wanted: str | None) -> str:
 
 
 def _program(name: str) -> tuple[Path, os.stat_result] | None:
-    """Return the current file of that name on PATH, or None. Called several times per tuning."""
+    """Return the path of the program `name` on PATH, and its `os.stat`; None if there is none.
+
+    It is called several times per tuning, so the search is cached.
+    """
     search = os.pathsep.join(os.get_exec_path())
     for _ in range(2):
         try:

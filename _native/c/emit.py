@@ -70,7 +70,7 @@ def _header(spec: KernelSpec, program: ir.Program) -> str:
 
 
 def _preamble(emitter: CEmitter, code: str) -> str:
-    """Return the types and the helpers that `code` calls."""
+    """Return C text of the types and helpers that `code` calls."""
     spec = emitter.spec
     for jam in emitter.used.rows:
         emitter.used.lanes.add(spec.max_lanes)

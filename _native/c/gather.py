@@ -32,7 +32,7 @@ class GatherShape:
 
     @property
     def masked(self) -> bool:
-        """Return whether the last, incomplete step uses the same registers."""
+        """Return whether the last, incomplete step is computed by the same vectors, with masked lanes."""
         return masked_gather(self.base.spec, self.lanes)
 
     @property

@@ -23,7 +23,10 @@ from autosparse.core.expression import Access
 def _parallel(
     emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:  # fmt: skip
-    """Emit the parallel loop, whose body `write` emits."""
+    """Emit a parallel loop over `count` iterations; `write` emits the loop over one part, ``begin .. end``.
+
+    `weights` is the C text of a pos array by which parts get equal shares of stored entries, or None.
+    """
     emit = emit_private if emitter.program.private else emit_parallel
     emit(emitter, scope, count=count, weights=weights, write=write)
 
@@ -146,7 +149,7 @@ def _jammed(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
 
 
 def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
-    """Return the first position of a compressed level below its parent, and the end."""
+    """Return C text of the first position of a compressed level's fiber below its parent, and of its end."""
     parent = level.parent_position
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{level.name}_pos[{parent}]", f"{level.name}_pos[{after}]"

@@ -23,7 +23,7 @@ PARTS_PER_THREAD: Final = 16
 def emit_parallel(
     emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:
-    """Emit the loop's body as a task over ``begin .. end`` of `count` iterations, and its call."""
+    """Emit a task that `write` fills, over ``begin .. end`` of `count` iterations, and its parallel call."""
     number = len(emitter.tasks)
     name = "task" + (
         f"_{scope.width}{'_part' if scope.least else ''}" if scope.width else f"_{number}" if number else ""
@@ -52,7 +52,7 @@ def emit_parallel(
 
 
 def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
-    """Return the task function and its context."""
+    """Return C text of the struct of a task's context and of the task function, whose body `write` emits."""
     inside = replace(scope, out=Writer(), extents=())
     write(inside)
     body = inside.out.text()

@@ -67,7 +67,7 @@ def _columns(emitter: CEmitter) -> str:
 
 
 def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
-    """Return the task function over parts, and its context."""
+    """Return C text of the struct of a task's context and of the task function over parts, whose body `write` emits."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
     inside = replace(scope, out=Writer(depth=3), extents=())
     write(inside)

@@ -45,7 +45,7 @@ _JOINED: Final = {
 
 
 def has_lookup(spec: KernelSpec, lanes: int) -> bool:
-    """Return whether elements are loaded one by one instead of gathered."""
+    """Return whether vectors of `lanes` elements are loaded one by one instead of by a gather instruction."""
     return not spec.gathers and (spec.dtype, lanes) in REGISTER_GATHERS and lanes <= spec.max_lanes
 
 
@@ -57,7 +57,7 @@ def four_helper(spec: KernelSpec, bits: int) -> str:
 
 
 def lookup(spec: KernelSpec, lanes: int, bits: int, at: str = "at", first: int = 0) -> str:
-    """Return the C text of `lanes` elements with an intrinsic's type; it calls functions of `four_helper`."""
+    """Return a C expression of `lanes` elements of B at the indices `at` from `first` on; it calls `four_helper`'s."""
     if lanes == 4:
         return f"four_{bits}(B, {at}{f' + {first}' if first else ''})"
     low = lookup(spec, lanes // 2, bits, at, first)

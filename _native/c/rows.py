@@ -41,7 +41,7 @@ def whole_rows(spec: KernelSpec) -> int:
 
 
 def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool:
-    """Emit the call for operands as wide as the tile, up to ``else``; return False if there is none."""
+    """Emit a call of `row_helpers` for operands as wide as the tile, and ``else``; return False if none applies."""
     spec, out = emitter.spec, scope.out
     n_vectors = whole_rows(spec)
     if not n_vectors:
@@ -159,7 +159,7 @@ def _fetch_entries(out: Writer, spec: KernelSpec, jam: int) -> None:
 
 
 def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool) -> None:
-    """Emit `n` results at p."""
+    """Emit C that computes `n` consecutive results, those of the entries from position p on."""
     name, width = vector_type(spec, spec.max_lanes), 1 << (n - 1).bit_length()
     for e in range(n):
         out.line(f"const {C_VALUES[spec.dtype]} *y_{e} = Y + (int64_t)crd[p + {e}] * ldY;")
@@ -183,5 +183,5 @@ def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool
 
 
 def folds_of(jam: int) -> tuple[int, ...]:
-    """Return the numbers of sums that are folded together."""
+    """Return the numbers of vectors that the fold helpers of `jam` entries sum at once: 2, 4, 8 up to `jam`."""
     return tuple(n for n in (2, 4, 8) if n <= jam)

@@ -41,7 +41,7 @@ def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> No
 def _emit_group(
     out: Writer, shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]], totals: Sequence[str]
 ) -> None:
-    """Emit the results of up to as many cells as a vector has lanes."""
+    """Emit the results of `cells`, at most as many as a vector has lanes, from their accumulators `totals`."""
     n, dtype = len(cells), vector_type(shape.spec, len(cells))
     shape.used.lanes.add(n)
     with out.block():
@@ -77,7 +77,7 @@ def _keeps_rows(fmt: Format) -> bool:
 
 
 def _rests(shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]]) -> str:
-    """Return the terms that narrow tiles have added to their own accumulators."""
+    """Return C text that adds what tiles narrower than a vector have summed in their own accumulators, or ""."""
     if not narrow_widths(shape, node):
         return ""
     names = [one.narrow().accumulator(one.entry, cell) for one, cell in cells]
@@ -91,7 +91,7 @@ def narrow_widths(shape: BlockShape, node: ir.Workspace) -> bool:
 
 
 def _before(node: ir.Workspace, held: str, zero: str, first: str) -> str:
-    """Return the term for the output's previous content from outer loops, or ""."""
+    """Return C text of the output's content from outer loops, to be added, or "" if the sum starts from zero."""
     if node.init == "zero":
         return ""
     return f"({first} ? {zero} : {held}) + " if first else f"{held} + "
@@ -103,7 +103,7 @@ def _emit_vector(out: Writer, node: ir.Workspace, dtype: str, position: str, fir
 
 
 def emit_entry(out: Writer, spec: KernelSpec, position: str, value: str, *, before: str) -> None:
-    """Store one result: at the entry of its position, at all its repeated entries, or nowhere for padding."""
+    """Emit the store of one result: at its position's entry, at all its repeated entries, or nowhere for padding."""
     fmt = spec.schedule.format
     store = f"O_[e] = {before}vals[e] * {value};"
     if fmt.has_padding:

@@ -50,7 +50,7 @@ class SliceShape:
 
     @property
     def groups(self) -> range:
-        """First lanes of the vectors."""
+        """Number of the first lane of each vector of a slice."""
         return range(0, self.node.lanes.split, self.lanes)
 
     def kinds(self) -> list[int]:
@@ -59,7 +59,7 @@ class SliceShape:
 
 
 def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> None:
-    """Emit the accumulators, the slots and the store."""
+    """Emit the code of one slice: accumulators, the sum over its slots, and the store by rows."""
     shape = SliceShape(spec, node)
     used.lanes.add(shape.lanes)
     used.slices.add(shape.lanes)

@@ -330,7 +330,7 @@ def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
 
 
 def masked_gather(spec: KernelSpec, lanes: int) -> bool:
-    """Return whether a fiber's incomplete last step can use the same registers."""
+    """Return whether a fiber's incomplete last step can be gathered by the same vectors, with masked lanes."""
     return spec.isa == "avx512" and lanes == spec.max_lanes and (spec.dtype, spec.coordinate_bits) in _AVX512_GATHER
 
 

@@ -35,8 +35,9 @@ def predicted(
 
 
 def decided(nodes: NDArray[Any], roots: Ints, sketch: NDArray[np.float32]) -> tuple[NDArray[Any], Ints]:
-    """Return the nodes and roots of trees over codes alone that give the same sums for this sketch, without
-    unreachable nodes.
+    """Return (nodes, roots) of the trees with decisions on `sketch` resolved, so that they depend on codes alone.
+
+    They give the same sums, without unreachable nodes.
     """
     n, numbers = len(nodes), np.ascontiguousarray(sketch, np.float32)
     left, starts, target = np.empty_like(nodes), np.empty_like(roots), np.empty(n, np.int32)

@@ -98,14 +98,14 @@ def _adjacent(nest: Nest, coordinate: Coordinate) -> bool:
 
 
 def block_updates(block: Block, max_lanes: int) -> int:
-    """Return the multiply-adds of the block, as vector instructions."""
+    """Return the number of multiply-add instructions, on vectors where possible, that the block takes."""
     total = math.prod(c.split for c in block.coordinates)
     vector = next((c for c in block.coordinates if c.name == block.vector), None)
     return total if vector is None else total // lanes_of(vector.split, max_lanes)
 
 
 def block_accumulators(block: Block, max_lanes: int) -> int:
-    """Return the vector registers that the block's accumulators take."""
+    """Return the number of vector registers that the block's accumulators take."""
     total = 1
     for coordinate in block.coordinates:
         output = coordinate.index in block.expression.output.indices

@@ -360,7 +360,7 @@ class _Lowering:
         return Workspace(nest.expression.output, self.block, copies, self.init, first, check, body, factors, 0, ways)
 
     def _part(self, d: int, state: _State, factors: tuple[Access, ...]) -> Node:
-        """Return accumulators for a sum that is multiplied by `factors`."""
+        """Return a workspace for the loops from the d-th inwards, whose sum is multiplied by `factors`."""
         depth = state.n_parts + 1
         body, _ = self._inside(d, replace(state, n_parts=depth))
         copies = self._copies_for(body)
@@ -384,13 +384,13 @@ class _Lowering:
         return is_listed and not loose and not any(isinstance(node, CoordinateSearch | Guard) for node in walk(body))
 
     def _copies_for(self, body: tuple[Node, ...]) -> int:
-        """Return the copies of the accumulators of the workspace directly around the innermost loop."""
+        """Return the number of accumulator copies: 1 unless `body` has an unrolled loop and no inner workspace."""
         nodes = tuple(walk(body))
         unrolled = any(isinstance(node, ForStored) and node.unroll > 1 for node in nodes)
         return self.copies if unrolled and not any(isinstance(node, Workspace) for node in nodes) else 1
 
     def _ways(self, body: tuple[Node, ...]) -> int:
-        """Return the accumulators per cell, so that sums along a vector's axis are independent."""
+        """Return the number of accumulators per cell, which makes sums along a vector's axis independent."""
         nest, block = self.nest, self.block
         axis = next((c for c in block.coordinates if c.name == block.vector), None)
         if not nest.expression.sampled or axis is None:

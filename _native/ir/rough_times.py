@@ -27,7 +27,7 @@ def is_gathered(fmt: Format) -> bool:
 
 
 def entry_ns(fmt: Format) -> float:
-    """Return the estimated time of a stored entry, ns."""
+    """Return the estimated time per stored entry of a matrix in the format `fmt`, in ns."""
     if is_gathered(fmt):
         return GATHERED_CELL_NS
     return CELL_NS if fmt.is_sliced else ENTRY_NS

@@ -31,11 +31,11 @@ class ArtefactStore(Protocol):
         """Return the folder of the artefact `key`, which `build` filled now or earlier."""
 
     def find_artefact(self, key: str) -> Path | None:
-        """Return that folder if it exists."""
+        """Return the folder of the artefact `key`, or None if it does not exist."""
 
 
 class Backend(Protocol):
-    """A way from a spec to a kernel. `compiler` is the setting of that name."""
+    """Protocol of a code generator with a compiler, from a spec to a loaded kernel; `compiler` is that setting."""
 
     def identity(self, compiler: str | None) -> str:
         """Return a name of the compiler that changes when the program does; "none" without a compiler."""

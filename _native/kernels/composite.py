@@ -389,7 +389,7 @@ def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | No
 
 
 def _fill(structure: Any, bound: Any, *, takes_turns: bool) -> Any:
-    """Write a part into a cffi asp_part, and return the object that it refers to."""
+    """Write a part into the cffi asp_part `structure`; return the operand structure, to be kept alive."""
     operand = runtime_api.ffi.new("asp_operand *", bound._operand[0])
     if takes_turns:
         operand.parallel = runtime_api.lib.asp_range_address()

@@ -25,9 +25,9 @@ MAX_SOURCE_BYTES: Final = 1 << 24
 
 
 def write(texts: Mapping[str, str], key: str) -> None:
-    """Write files of these names into the folder, if it is set.
+    """Write `texts` (file name -> text) of a kernel's source into the folder of `dump_dir`, if that is set.
 
-    Raises BuildError if that fails or the folder is not trusted.
+    Raises BuildError, with the kernel's `key`, if that fails or the folder is not trusted.
     """
     if config.get_options().dump_dir is None:
         return
@@ -45,7 +45,7 @@ def write(texts: Mapping[str, str], key: str) -> None:
 
 
 def read(name: str) -> str | None:
-    """Return the text of a file of the folder, or None if it does not exist or another user could have written it."""
+    """Return the text of the file `name` in that folder, or None if it is missing or others could have written it."""
     if config.get_options().dump_dir is None:
         return None
     try:

@@ -100,7 +100,7 @@ class _Bound:
 
 
 class BoundKernel(_Bound):
-    """Bound kernel of ``C = op(A) @ B``."""
+    """Compiled kernel of ``C = op(A) @ B`` together with the packed A on which `run` calls it."""
 
     __slots__ = ("_n_reads", "_value_bytes")
     has_fast_call: ClassVar[bool] = True  # by `enter`
@@ -135,7 +135,10 @@ class BoundKernel(_Bound):
 
 
 class BoundSddmm(_Bound):
-    """Bound kernel of ``O = A ∘ (X @ Yᵀ)`` at the stored entries of A, with one result per repeated entry."""
+    """Compiled kernel of ``O = A ∘ (X @ Yᵀ)`` at the entries of A, together with A's packed structure.
+
+    Each repeated entry has a result of its own.
+    """
 
     __slots__ = ()
     packed: PackedStructure
@@ -171,7 +174,7 @@ class BoundSddmm(_Bound):
 
 
 class BoundMttkrp(_Bound):
-    """Bound kernel of ``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` for the packed tensor T."""
+    """Compiled kernel of ``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` with the packed tensor T."""
 
     __slots__ = ()
     packed: PackedTensor

@@ -110,7 +110,7 @@ def compile_object(spec: KernelSpec, source: str) -> bytes:
 
 
 def _object(text: str, spec: KernelSpec) -> bytes:
-    """Return the object for LLVM text.
+    """Return the bytes of the object compiled from LLVM text.
 
     Raises BuildError for external symbols, which would end the process at loading.
     """

@@ -20,7 +20,7 @@ from autosparse.core.expression import Access, IndexExpression
 
 @dataclass(frozen=True)
 class Quantity:
-    """A line that sets `name`, and the coordinates of the block that it depends on."""
+    """An emitted line that assigns the expression `text` to `name`, and the block coordinates on which it depends."""
 
     name: str
     text: str
@@ -29,7 +29,7 @@ class Quantity:
 
 @dataclass(frozen=True)
 class BlockWriter:
-    """One block at the current width of the column tile."""
+    """Writer of the Python code of one block at the current width of the column tile."""
 
     emitter: NumbaEmitter
     block: ir.Block
@@ -37,7 +37,7 @@ class BlockWriter:
 
     @property
     def value(self) -> str:
-        """Suffix of loads and stores of values."""
+        """Suffix of the names of the functions that load and store values."""
         return self.emitter.value
 
     @property
@@ -58,11 +58,11 @@ class BlockWriter:
 
     @property
     def stored(self) -> str:
-        """Suffix of loads of A's values."""
+        """Suffix of the names of the functions that load A's values as they are stored."""
         return self.emitter.spec.schedule.format.values or self.value
 
     def cell(self) -> str:
-        """Return the index of the accumulator of the current coordinates."""
+        """Return the expression of the accumulator's index at the current coordinates."""
         text = ""
         for c in self.cells:
             text = (
@@ -82,7 +82,7 @@ class BlockWriter:
         return str(self.scope.width) if self._is_column(c) else str(c.split)
 
     def index(self, index: str) -> str:
-        """Return an index in terms of the coordinates known at this point."""
+        """Return the expression of the index `index` by the coordinates that are known at this point."""
         if index == self.scope.tile:
             return f"{index} + {index}0" if any(map(self._is_column, self.block.coordinates)) else index
         split = self.emitter.split(index)
@@ -98,13 +98,13 @@ class BlockWriter:
         return index != self.scope.tile and bool(self.needs([index]))
 
     def clamped(self, indices: Iterable[str]) -> Iterator[Quantity]:
-        """Yield ``at_k``, clamped indices, for indices that may pass the end."""
+        """Yield a quantity ``at_k``, the clamped index, for each of `indices` that may pass the end."""
         for index in dict.fromkeys(indices):
             if self.may_pass_end(index):
                 yield Quantity(f"at_{index}", f"min({self.index(index)}, n_{index} - 1)", self.needs([index]))
 
     def place(self, access: Access) -> str:
-        """Return the offset of an element of a dense operand, with clamped indices."""
+        """Return the expression of an element's offset in a dense operand, with clamped indices."""
         at = [f"at_{index}" if self.may_pass_end(index) else self.index(index) for index in access.indices]
         if self.emitter.spec.schedule.format.rows and access.indices[0] == "i":
             at[0] = f"load_i32(slice_rows, {at[0]})"
@@ -112,9 +112,7 @@ class BlockWriter:
         return at[0] if len(at) == 1 else f"{at[0]} * ld{access.tensor} + {at[1]}"
 
     def loaded(self, accesses: Sequence[Access]) -> Iterator[Quantity]:
-        """Yield the values of the operands ``value_A``, ``value_B``, ..., after positions of levels located in the
-        block.
-        """
+        """Yield quantities ``value_A``, ``value_B``, ...: the operands' values, after those that they depend on."""
         dense = [access for access in accesses if access != self.expression.sparse]
         yield from self.clamped(index for access in dense for index in access.indices)
         if len(dense) < len(accesses):
@@ -135,7 +133,7 @@ class BlockWriter:
         return f"p_{self.emitter.program.levels[-1].name}"
 
     def located(self) -> Iterator[Quantity]:
-        """Yield the positions in the levels that are located in the block."""
+        """Yield a quantity ``p_...``, the position, for each level that is located in the block."""
         needs: frozenset[str] = frozenset()
         for level in self.block.levels:
             parent, name = level.parent_position, level.name
@@ -169,7 +167,7 @@ def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[
 
 
 def emit_block(emitter: NumbaEmitter, node: ir.Block, scope: NumbaScope) -> None:
-    """Add the products of all cells to the innermost accumulators."""
+    """Emit code that adds the products of all cells to the innermost accumulators."""
     block = BlockWriter(emitter, node, scope)
     product = " * ".join(f"value_{access.tensor}" for access in node.factors) or "ONE"
     name = f"acc{scope.depth}"
@@ -178,7 +176,7 @@ def emit_block(emitter: NumbaEmitter, node: ir.Block, scope: NumbaScope) -> None
 
 
 def emit_mirror(emitter: NumbaEmitter, node: ir.Mirror, scope: NumbaScope) -> None:
-    """Emit the addition of an off-diagonal entry to the row of its column."""
+    """Emit code that adds an off-diagonal entry's transposed product to the output row of the entry's column."""
     block = BlockWriter(emitter, node.block, scope)
     dense, output = block.expression.dense[0], block.expression.output
     rest = [block.index(index) for index in output.indices[1:]]
@@ -219,7 +217,7 @@ def emit_workspace(emitter: NumbaEmitter, node: ir.Workspace, scope: NumbaScope)
 
 
 def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Sequence[Quantity]) -> None:
-    """Store results in the output where the cell lies inside it."""
+    """Emit stores of the results `total` in the output, for cells that lie inside it."""
     out, output = block.scope.out, node.output
     with block.loops(block.cells, quantities), ExitStack() as inside:
         limits = [index for index in output.indices if block.may_pass_end(index)]
@@ -239,7 +237,7 @@ def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Seque
 
 
 def _store_entries(block: BlockWriter, node: ir.Workspace, total: str) -> None:
-    """Store results of a sampled output at every entry of the cell's position, times the entry's value."""
+    """Emit stores of a sampled result at every entry of the cell's position, times the entry's value."""
     emitter, out = block.emitter, block.scope.out
     load, value = f"load_{emitter.positions}", block.value
     with block.loops(block.cells, list(block.located())):
@@ -253,7 +251,7 @@ def _store_entries(block: BlockWriter, node: ir.Workspace, total: str) -> None:
 
 
 def _add_held(block: BlockWriter, node: ir.Workspace) -> None:
-    """Add the output's previous content, unless this is the first part of the sum."""
+    """Emit the addition of the output's previous content, unless this is the first part of the sum."""
     if node.init == "zero":
         return
     add = f"total += load_{block.value}({node.output.tensor}, where)"

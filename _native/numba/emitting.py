@@ -47,12 +47,12 @@ class NumbaEmitter:
 
     @property
     def value(self) -> str:
-        """Suffix of loads and stores of values."""
+        """Suffix of the names of the functions that load and store values."""
         return {"float32": "f32", "float64": "f64"}[self.spec.dtype]
 
     @property
     def positions(self) -> str:
-        """Suffix of loads from pos arrays."""
+        """Suffix of the names of the functions that load from pos arrays."""
         return INTEGERS[self.spec.positions_bits]
 
     @property
@@ -70,7 +70,7 @@ class NumbaEmitter:
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Words of a task's context that precede the variables."""
+        """Names of the words of a task's context that precede the variables."""
         names = [name for tensor in self.tensors for name in (tensor, f"ld{tensor}")]
         live = ["vals"] if self.program.expression.sampled else []
         return ("A", *names, *live, "n_j", "n_threads", "chunk", "n", "n_parts", "weights", "bad")
@@ -110,17 +110,17 @@ class NumbaEmitter:
         return "".join(f"    {name} = {every[name]}\n" for name in every if name in wanted)
 
     def _context(self) -> dict[str, str]:
-        """Return how a task reads the kernel's arguments from its context."""
+        """Return, by name, the expressions by which a task reads the kernel's arguments from its context."""
         return {name: f"load_i64(x, {slot})" for slot, name in enumerate(self.slots)}
 
     def _call(self) -> dict[str, str]:
-        """Return how a kernel of several dense operands reads their addresses."""
+        """Return, by name, the expressions by which a kernel of several dense operands reads its arguments."""
         addresses = [*self.tensors, *(["vals"] if self.program.expression.sampled else [])]
         lines = {name: f"load_i64(addresses, {at})" for at, name in enumerate(addresses)}
         return lines | {f"ld{name}": f"load_i64(leading, {at})" for at, name in enumerate(self.tensors)}
 
     def _operand(self) -> dict[str, str]:
-        """Return how fields of the packed operand are read."""
+        """Return, by name, the expressions that read fields of the packed operand."""
         lines: dict[str, str] = {}
         words = OPERAND_WORDS
         for at, index in enumerate(self.program.expression.sparse.indices):

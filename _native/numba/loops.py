@@ -39,7 +39,7 @@ def _for_dense(emitter: NumbaEmitter, node: ir.ForDense, scope: NumbaScope) -> N
 
 
 def _moved(emitter: NumbaEmitter, array: str, by: str) -> str:
-    """Return the address of an element of a pos array."""
+    """Return the expression of the address of the element `by` places further in a pos array."""
     return f"{array} + {emitter.spec.positions_bits // 8} * ({by})" if by else array
 
 
@@ -72,7 +72,7 @@ def _widths(emitter: NumbaEmitter, node: ir.ForTiles, scope: NumbaScope, *, end:
 
 
 def _fiber(emitter: NumbaEmitter, level: ir.StoredLevel) -> tuple[str, str]:
-    """Return the first position of a compressed level below its parent, and the end."""
+    """Return expressions of the first position of a compressed level's fiber below its parent, and of its end."""
     parent, load = level.parent_position, f"load_{emitter.positions}"
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{load}({level.name}_pos, {parent})", f"{load}({level.name}_pos, {after})"

@@ -11,7 +11,7 @@ from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KI
 
 
 def emit_slice(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:
-    """Emit the accumulators, the slots and the store."""
+    """Emit the code of one slice: accumulators, the sum over its slots, and the store by rows."""
     out, lanes = scope.out, node.lanes.split
     value = emitter.value
     load = f"load_{emitter.positions}({node.level.name}_pos"

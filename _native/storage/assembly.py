@@ -87,7 +87,7 @@ def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int]
 
 
 def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple[Any, Any, bool]) -> Assembled:
-    """Return arrays of the required sizes, filled from sorted entries (C handles)."""
+    """Return the levels of `fmt` with arrays of the required sizes, filled from C's sorted entries `found`."""
     entries_sorted, n_listed, in_order = found
     ffi, pos, crd, n_positions = runtime_api.ffi, {}, {}, 1
     for depth, level in enumerate(fmt.levels):

@@ -36,7 +36,7 @@ def coordinate_dtype(fmt: Format, index_dtype: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True, slots=True)
 class LevelStorage:
-    """Sizes of one kind of level.
+    """Functions that compute the sizes of one kind of storage level.
 
     `n_positions`: (positions of the parent, extent, distinct coordinate prefixes down to this level) -> positions.
     `nbytes`: (positions of the parent, positions, bytes of a pos, bytes of a crd) -> bytes of its arrays.

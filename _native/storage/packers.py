@@ -26,7 +26,7 @@ Array = NDArray[Any]  # values or indices of any supported dtype
 
 
 def _pack_rows(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Copy the arrays of compressed rows."""
+    """Return pos, crd and values: copies of the arrays of compressed rows."""
     crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
     return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
 
@@ -37,7 +37,7 @@ def _has_blocks(fmt: Format) -> bool:
 
 
 def _pack_blocks(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Count, list and fill the blocks: three passes over the entries."""
+    """Return pos, crd and values of the rows in blocks, by three passes over the entries: count, list and fill."""
     r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
     pos = rows.known.pop((r, c), None)
     if pos is None:
@@ -62,7 +62,7 @@ def _fill_blocks(rows: KernelRows, values: Array, fmt: Format, arrays: tuple[Arr
 
 
 def _pack_panels(rows: KernelRows, values: Array, fmt: Format) -> Packed:
-    """Count and fill the column panels: two passes over the entries."""
+    """Return pos, crd and values of the rows in column panels, by two passes over the entries: count and fill."""
     split = fmt.split("k")
     pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
     check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
@@ -214,7 +214,7 @@ def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
 
 
 def _count_blocks(rows: KernelRows, r: int, c: int) -> Array:
-    """Return the start of each block row's r x c blocks."""
+    """Return the number of nonempty r x c blocks before each block row, and their total as the last element."""
     pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
     check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
     return pos

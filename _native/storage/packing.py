@@ -264,7 +264,7 @@ def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
 
 
 def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:
-    """Return a bound on distinct coordinates of the levels down to `depth`; it is exact where blocks can be counted."""
+    """Return an upper bound on the distinct coordinates of the levels down to `depth`, exact for countable blocks."""
     levels = fmt.levels
     if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
         return pattern.nnz

@@ -101,7 +101,7 @@ def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bo
 
 
 def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
-    """Return which of the rows `left` a selection of whole rows takes."""
+    """Return, as booleans, which of the rows `left` a selection of whole rows takes."""
     if isinstance(selection, Rows):
         lengths = pattern.row_lengths[left]
         return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
@@ -110,14 +110,14 @@ def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
 
 
 def _whole(view: View) -> Subset:
-    """Return all rows, with unchanged numbers."""
+    """Return op(A) as a subset of all its rows, with the entry numbers of `view`."""
     if view.origin is not None:
         return Subset(view.pattern, None, view.origin)
     return Subset(view.pattern, None, begin=view.pattern.indptr[:-1])
 
 
 def _of_rows(view: View, rows: Array) -> Subset:
-    """Return the rows `rows` (ascending) of the view."""
+    """Return the subset of the rows `rows` (ascending) of `view`."""
     whole = view.pattern
     lengths = whole.row_lengths[rows]
     indptr = np.zeros(rows.size + 1, dtype=whole.indptr.dtype)
@@ -132,7 +132,7 @@ def _of_rows(view: View, rows: Array) -> Subset:
 
 
 def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
-    """Return parts of the entries of the same rows, by rules about entries."""
+    """Return what each selection takes from the entries of `whole` that earlier ones left, as subsets of its rows."""
     found, left = [], np.ones(whole.pattern.nnz, dtype=bool)
     for selection in selections:
         taken = left & TAKERS[type(selection)](selection, whole.pattern, left)
@@ -151,7 +151,7 @@ def _of_entries(whole: Subset, taken: Array) -> Subset:
 
 
 def _remaining(pattern: Pattern, left: Array) -> Pattern:
-    """Return the pattern of the entries in `left`."""
+    """Return the pattern restricted to the entries for which the mask `left` is true."""
     return pattern if left.all() else _of_entries(Subset(pattern, None, np.arange(pattern.nnz)), left).pattern
 
 

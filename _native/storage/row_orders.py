@@ -27,7 +27,7 @@ MAX_ROWS: Final = (1 << 31) - 1
 
 
 def by_first_column(rows: KernelRows) -> Array:
-    """Return rows by their smallest column, then in their own order; empty rows last. Takes O(nnz + n log n)."""
+    """Return row numbers by the rows' smallest column, then ascending; empty rows last. Takes O(nnz + n log n)."""
     first = np.full(rows.n_rows, rows.n_cols, dtype=np.int64)
     filled = np.flatnonzero(rows.indptr[1:] > rows.indptr[:-1])
     if filled.size:
@@ -36,12 +36,12 @@ def by_first_column(rows: KernelRows) -> Array:
 
 
 def by_length(rows: KernelRows) -> Array:
-    """Return the longest rows first, rows of equal length in their own order."""
+    """Return row numbers, longest rows first, rows of equal length in ascending order."""
     return np.argsort(rows.indptr[:-1] - rows.indptr[1:], kind="stable")
 
 
 def by_number(rows: KernelRows) -> Array:
-    """Return the identity, for parts of a matrix, whose rows are listed in any case."""
+    """Return row numbers in ascending order, for parts of a matrix, whose rows are listed in any case."""
     return np.arange(rows.n_rows)
 
 
@@ -76,7 +76,7 @@ EFFORT: Final[Mapping[str, float]] = {"": 1.0, "first": 3.0, "degree": 3.0, "rcm
 
 
 def order_effort(fmt: Format | Composite) -> float:
-    """Return the estimated factor by which a row order lengthens packing."""
+    """Return the estimated factor by which the row order of `fmt` lengthens packing."""
     return EFFORT[fmt.rows]
 
 

@@ -61,7 +61,7 @@ class SliceLayout:
         return int(self.pos[-1])
 
     def sides(self) -> dict[str, Array]:
-        """Return the existing arrays of `SIDES`."""
+        """Return, by name, those arrays of `SIDES` that the layout has."""
         found = {"begin": self.begin, "what": self.what}
         return found if self.rows is None else found | {"first": self.rows[0], "rows": self.rows[1]}
 

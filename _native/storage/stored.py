@@ -93,12 +93,12 @@ class StoredLevels:
 
 
 def whole_of(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:
-    """Return the values of an index, computed from its coordinates."""
+    """Return the values of the index `index`, computed from its outer and inner coordinates."""
     split = fmt.split(index)
     return coordinates[f"{index}1"] * split + coordinates[f"{index}0"] if split > 1 else coordinates[f"{index}1"]
 
 
 def is_inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
-    """Return which positions lie inside the operand; positions of blocks at its edges may not."""
+    """Return, as booleans, which positions lie inside the operand; positions of blocks at its edges may not."""
     inside: Array = np.logical_and.reduce([whole_of(coordinates, index, fmt) < size for index, size in sizes.items()])
     return inside

@@ -109,7 +109,7 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
 
 
 def origins(made: Assembled, nnz: int) -> tuple[Array | None, Array | None]:
-    """Return `origin` and `repeats` of a PackedStructure."""
+    """Return the arrays `origin` and `repeats` (see PackedStructure) of assembled levels with `nnz` entries."""
     if made.positions is None:
         return made.order, None
     dtype = made.dtype

@@ -21,7 +21,7 @@ NARROW: Final = 8
 
 
 def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write ``total = A[window] B``."""
+    """Write code of ``total = A[window] B`` by matrix instructions; of `_write_exact` where B is not finite."""
     tile, is_narrow = spec.schedule.tile, part.rows == NARROW
     shape = (tile, part.rows) if is_narrow else (part.rows, tile)
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
@@ -50,7 +50,7 @@ def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> No
 
 
 def _write_exact(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write the same sum without products of missing entries."""
+    """Write code that computes the same `total` without products of missing entries, for B that is not finite."""
     w.line("total = tl.zeros_like(total)")
     with w.block("for g in range(first, last)"), w.block(f"for k in range(0, {part.step})"):
         w.line(f"one = tl.load(p{n}_cols + g * {part.step} + k)")

@@ -65,7 +65,7 @@ class DeviceEntries:
         return rows, torch.arange(rows.shape[0], device=rows.device) + (self.starts - before)[rows]
 
     def places(self) -> torch.Tensor:
-        """Return the index of each entry's value."""
+        """Return the index of the value of each entry in `cols`."""
         if self.positions is not None:
             return self.positions
         return torch.arange(self.cols.shape[0], device=self.cols.device)

@@ -36,7 +36,7 @@ def mask_of(spec: DeviceSpec, axes: BlockAxes, mask: str, mask_axes: str) -> str
 
 
 def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: BlockAxes) -> None:
-    """Write ``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
+    """Write code of ``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
     own = spec.reads_positions(n)
     w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
     w.line(
@@ -46,14 +46,14 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: BlockAxes) ->
 
 
 def write_products(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
-    """Write ``acc += val · B[col]`` where `m` holds."""
+    """Write code of ``acc += val · B[col]`` for the entries where the mask `m` holds."""
     w.line(f"at = {row_of(spec, 'col', 'ldb')}")
     w.line(f"b = tl.load({tile_of(spec, axes, 'rs')}, mask={mask_of(spec, axes, 'm', 'rs')}, other=0)")
     w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 'rs')} * b.to({spec.accumulator})")
 
 
 def write_result(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
-    """Write a store of `total` to the rows `dest` of the result, or to the slots of shared rows (`dest` ≤ -2)."""
+    """Write code that stores `total` in the rows `dest` of the result, or in slots of shared rows (`dest` ≤ -2)."""
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
     w.line("row = dest.to(tl.int64)" if spec.is_wide else "row = dest.to(tl.int32)")
@@ -70,7 +70,7 @@ def write_result(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
 
 
 def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write `rows` rows in lock-step, up to the length of the longest of them."""
+    """Write code that sums `rows` rows per program in lock-step, up to the length of the longest of them."""
     axes = BlockAxes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
@@ -87,7 +87,7 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None
 
 
 def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write `rows` rows in lock-step; each lane sums its own columns of a row, entry by entry."""
+    """Write code that sums `rows` rows in lock-step, entry by entry; each lane sums columns of its own."""
     axes = BlockAxes.of(r=part.rows, t=spec.schedule.tile)
     inner, own, steps = axes.without("t"), spec.reads_positions(n), range(part.step)
     w.line(f"u = unit{_range(part.rows)}")
@@ -114,7 +114,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> 
 
 
 def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write rows padded to one compile-time length; columns -1 are padding."""
+    """Write code that sums rows padded to one compile-time length; columns -1 are padding."""
     axes = BlockAxes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
@@ -137,7 +137,7 @@ def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
 
 
 def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write a sequence of pieces of rows, with about equally many entries in every program."""
+    """Write code that sums a sequence of pieces of rows, with about equally many entries in every program."""
     axes = BlockAxes.of(s=part.step, t=spec.schedule.tile or 1)
     with w.block(f"for u in range(tl.load(p{n}_pieces + unit), tl.load(p{n}_pieces + unit + 1))"):
         w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -152,7 +152,7 @@ def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> 
 
 
 def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
+    """Write code of MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
     axes = BlockAxes.of(s=part.step, t=spec.schedule.tile)
     out = axes.without("s")
     w.line(f"first, last = tl.load(p{n}_starts + unit), tl.load(p{n}_ends + unit)")
@@ -177,7 +177,7 @@ def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> No
 
 
 def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write zeros to rows without entries."""
+    """Write code that stores zeros in the rows that no other part writes."""
     axes = BlockAxes.of(r=part.rows, t=spec.schedule.tile or 1)
     w.line(f"dest = tl.load(p{n}_dest + unit{_range(part.rows)})")
     w.line(f"total = {axes.zeros(spec.accumulator)}")

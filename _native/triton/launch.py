@@ -139,7 +139,7 @@ class Launch:
         return out
 
     def _clear(self, out: torch.Tensor) -> None:
-        """Set rows that are summed atomically to 0."""
+        """Set the rows of `out` to which programs add atomically to 0."""
         packed = self.packed
         if packed.spec.schedule.reduction == "atomic" and packed.shared_rows.numel():
             out.index_fill_(0, packed.shared_rows.long(), 0)

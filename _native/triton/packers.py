@@ -63,7 +63,7 @@ def _lists(entries: DeviceEntries) -> dict[str, torch.Tensor]:
 
 
 def pack_rows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack rows, or pieces of them, with similar lengths in one program."""
+    """Pack rows, or pieces of them, of similar lengths in one program; return the part and the entries left."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = (padded(one, part.rows, 0) for one in _pieces(taken, entries, part.split))
     n_units = rows.shape[0]
@@ -73,7 +73,7 @@ def pack_rows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Device
 
 
 def pack_ell(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack columns of rows in a rectangle of width `at_most`, -1 where there is no entry."""
+    """Pack rows in a rectangle of width `at_most`, padded by -1; return the part and the entries left."""
     taken, left = _take_rows(part, entries)
     rows = padded(taken, part.rows, NOWHERE)
     starts = padded(entries.starts[taken], part.rows, 0)
@@ -92,7 +92,7 @@ def _looked_up(array: torch.Tensor, at: torch.Tensor, is_entry: torch.Tensor) ->
 
 
 def pack_segments(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack runs of `split` entries in row order, cut where a row ends."""
+    """Pack runs of `split` entries in row order, cut where a row ends; return the part and no entries left."""
     lengths, device = entries.lengths, entries.starts.device
     rows = (lengths > 0).nonzero().squeeze(1)
     before = torch.cumsum(lengths[rows], 0) - lengths[rows]
@@ -109,7 +109,7 @@ def pack_segments(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, De
 
 
 def pack_entries(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack the row of each entry."""
+    """Pack all entries one by one, each with its row; return the part and no entries left."""
     rows, at = entries.listed()
     if at.shape[0] != entries.cols.shape[0]:  # earlier parts took some: copy the others contiguously
         entries = entries.only(rows, at)
@@ -119,7 +119,10 @@ def pack_entries(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Dev
 
 
 def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`."""
+    """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`.
+
+    Returns the part and the entries left.
+    """
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     window, repeat, n_repeats = entries.number(rows) // part.rows, *_repeats(rows, columns, entries.n_cols)
@@ -142,7 +145,7 @@ def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, Dev
 
 
 def pack_blocks(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack aligned blocks of `rows` by `step` with at least `at_least` entries."""
+    """Pack aligned blocks, `rows` by `step`, of at least `at_least` entries; return the part and the entries left."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
     repeat, n_repeats = _repeats(rows, columns, entries.n_cols)
@@ -202,7 +205,7 @@ def _tiles(
 
 
 def pack_fibers(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
-    """Pack pieces of roots of at most `split` fibers."""
+    """Pack pieces of roots of at most `split` fibers; return the part and the entries left."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = _pieces(taken, entries, part.split)
     return DevicePart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left

@@ -9,7 +9,7 @@ from autosparse.gpu.schedule import GpuPart
 
 
 def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write `rows` entries in one program; rows -1 are padding."""
+    """Write code that computes `rows` sampled entries in one program; rows -1 are padding."""
     tile = spec.schedule.tile
     w.line(f"e = unit + tl.arange(0, {part.rows})")
     w.line(f"row = tl.load(p{n}_rows + e)")
@@ -29,7 +29,7 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> N
 
 
 def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write pieces of rows, `step` entries at a time, for which X's row is loaded once."""
+    """Write code that samples pieces of rows, `step` entries at a time, for which X's row is loaded once."""
     tile, own = spec.schedule.tile, spec.reads_positions(n)
     with w.block(f"for u in range(unit, unit + {part.rows})"):
         w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -51,7 +51,7 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None
 
 
 def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write `rows` pieces of rows in lock-step, `step` entries of each at a time per load of X's rows."""
+    """Write code that samples `rows` pieces of rows in lock-step, `step` entries of each per load of X's rows."""
     tile, own, steps = spec.schedule.tile, spec.reads_positions(n), range(part.step)
     w.line(f"u = unit + tl.arange(0, {part.rows})")
     w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -79,7 +79,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> 
 
 
 def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
-    """Write windows and blocks: X Yᵀ of `rows` by `step` in Tensor Cores; only values at entries of A are stored."""
+    """Write code of windows and blocks: X Yᵀ of `rows` by `step` in Tensor Cores, stored at entries of A only."""
     tile = spec.schedule.tile
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")
     w.line(f"row = tl.load(p{n}_dest + unit + r)")

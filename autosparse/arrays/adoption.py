@@ -25,10 +25,10 @@ Arrays = tuple[Any, Any, Any, Any]  # Any: unchecked arguments of the user
 
 
 def arrays_of(made: Any, arg1: Any, shape: Any, dtype: Any) -> Arrays:
-    """Return the arrays that the constructor of `made` was given, or four None where SciPy should look at the
-    arguments.
+    """Return (shape, indptr, indices, data) from a constructor's arguments; four None if SciPy must interpret them.
 
-    Accepted are a matrix of the same format, and a tuple (data, indices, indptr) with a shape and a known dtype.
+    Accepted are an `arg1` that is a matrix of the format of `made`, and a tuple (data, indices, indptr) with a
+    shape and a known dtype.
     """
     kind = type(arg1)
     if kind is tuple:
@@ -52,7 +52,7 @@ def _is_shape(shape: Any) -> bool:
 
 
 def takes_as_is(kind: type, shape: tuple[int, ...], indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Return whether the constructor of SciPy's class under `kind` would keep the dtype of the index arrays."""
+    """Return whether the constructor of the SciPy class that `kind` extends keeps the dtype of these index arrays."""
     if len(shape) != 2 or indices.dtype != indptr.dtype:
         return False
     if indices.dtype == _INT32:

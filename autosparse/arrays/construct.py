@@ -222,7 +222,10 @@ def _hint(message: str) -> str:
 
 
 def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, hint: str) -> None:
-    """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can hold a result of this kind."""
+    """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` is an array for `shape` and `dtype`.
+
+    `hint` is the text of the error's hint.
+    """
     if not isinstance(out, np.ndarray):
         raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), hint=hint)
     if out.shape != shape:
@@ -234,7 +237,7 @@ def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, hint: s
 
 
 def describe(obj: Any, shape: Any = None, dtype: Any = None) -> str:
-    """Return one phrase for error messages: type, shape and dtype of an input and of its parts."""
+    """Return a phrase for error messages: type, shape and dtype of `obj` or its items, and the given arguments."""
     wanted = "".join(f", {name}={value!r}" for name, value in (("shape", shape), ("dtype", dtype)) if value is not None)
     is_parts = isinstance(obj, tuple | list) and len(obj) <= 3
     if is_parts and any(hasattr(part, "dtype") or isinstance(part, tuple | list) for part in obj):

@@ -42,7 +42,7 @@ ndarray = np.ndarray
 
 
 class _Family:
-    """Mixin that makes SciPy's conversions return autosparse classes, also by way of coordinates."""
+    """Mixin whose attributes make SciPy's conversions to csr, csc and coo return autosparse classes."""
 
     __slots__ = ()
 
@@ -131,7 +131,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         return made if made._adopt(m._shape, m.indptr, m.indices, m.data, copy) else None
 
     def _adopt(self, shape: Any, indptr: Any, indices: Any, data: Any, copy: bool | None = False) -> bool:
-        """Set this object to a matrix of these arrays, copied as the argument `copy` of `csr` says.
+        """Make this object a matrix of these arrays, copied as the argument `copy` of `csr` says, and return True.
 
         Return False, without a change, where SciPy should check the arrays.
         """
@@ -275,7 +275,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
             self._finish()
 
     def _own_cell(self) -> Operand:
-        """Return the operand after separating it from other objects, so that a transpose does not follow new arrays."""
+        """Return the operand, first replaced by one of this object alone if others (such as the transpose) share it."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
             self._cell = UnfinishedOperand(self)

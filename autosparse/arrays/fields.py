@@ -34,7 +34,7 @@ def _functions(field: int) -> tuple[Fetch, Put]:
 
 
 def watched(field: int) -> Any:  # Any: a property, or a descriptor like one
-    """Return a property over one of the operand's arrays that records every read and every assignment."""
+    """Return a property for the operand's array number `field`, which records every read and every assignment."""
     fetch, put = _functions(field)
     return property(fetch, put, doc=_doc(field))
 
@@ -49,7 +49,10 @@ def _doc(field: int) -> str:
 
 
 def hasten(owner: type, probe: Callable[[], Any]) -> None:
-    """Replace the properties of `owner` by the runtime's descriptors where available; `probe` makes an instance."""
+    """Replace the properties indptr, indices and data of class `owner` by descriptors in C, where available.
+
+    `probe` returns an instance of `owner`, in which the offset of `_cell` is found.
+    """
     make = python_objects.maker("asp_field_maker")
     of_object = python_objects.slot_offsets(probe, ("_cell",))
     slots = ("_arrays", "rows", "unvalidated", "_exported", *INVALIDATED)
@@ -64,7 +67,7 @@ def hasten(owner: type, probe: Callable[[], Any]) -> None:
 
 
 def _about(field: int, cell_at: int, of_operand: Mapping[str, int]) -> Any:
-    """Return the C structure asp_field (fields_api.h) that describes one field: offsets of slots and position."""
+    """Return the C structure asp_field of array number `field`: offsets of `_cell` and of the operand's slots."""
     is_data = field == DATA
     about = runtime_api.ffi.new("asp_field *")
     about.cell_at, about.cell_type = cell_at, runtime_api.ffi.cast("void *", id(Operand))

@@ -66,7 +66,7 @@ def _parse_matrix_market(source: Source, n_bytes: int) -> Any:
 
 
 def _refuse_more_lines(source: Source, n_most: int) -> None:
-    """Raise ValueError for more than `n_most` values: SciPy's reader writes further values behind the array."""
+    """Raise ValueError for a dense file of more than `n_most` values, which SciPy's reader writes out of bounds."""
     text = Path(source).read_bytes() if isinstance(source, str) else source.getvalue()
     lines = [line for line in text.split(b"\n") if line.strip() and not line.startswith(b"%")]
     if len(lines) - 1 > n_most:  # the first line holds the extents
@@ -93,7 +93,10 @@ class Header(NamedTuple):
         return self.n_rows * (self.n_rows + (-1 if self.symmetry == "skew-symmetric" else 1)) // 2
 
     def check(self, n_bytes: int) -> None:
-        """Raise ValueError for impossible shapes, and for more entries than `n_bytes` can hold: SciPy allocates all."""
+        """Raise ValueError for an impossible shape, or for more entries than a file of `n_bytes` bytes can hold.
+
+        SciPy's reader allocates memory for all entries of the header.
+        """
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
         if self.n_stored * MIN_ENTRY_BYTES.get(self.layout, 1) > n_bytes:

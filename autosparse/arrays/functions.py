@@ -66,7 +66,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
 
 
 def _is_plain(A: AutoSparseMatrix, B: Any, out: Any) -> bool:
-    """Return whether the call is the common case that needs no further checks; decided in about 1 us."""
+    """Return whether A, B and `out` need no conversion or checks and `out` shares no memory; takes about 1 us."""
     if type(out) is not np.ndarray or type(B) is not np.ndarray:
         return False
     cell = A._cell
@@ -97,7 +97,7 @@ def _apart(part: AnyArray, out: AnyArray) -> bool:
 
 
 def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
-    """Return whether the executor takes this pair without a conversion."""
+    """Return whether the executor multiplies A and B unchanged: B is an ndarray of A's dtype and of fitting shape."""
     rows = A._cell.rows or A._cell.validate()
     is_native = rows.dtype is not None and type(B) is np.ndarray and B.dtype == rows.dtype  # None == float64 is true
     return is_native and B.ndim in (1, 2) and B.shape[0] == A._shape[-1]

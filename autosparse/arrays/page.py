@@ -14,7 +14,7 @@ MAX_ENTRIES: Final = 200_000
 
 
 def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
-    """Return a table of name, shape, dtype, stored entries, density and bytes, then the picture as inline SVG."""
+    """Return HTML for a matrix: a table (shape, dtype, entries, density, memory) and a picture of the pattern."""
     n_rows, n_cols = A.shape if A.ndim == 2 else (1, *A.shape)
     n_bytes = sum(A._cell.peek(field).nbytes for field in range(3))
     density = A.nnz / max(1, n_rows * n_cols)
@@ -29,7 +29,10 @@ def as_html(A: Any) -> str:  # Any: an autosparse csr or csc object
 
 
 def _picture(A: Any, n_rows: int, n_cols: int) -> str:
-    """Return an SVG whose cells' opacity grows with the logarithm of their counts; "" for a matrix without entries."""
+    """Return an SVG picture of the pattern of A (n_rows, n_cols); "" for a matrix without entries.
+
+    The opacity of a cell grows with the logarithm of the number of its entries.
+    """
     if not A.nnz:
         return ""
     step = max(n_rows, n_cols) / N_CELLS
@@ -48,7 +51,7 @@ def _picture(A: Any, n_rows: int, n_cols: int) -> str:
 
 
 def _counts(A: Any, height: int, width: int) -> Any:
-    """Return the entries in each cell of the picture, (height, width), counted in a sample of the compressed rows."""
+    """Return the number of entries in each cell of a grid (height, width) over A, counted in a sample of the rows."""
     indptr, indices = (A._cell.peek(field) for field in range(2))
     n_major, n_minor = len(indptr) - 1, A._cell.n_minor
     step = max(1, -(-A.nnz // MAX_ENTRIES))

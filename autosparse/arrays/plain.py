@@ -28,7 +28,10 @@ attributes: Final = _find_attributes()
 
 
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
-    """Set the attributes that constructors set besides arrays, one by one, so that the object needs no dict."""
+    """Set `shape` and the other attributes that SciPy's constructors set on `made` besides the arrays.
+
+    They are set one by one, so that the object needs no dict.
+    """
     made._shape = shape
     for name, value in _NEW_ITEMS:
         setattr(made, name, value)

@@ -31,12 +31,12 @@ With one column a converted product is 0.84 to 1.12 times as fast as SciPy's.
 
 @functools.cache
 def _takes(dtype: np.dtype[Any], other: np.dtype[Any]) -> bool:
-    """Return whether products of the two dtypes have the first."""
+    """Return whether a product of operands of `dtype` and `other` has the result dtype `dtype`."""
     return bool(upcast_char(dtype.char, other.char) == dtype)
 
 
 def _converted(B: AnyArray, dtype: np.dtype[Any]) -> AnyArray | None:
-    """Return `B` in this dtype if products of the two dtypes have it; else None."""
+    """Return `B` converted to `dtype` if a product of `dtype` and B's dtype has `dtype`, else None."""
     if B.dtype == dtype:
         return B
     return B.astype(dtype, order="C") if _takes(dtype, B.dtype) else None
@@ -115,7 +115,7 @@ class Products:
         return super()._matmul_sparse(other) if product is None else product  # type: ignore[misc]
 
     def _as_native(self, other: Any) -> AnyArray | None:
-        """Return `other` in A's dtype if the product has that dtype and it has kernels; None leaves it to SciPy."""
+        """Return the ndarray `other` in A's dtype if A @ other has that dtype and a kernel; else None."""
         cell = self._cell
         dtype = (cell.rows or cell.validate()).dtype
         return None if dtype is None or not isinstance(other, ndarray) else _converted(np.asarray(other), dtype)

@@ -117,13 +117,13 @@ def _values(cell: Operand, X: AnyArray, Y: AnyArray, dtype: np.dtype[Any], out: 
 
 
 def _is_sparser(cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
-    """Return whether `with_few_rows` would leave out rows of X or Y."""
+    """Return whether copying all rows of X or Y costs more than copying only the rows that entries name."""
     few = operation.FEW * cell.nnz
     return (few <= cell.n_major and not has_rows(X)) or (few <= cell.n_minor and not has_rows(Y))
 
 
 def _checked_pattern(cell: Operand) -> Pattern:
-    """Return the structure within bounds and in arrays that kernels take, whatever the dtype of the values."""
+    """Return the pattern of `cell` after a bounds check, in index arrays that kernels accept, for any dtype."""
     if cell.rows is not None and cell.rows.dtype is not None:
         return Pattern(cell.n_major, cell.n_minor, cell.peek(0), cell.peek(1)[: cell.nnz])
     indptr, indices = cell.peek(0), cell.peek(1)
@@ -139,7 +139,7 @@ def _checked_pattern(cell: Operand) -> Pattern:
 
 
 def _is_apart(out: AnyArray, cell: Operand, X: AnyArray, Y: AnyArray) -> bool:
-    """Return whether values can be written to `out` while operands are still read."""
+    """Return whether results can be written to `out` directly: it is contiguous, aligned, and disjoint from A, X, Y."""
     return out.flags.c_contiguous and out.flags.aligned and not any(
         np.may_share_memory(out, part) for part in (X, Y, *map(cell.peek, range(3)))
     )  # fmt: skip

@@ -65,7 +65,7 @@ def _plain_rows(A: Any) -> CompressedRows | None:
 def _multiplied(
     made: Any, operands: tuple[CompressedRows, CompressedRows], shape: tuple[int, int], *, n_cols: int
 ) -> Any:
-    """Return the product in the class of `made` (object or class); None if empty: dtypes then depend on SciPy."""
+    """Return the product in the class of `made` (object or class); None without entries: SciPy sets dtypes then."""
     rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
     return made._of_rows(shape, rows) if rows.indices.size else None
 
@@ -84,7 +84,7 @@ def _converted(right: Any, left: Any) -> Any:
 
 
 def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:
-    """Return both operands as rows of one value and one index type; None when one has no kernel dtype."""
+    """Return both operands as rows of one value and one index dtype; None if a dtype has no kernel."""
     first, second = (cell.rows or cell.validate() for cell in cells)
     if first.dtype is None or second.dtype is None:
         return None

@@ -229,7 +229,7 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
 
 
 def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
-    """Return the shape as integers; raise StructureError when a coordinate lies outside of it."""
+    """Return `shape`, or for None the smallest that holds the coordinates; raise StructureError for one outside."""
     most = [int(row.max()) if row.size else -1 for row in places]
     extents = tuple(n + 1 for n in most) if shape is None else _integers(shape)
     if max(extents, default=0) > _INT64_MAX:

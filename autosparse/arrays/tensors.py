@@ -63,7 +63,7 @@ def _from_csc(tensor: Tensor) -> Any:
 
 
 def _check(starts: Any, indices: Any, values: Any, shape: tuple[int, int]) -> None:
-    """Check that SciPy may follow the indices, which PyTorch does not check. Raises StructureError."""
+    """Raise StructureError unless the compressed arrays of a tensor fit together and all indices are within `shape`."""
     if len(starts) != shape[0] + 1:
         raise StructureError.indptr_size(len(starts), wanted=shape[0] + 1)
     if len(values) != len(indices):
@@ -107,7 +107,7 @@ def from_tensor(tensor: Tensor) -> Any:
 
 
 def keeps_gradients(obj: object, wanted: bool | None) -> bool:
-    """Return whether `obj` is a CPU tensor and `wanted` is True, or None and the tensor requires gradients."""
+    """Return whether products keep gradients: for a CPU tensor `wanted`, or its `requires_grad` if that is None."""
     if not is_tensor(obj) or is_on_gpu(obj):
         return False
     return bool(getattr(obj, "requires_grad", False) if wanted is None else wanted)

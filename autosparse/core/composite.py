@@ -172,7 +172,7 @@ READERS: Final[Mapping[str, Callable[[str], Selection]]] = {
 
 
 def selection_of(text: str) -> Selection:
-    """Parse the rule that `str` wrote; raise ScheduleError for anything else."""
+    """Return the selection that `str` wrote as `text`; raise ScheduleError for anything else."""
     if text == "rest":
         return REST
     match = re.fullmatch(r"([a-z_]+)\(([^()]*)\)", text)
@@ -189,7 +189,7 @@ def selection_of(text: str) -> Selection:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Entries that `select` takes, computed by `schedule`, whose format stores only these entries."""
+    """Part of a composite: the entries that the rule `select` takes, and the schedule that stores and computes them."""
 
     select: Selection
     schedule: SuperSchedule
@@ -323,7 +323,7 @@ Schedule = SuperSchedule | Composite
 
 
 def parts_of(schedule: Schedule | None) -> tuple[Part, ...]:
-    """Return the parts of a plan: one for a schedule of the whole matrix, none for the default kernel."""
+    """Return the parts of a plan: those of a composite, one for a single schedule, none for the default kernel."""
     if isinstance(schedule, Composite):
         return schedule.parts
     return () if schedule is None else (Part(REST, schedule),)

@@ -128,7 +128,7 @@ class TensorPattern:
 
     @property
     def index_dtype(self) -> str:
-        """Name of the narrowest index type that can number the entries of this tensor once it is packed."""
+        """Name of the index type of the packed tensor: int32 if it holds every extent and `nnz`, else int64."""
         return "int32" if max((*self.shape, self.nnz)) <= _INT32_MAX else "int64"
 
     def coo_bytes(self, value_bytes: int) -> int:
@@ -172,7 +172,7 @@ class TensorPattern:
         return (*order, *others)
 
     def _sampled(self, mode: int) -> NDArray[np.int64]:
-        """Return numbers of entries of whole rows of `mode`: about ORDER_SAMPLE, at most four times as many."""
+        """Return positions of sampled entries, whole rows of `mode`: about ORDER_SAMPLE, at most four times as many."""
         stride = 1 << max(0, (self.nnz // ORDER_SAMPLE).bit_length() - 1)
         rows = self.coords[mode].astype(np.uint32, copy=False) * np.uint32(0x9E3779B1) >> np.uint32(8)
         kept = np.flatnonzero(rows & np.uint32(stride - 1) == 0)[: 4 * ORDER_SAMPLE]

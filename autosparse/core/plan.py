@@ -88,7 +88,7 @@ class Plan:
 
 
 def _facts(one: Candidate | Plan, *, why: str) -> str:
-    """Return a one-line summary: kernel, measured or predicted time, default time, and the start of the reason."""
+    """Return a one-line summary of a plan or candidate: kernel, times, and the start of the reason `why`."""
     served_by = one.served_by if isinstance(one, Plan) else None
     parts = [str(one.schedule.format) if one.schedule is not None else served_by or "default kernel"]
     if one.measured_s is not None:

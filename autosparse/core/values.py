@@ -74,7 +74,7 @@ class _InitLate(_WrittenLate):
 
 
 def _value(name: str, is_argument: bool, default: Any, make: Any, given: dict[str, Any]) -> Any:
-    """Return the value of a field, taken from `given` where it is an argument, or _UNSET."""
+    """Return a field's initial value: taken out of `given` if it is an argument, else its default, else _UNSET."""
     if is_argument and name in given:
         return given.pop(name)
     if make is not dataclasses.MISSING:
@@ -107,7 +107,10 @@ def _write_init(cls: type) -> Callable[..., Any]:
 
 
 def _argument(one: dataclasses.Field[Any], names: dict[str, Any]) -> tuple[str, str]:
-    """Return the field as an argument of `__init__`, and its value there ("": `__post_init__` sets it)."""
+    """Return the text of the field's argument of `__init__`, and of its value there ("": `__post_init__` sets it).
+
+    Defaults and factories that the texts refer to are added to `names`.
+    """
     name = one.name
     if one.default is not dataclasses.MISSING:
         names[f"_default_{name}"] = one.default

@@ -32,7 +32,7 @@ ADVANCE: Final = 10.0
 
 
 class Spender(Protocol):
-    """Protocol of a dispatch state whose spending an account reads."""
+    """Protocol of a dispatch state whose calls and times an account reads."""
 
     n_calls: int
     product_ns: int
@@ -40,11 +40,11 @@ class Spender(Protocol):
     live_tuner: Tuning | None
 
     def commit(self) -> None:
-        """Bring the counts up to date."""
+        """Add the products that fast calls served to the counts."""
 
 
 class ProblemAccount:
-    """Account of one problem: spending of earlier processes, and this process's spending that is not written yet."""
+    """Account of one problem's calls and times: those of earlier processes, and those that this one has to record."""
 
     __slots__ = (
         "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "key",
@@ -66,20 +66,23 @@ class ProblemAccount:
         self._told_tuning_s = self._told_saved_s = 0.0
 
     def limit_s(self) -> float:
-        """Return the seconds of tuning, paid by earlier processes, that this one may spend beside its own savings."""
+        """Return the seconds of tuning that this process may charge to earlier ones, a share of their mean lifetime."""
         return RUN_SHARE * self.spent.mean_life_s
 
     def expected_saved_s(self) -> float:
-        """Return the seconds that the plan of earlier processes, if it serves, saves per process on average."""
+        """Return the mean seconds that the plan of earlier processes saved each of them; 0 if it does not serve."""
         return self.spent.mean_saved_s if self.is_served else 0.0
 
     def earned_s(self, overhead: float) -> float:
-        """Return the seconds of tuning that earlier processes have earned and not spent."""
+        """Return the seconds of tuning that products of earlier processes have paid for and that are not spent yet.
+
+        `overhead` is the share of product time that may be spent on tuning.
+        """
         spent = self.spent
         return overhead * spent.product_s + REINVEST_SHARE * spent.saved_s - spent.tuning_s
 
     def collect(self, state: Spender) -> None:
-        """Add the spending of `state` since the last call to PENDING, which is written at exit."""
+        """Add the calls and times of `state` since the last call to PENDING, which is written to the file at exit."""
         state.commit()
         tuning_s, saved_s = self._spent_and_saved_s(state)
         more = Spent(
@@ -92,7 +95,7 @@ class ProblemAccount:
         PENDING[name] = PENDING.get(name, _NOTHING) + more
 
     def tell(self, state: Spender) -> None:
-        """Mark the spending of `state` so far as written."""
+        """Mark the calls and times of `state` so far as recorded, so that `collect` does not add them again."""
         state.commit()
         self._told(state)
 

@@ -35,7 +35,7 @@ class MatmulCall:
         return self.n_vecs != 1 or self.ldc == 1
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Run the default kernel (see `protocols.Call`)."""
+        """Run the default kernel and return its status, 0 for success (see `protocols.Call`)."""
         rows, cast = self.rows, runtime_api.ffi.cast
         kernel = runtime_api.lib.asp_csr_t_mm if self.transposed else runtime_api.lib.asp_csr_mm
         status: int = kernel(
@@ -46,7 +46,7 @@ class MatmulCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Run a bound kernel (see `protocols.Call`)."""
+        """Run the kernel `bound`; return False if its result is not to be trusted (see `protocols.Call`)."""
         return bound.run(self.source, self.ldb, self.result, self.ldc, self.n_vecs, n_threads) is not False
 
 
@@ -69,7 +69,7 @@ class SampledCall:
         return self.ldx >= self.n_vecs <= self.ldy and self.n_vecs > 0
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Run the default kernel (see `protocols.Call`); sums have one order for any `n_threads` and `flags`."""
+        """Run the default kernel and return its status, 0 for success; the order of sums never changes."""
         rows, cast = self.rows, runtime_api.ffi.cast
         status: int = runtime_api.lib.asp_sddmm_scaled(
             rows.dtype_code, rows.index_code, rows.n_major, rows.n_minor, rows.indptr[0], rows.indices[0],
@@ -79,7 +79,7 @@ class SampledCall:
         return status
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Run a bound kernel (see `protocols.Call`)."""
+        """Run the kernel `bound`; return False if its result is not to be trusted (see `protocols.Call`)."""
         values = int(runtime_api.ffi.cast("intptr_t", self.rows.data[0]))
         done = bound.run(self.X, self.ldx, self.Y, self.ldy, values, self.result, self.n_vecs, n_threads)
         return done is not False
@@ -105,7 +105,7 @@ class TensorCall:
         return self.n_vecs > 0 and min((*self.lds, self.ldm)) >= self.n_vecs
 
     def by_default(self, n_threads: int, flags: int) -> int:
-        """Run the default kernel (see `protocols.Call`)."""
+        """Run the default kernel and return its status, 0 for success (see `protocols.Call`)."""
         from autosparse.operands.csf import csf_mttkrp
 
         result, places = (self.result, self.ldm, self.n_vecs), self.unfolding.places
@@ -113,6 +113,6 @@ class TensorCall:
         return csf_mttkrp(self.unfolding.csf(self.dtype), factors, lds, result, threads=n_threads, flags=flags)
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Run a bound kernel (see `protocols.Call`)."""
+        """Run the kernel `bound`; return False if its result is not to be trusted (see `protocols.Call`)."""
         done = bound.run(self.factors, self.lds, self.result, self.ldm, self.n_vecs, n_threads)
         return done is not False

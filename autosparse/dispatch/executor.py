@@ -103,7 +103,7 @@ def _by_default(state: DispatchState, rows: NativeRows, at: tuple[Any, ...]) -> 
 
 
 def _by_turned_rows(state: DispatchState, operand: Operand, at: tuple[Any, ...]) -> bool:
-    """Compute C = Mᵀ @ B from rows of Mᵀ if earlier products have paid for making them; else return False."""
+    """Compute C = Mᵀ @ B from kept rows of Mᵀ if there are any that are faster; return whether it was computed."""
     turning = state.turning
     assert turning is not None
     made = turning.rows(operand, at[-1])
@@ -165,11 +165,10 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
 
 
 def enters(operand: Operand, B: Any, out: AnyArray, transposed: bool) -> bool:
-    """Compute C = M @ B, or Mᵀ @ B, by a fast path that is not the open one; return whether there is one.
+    """Compute C = M @ B, or Mᵀ @ B, by a fast path other than the open one; return whether there is one that did.
 
     Each problem of an operand has its own fast path, for example products with M and Mᵀ in turn, or with one and
-    several
-    columns. The fast path that computes becomes the open one. `B` may be anything.
+    several columns. The fast path that computes becomes the open one. `B` may be anything.
     """
     dispatcher = operand.dispatcher
     if dispatcher is None or type(B) is not np.ndarray or not 0 < B.ndim < 3:
@@ -253,7 +252,7 @@ def _serve(state: DispatchState, operand: AnyOperand, call: Call) -> None:
 
 
 def _call(rows: NativeRows, B: AnyArray, out: AnyArray, transposed: bool) -> MatmulCall:
-    """Return the call object for tuned kernels: vectors with adjacent elements, matrices row-major."""
+    """Return the call object of these operands for tuned kernels; a vector B without adjacent elements is copied."""
     from autosparse.dispatch.calls import MatmulCall  # only tuned kernels need it
 
     n_vecs = 1 if B.ndim == 1 else B.shape[1]
@@ -271,7 +270,7 @@ def _void(array: AnyArray) -> Any:
 
 
 def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
-    """Return (B or a row-major copy, entries between rows, address unless the copy is contiguous) for any B."""
+    """Return (B or a row-major copy, its row step in entries, its address or None for a contiguous copy) for any B."""
     if B.ndim == 1 or B.size < LARGE_COPY:
         return np.array(B, order="C"), 1 if B.ndim == 1 else B.shape[1], None
     from autosparse.operands.dense import by_rows, has_rows, row_step
@@ -282,7 +281,10 @@ def _strided(B: AnyArray) -> tuple[AnyArray, int, Any]:
 
 
 def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving | None, took_ns: int) -> None:
-    """Let tuning begin or continue, off the hot path. Modules for tuning are imported here and not earlier."""
+    """Begin or continue tuning after a product by `trial` (None: the default kernel) that took `took_ns`.
+
+    Modules for tuning are imported here and not earlier.
+    """
     if sys.is_finalizing():
         state.next_look_ns = FOREVER_NS
         return
@@ -307,7 +309,7 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
 
 
 def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Read the account of earlier processes of the problem; return whether tuning need not be considered yet."""
+    """Return whether tuning need not be considered yet, after reading the account of earlier processes."""
     from autosparse.dispatch import first_look
 
     return first_look.is_enough(state, operand)

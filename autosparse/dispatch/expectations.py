@@ -22,13 +22,13 @@ NEVER_NS: Final = 1 << 62
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expected:
-    """Number of products of one problem in this process that a solver expects, including those that have run."""
+    """Likely and certain number of one problem's products in this process, as a solver expects, past ones included."""
 
     n_calls: float  # likely number, by this solve and later ones: decides whether a tuning step pays
     n_certain: float  # minimum number, by this solve: decides how much may be spent
 
     def certain_ns(self, n_calls: int, product_ns: int) -> float:
-        """Return the nanoseconds of the certain products, of which `n_calls` have taken `product_ns`."""
+        """Return the estimated time in ns of all certain products, given that `n_calls` of them took `product_ns`."""
         return max(1.0, self.n_certain / n_calls) * product_ns if n_calls else 0.0
 
 
@@ -42,13 +42,14 @@ class Expecting(Protocol):
     live_tuner: Tuning | None
 
     def commit(self) -> None:
-        """Bring the counts up to date."""
+        """Add the products that fast calls served to the counts."""
 
 
 def tell(state: Expecting, expected: Expected | None) -> None:
     """Record the products that a solver expects of the problem of `state`; None: no solver runs any more.
 
-    If tuning has not begun or lacks budget, and more products are certain than before, it is checked at the next one.
+    If tuning has not begun or lacks budget, and more products are certain than before, the next product considers
+    it.
     """
     before, state.expected = state.expected, expected
     if expected is None or state.next_look_ns >= NEVER_NS:  # not tuned: switched off, given up, or another thread tunes

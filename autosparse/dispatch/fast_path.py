@@ -44,7 +44,7 @@ WAIT: Final = 2
 
 
 class FastPath:
-    """Fast path of one state into the kernel that serves: one operand, one width."""
+    """Fast path of one state: calls the serving kernel from C without Python's dispatch, for one operand and width."""
 
     __slots__ = ("__weakref__", "_bound", "_kernel", "_record", "has_served", "is_retired", "rows", "run", "trial")
 
@@ -76,12 +76,12 @@ class FastPath:
         self.run: Run = make(int(cast("uintptr_t", record)), (record, *same.values(), self._kernel))
 
     def is_for(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Return whether results of this shape are served in the present state."""
+        """Return whether products of these rows and this shape by `trial` are served now, as `leads` says."""
         # A generated kernel that did not serve, because of a write, serves again once its copy is updated.
         return self.leads(rows, trial, n_dims, n_vecs)
 
     def leads(self, rows: NativeRows, trial: Serving | None, n_dims: int, n_vecs: int) -> bool:
-        """Return whether the fast path was made for such products and is not retired."""
+        """Return whether the fast path was made for these rows, kernel (`trial`) and shape, and is not retired."""
         is_alike = (self._record.n_dims, self._record.n_vecs) == (n_dims, n_vecs)
         is_bound = trial is None or trial.bound is (self._bound and self._bound())
         return self.rows is rows and self.trial is trial and is_alike and is_bound and not self.is_retired
@@ -118,7 +118,7 @@ class FastPath:
         self._record.limit_ns = self._record.looks_left = 1 << 62
 
     def took_ns(self, *product: object) -> int | None:
-        """Compute a product and return its nanoseconds, timed in C; None where the fast path did not serve."""
+        """Compute a product (arguments of `run`) and return its nanoseconds, timed in C; None if it was not served."""
         record = self._record
         record.n_calls = record.product_ns = 0
         return int(record.product_ns) if self.run(*product) else None

@@ -49,7 +49,7 @@ _registered: Final[list[bool]] = []
 
 
 def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
-    """Look at a problem before it is tuned; return whether tuning need not be considered yet."""
+    """Use the plan of earlier processes if that pays; return whether tuning the problem need not be considered yet."""
     if not state.is_known and state.options.overhead > 0:  # with overhead 0 nothing is recalled unless asked
         due_ns, state.next_look_ns, state.is_known = state.next_look_ns, states.FOREVER_NS, True  # blocks other threads
         try:
@@ -89,7 +89,7 @@ def _opened(state: DispatchState, operand: AnyOperand) -> ProblemAccount | None:
 
 
 def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> None:
-    """Let the remembered plan serve if that is expected to pay."""
+    """Load the plan of earlier processes and let it serve, if it is expected to save more than loading it costs."""
     if not _pays(state, operand, account, plan):
         return
     from autosparse.tuning.memory import recall
@@ -100,7 +100,7 @@ def _recall(state: DispatchState, operand: AnyOperand, account: ProblemAccount, 
 
 
 def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, plan: PlanNote) -> bool:
-    """Return whether the expected products would save more time than recalling the plan costs."""
+    """Return whether products will save more time than recalling the plan costs, or it was requested and loads fast."""
     price_s = RECALL_S + RECALL_ENTRY_S * operand.nnz
     if plan.is_asked and price_s < LONG_RECALL_S:
         return True
@@ -113,7 +113,7 @@ def _pays(state: DispatchState, operand: AnyOperand, account: ProblemAccount, pl
 
 
 def _tuning_look_ns(state: DispatchState) -> float:
-    """Return the product time of this process after which the modules of tuning may be imported."""
+    """Return the product time (ns) of this process after which the modules of tuning may be imported."""
     options, account = state.options, state.account
     if options.overhead <= 0:
         return max(states.FIRST_IMPORT_S * 1e9, 2.0 * state.product_ns)  # other options may be in force by then
@@ -133,7 +133,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 
 def write() -> None:
-    """Add to the file what this process has spent: at exit. What fails is left out."""
+    """Add the calls and times of this process to the file of accounts, at exit; what fails is left out."""
     with contextlib.suppress(*contained()):
         for state, account in _open_accounts():
             account.collect(state)

@@ -55,7 +55,7 @@ class Call(Protocol):
         """Compute by the kernel that was compiled at installation, and return its status."""
 
     def by(self, bound: Bound, n_threads: int) -> bool:
-        """Compute by a bound kernel; return False when the result is not to be trusted (see `BoundKernel.run`)."""
+        """Compute by the kernel `bound`; return False when the result is not to be trusted (see `BoundKernel.run`)."""
 
 
 class Kernel(Protocol):
@@ -70,7 +70,7 @@ class Kernel(Protocol):
 
 
 class Problems(Protocol):
-    """Protocol of the facts that a trial has about its problem."""
+    """Protocol of the tuning context of a trial: the part that tells whether its problem is still the operand's."""
 
     @property
     def structure_version(self) -> int:
@@ -78,7 +78,7 @@ class Problems(Protocol):
 
     @property
     def is_stale(self) -> bool:
-        """Return whether the matrix is known to have become another problem."""
+        """Return whether the matrix is known to have changed, so that it no longer is the problem that was tuned."""
 
 
 class Serving(Protocol):
@@ -89,11 +89,11 @@ class Serving(Protocol):
 
     @property
     def service(self) -> Any:  # Any: a `tuning.trials.service.Service`
-        """Service that says whether the packed copy pays; None for candidates and kernels without a packed copy."""
+        """Service that decides whether the packed copy pays; None for candidates and kernels without a packed copy."""
 
     @property
     def context(self) -> Problems:
-        """Lab that made the trial."""
+        """Tuning context that made the trial."""
 
     @property
     def packed_copy(self) -> PackedCopy | None:
@@ -125,10 +125,10 @@ class FastCall(Protocol):
         """Function (B, out, decisive options, transposed) -> whether out holds the product."""
 
     def is_for(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Return whether results of this shape are served in the present state."""
+        """Return whether products of these rows and this shape by `trial` are served now."""
 
     def leads(self, rows: Any, trial: Any, n_dims: int, n_vecs: int) -> bool:
-        """Return whether the fast path was made for such products and is not retired."""
+        """Return whether the fast path was made for these rows, kernel (`trial`) and shape, and is not retired."""
 
     def took_ns(self, *product: object) -> int | None:
         """Compute a product and return its nanoseconds; None where the fast path did not serve."""

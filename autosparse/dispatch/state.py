@@ -181,7 +181,7 @@ def dispatcher_of(operand: Operand | Unfolding) -> Dispatcher:
 def state_for(
     operand: Operand | Unfolding, rows: HasDtype, n_vecs: int, transposed: bool, *, operation: str = names.MATMUL
 ) -> DispatchState:
-    """Return the state of this problem under the options in force, and make it the hot one."""
+    """Return the state of this problem under the options in force, made if there is none, and enter it in `hot`."""
     options, decisive, dispatcher = get_options(), decisive_options(), dispatcher_of(operand)
     runtime_api.hold(options.isa, options.wait)
     assert rows.dtype is not None
@@ -208,7 +208,7 @@ def state_for(
 
 
 def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatcher) -> Turning | None:
-    """Return the account of products Mᵀ @ B of an operand; None where the rows of Mᵀ are never made."""
+    """Return the account of products Mᵀ @ B of an operand; None if it is too small, or `overhead` is 0."""
     is_small = operand.nnz < TURNED_FROM_ENTRIES and operand.nnz * n_vecs < TURNED_FROM_PRODUCTS
     if options.overhead <= 0 or is_small:
         return None
@@ -218,7 +218,7 @@ def _turning_of(operand: Any, n_vecs: int, options: Options, dispatcher: Dispatc
 
 
 def _borrow(state: DispatchState, key: tuple[Any, ...], dispatcher: Dispatcher) -> None:
-    """Let a plan for the same problem under other options serve, where the options in force allow it."""
+    """Let plans that other options found for the problem of `state` serve it, if the options in force allow them."""
     for other_key, other in list(dispatcher.states.items()):
         if other is not state and other_key[:-1] == key[:-1] and other.live_tuner is not None:
             other.live_tuner.lend(state)

@@ -18,7 +18,7 @@ Types = Any  # a type, or a tuple with types in it
 
 
 def _with_ours(key: Types, classes: Mapping[type, type]) -> Types:
-    """Return the types of a row with autosparse's class in place of SciPy's."""
+    """Return `key`, types in anndata's registry, with each of SciPy's classes replaced by autosparse's."""
     if isinstance(key, tuple):
         return tuple(_with_ours(one, classes) for one in key)
     return classes.get(key, key) if isinstance(key, type) else key
@@ -30,7 +30,10 @@ def _copy_rows(table: dict[Any, Any], classes: Mapping[type, type]) -> None:
 
 
 def _view_class(ours: Any, theirs: Any, mixin: type) -> type:
-    """Return the class of ``adata[:2].X``; its copies are of class `ours`, as anndata's are of SciPy's."""
+    """Return a class for AnnData's views of `ours`, such as ``adata[:2].X``, in place of anndata's class `theirs`.
+
+    Copies of a view are of class `ours`, as anndata's are of SciPy's.
+    """
 
     def copy(self: Any) -> Any:
         """Return a copy of the matrix that is independent of the AnnData object."""

@@ -10,7 +10,7 @@ from autosparse.interop import foreign
 
 
 def operands(given: Sequence[Any]) -> tuple[Any, ...]:
-    """Return the operands, with those of other libraries converted; neither library is imported."""
+    """Return einsum's operands, those of pydata/sparse and pandas converted; neither library is imported."""
     if "sparse" not in sys.modules and "pandas" not in sys.modules:
         return tuple(given)
     return tuple(map(_as_operand, given))

@@ -10,7 +10,7 @@ from typing import Any
 
 
 def class_of(module: ModuleType, name: str) -> Any:
-    """Return the class of this name, or an empty tuple, of which nothing is an instance."""
+    """Return the class `name` of `module`; if it has none an empty tuple, of which `isinstance` finds no instance."""
     return getattr(module, name, ())
 
 

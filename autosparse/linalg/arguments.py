@@ -68,7 +68,7 @@ def is_ours(others: dict[str, Any], x0: Any) -> bool:  # Any: arguments of any k
 
 @functools.cache
 def _common_code(one: str, other: str) -> str:
-    """Return the dtype code of x: the wider of both codes, where a code not in `_CODES` counts as float64."""
+    """Return the wider of two dtype codes, the dtype of x; a code not in `_CODES` counts as float64."""
     one, other = (code if code in _CODES else "d" for code in (one, other))
     return str(np.result_type(np.dtype(one), np.dtype(other)).char)
 

@@ -124,9 +124,9 @@ class _CholeskyError(Exception):
 
 
 class _Lobpcg:
-    """State of an iteration.
+    """State of one solve by LOBPCG: the blocks X, R and P, and their products with A and B.
 
-    The blocks X, R and P, and their products with A and B (without B, the blocks themselves).
+    Without B, the products with B are the blocks themselves.
     """
 
     of_A: Operator  # noqa: N815 - the products with A, B and M
@@ -193,7 +193,7 @@ class _Lobpcg:
             combine(V, (V, None), (self.Y, -cho_solve(self.gram_Y, gram(self.BY, V))))
 
     def _orthonormalize(self, V: Block, BV: Block | None = None) -> tuple[Block, NDArray[Any]]:
-        """Make V B-orthonormal in place; return B V and the factor."""
+        """Make V B-orthonormal in place; return B V, and the factor by which V was multiplied."""
         BV = V if self.of_B is None else self.of_B(V) if BV is None else BV
         try:
             factor = inv(cholesky(gram(V, BV), overwrite_a=True), overwrite_a=True)
@@ -205,7 +205,7 @@ class _Lobpcg:
         return BV, factor
 
     def _residual_norms(self, at: int) -> NDArray[Any]:
-        """Write R = A X - B X diag(values) and return the norms of its columns."""
+        """Write R = A X - B X diag(values); return its columns' norms, stored in row `at` of the history, too."""
         sweep = ColumnSweep([Combine(self.R, (self.AX, self.BX)), Dot(self.R, self.R)])
         norms = np.sqrt(np.abs(sweep(1.0, -self.values)[0]))
         self.residuals[at] = norms
@@ -269,7 +269,7 @@ class _Lobpcg:
         return None if self.is_restarted else (P, AP, BP)
 
     def _grams(self, blocks: list[tuple[Block, Block, Block]]) -> tuple[NDArray[Any], NDArray[Any]]:
-        """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; known blocks are not computed before `is_explicit`."""
+        """Return [X R P]^H A [X R P] and [X R P]^H B [X R P]; known parts are computed only if `is_explicit`."""
         count = len(blocks)
         at = [(i, j) for i in range(count) for j in range(i, count)]
         known = {(i, j) for i, j in at if not self.is_explicit and (i == j or (i, j) == (0, 1))}

@@ -327,7 +327,7 @@ def _at_times(shifted: _Shifted, B: Block, solve: Solve, samples: NDArray[Any], 
 
 
 def _fill_between(series: _Series, X: Block, h: float, n_terms: int, n_steps: int) -> None:
-    """Fill X[1:] if a step of the series spans several times, which share its terms."""
+    """Fill X[1:], given X[0], if a step of the series spans several times, which share the terms."""
     q = len(X) - 1
     d = q // n_steps
     K = np.empty((n_terms + 1, *X.shape[1:]), X.dtype)

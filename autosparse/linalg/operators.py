@@ -66,7 +66,7 @@ def adjoint_of(A: Any, dtype: np.dtype[Any]) -> Product:  # Any: as `product_of`
 
 
 def copied(matvec: Callable[[Vector], Vector]) -> Product:
-    """Return a function that copies the result of `matvec` to out."""
+    """Return a function of (x, out) that writes ``matvec(x)`` to `out`."""
 
     def product(x: Vector, out: Vector) -> None:
         np.copyto(out, matvec(x), casting="same_kind")

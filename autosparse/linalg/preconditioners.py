@@ -123,7 +123,7 @@ class DiagonalInverse(LinearOperator):  # type: ignore[misc]  # SciPy's classes 
         self.inverse_diagonal = inverse_diagonal
 
     def diagonal(self) -> AnyArray:
-        """Return the factors of the rows."""
+        """Return the diagonal: the factors by which rows are multiplied."""
         return self.inverse_diagonal
 
     def _matvec(self, x: AnyArray) -> AnyArray:

@@ -19,7 +19,7 @@ MIN_CHILDREN: Final = 3
 
 
 class Csf(NamedTuple):
-    """Tensor by levels, its modes in the order in which the kernel walks them; level d of n_modes. See csf_api.h."""
+    """Tensor in compressed sparse fibers (csf_api.h): nodes of each level, outermost first, and the leaves' values."""
 
     ids: tuple[AnyArray, ...]
     ptr: tuple[AnyArray, ...]
@@ -82,9 +82,10 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
 def csf_mttkrp(
     csf: Csf, addresses: Sequence[int], lds: Sequence[int], result: tuple[int, int, int], *, threads: int, flags: int
 ) -> int:
-    """Compute M from factors by rows, in the order of the levels below the first, given by address; return the status.
+    """Compute the MTTKRP M of `csf` and the factors of the levels below the first; return the runtime's status code.
 
-    `result` is M's address, the number of entries between its rows, and its number of columns.
+    `addresses` and `lds` are each factor's address and entries between rows. `result` is M's address, the number
+    of entries between its rows, and its number of columns.
     """
     ffi = runtime_api.ffi
     pointers = ffi.new("uintptr_t[]", [0, *addresses])

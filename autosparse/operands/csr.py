@@ -82,7 +82,7 @@ class Operand(WatchedArrays):
         return made
 
     def share(self) -> Operand:
-        """Return an operand over the same arrays for one of two separating objects; the other keeps dispatch states."""
+        """Return a new operand over the same arrays for one of two separating objects, without dispatch states."""
         twin = Operand()
         twin._arrays = list(self._arrays)
         twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
@@ -90,7 +90,7 @@ class Operand(WatchedArrays):
         return twin
 
     def finish(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
-        """Set the shape. References to the arrays that exist already, as by the source object, are accepted."""
+        """Set the shape. References to the arrays that exist by now, as by the source object, are no exports."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
         self.n_major, self.n_minor, self._flat = n_major, n_minor, flat
@@ -126,7 +126,7 @@ class Operand(WatchedArrays):
 
     @property
     def known_hashes(self) -> tuple[int, int] | None:
-        """`structure_hashes` of the structure at the last look; None where they were not computed."""
+        """`structure_hashes` of the structure at the last check for writes; None where they were not computed."""
         is_known = self._pattern is not None and self._pattern[0] == self.structure_version
         return self._pattern[1].hashes if self._pattern is not None and is_known else None
 
@@ -148,7 +148,7 @@ class Operand(WatchedArrays):
     # -- the C side
 
     def small_product(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
-        """Compute out = M @ B (or Mᵀ @ B) at once for small products, checked as by `validate`; else return False."""
+        """Compute out = M @ B (or Mᵀ @ B) at once if it is small, checked as by `validate`; return whether it was."""
         most = SMALL_PRODUCT if self.n_small_products >= FIRST else SMALL_AT_FIRST
         took_ns = python_objects.small_product(
             self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most
@@ -196,7 +196,7 @@ class Operand(WatchedArrays):
         return rows
 
     def _codes_and_prints(self) -> tuple[int, int] | None:
-        """Return `_codes` and hash the structure; raise its version when it differs from the last look."""
+        """Return `_codes` after hashing the structure; its version increases if it differs from the last look."""
         known = [None, None, None] if self._prints is NONE_YET else self._prints
         indptr = self._arrays[INDPTR]
         if indptr.size != self.n_major + 1 or not 0 <= indptr[-1] <= self._arrays[INDICES].size:
@@ -211,7 +211,7 @@ class Operand(WatchedArrays):
         return codes
 
     def _codes(self) -> tuple[int, int] | None:
-        """Return dtype codes of arrays that kernels accept and that are within bounds; None where SciPy computes."""
+        """Return the codes of value and index dtype, after a bounds check; None if only SciPy can use the arrays."""
         indptr, indices, data = self._arrays
         if self._flat or not isinstance(data, np.ndarray) or data.dtype.char not in NATIVE:
             return None

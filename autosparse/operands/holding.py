@@ -14,12 +14,15 @@ LOOK_BYTES_PER_S: Final = 2e10
 
 
 def late_look_s(operand: Operand) -> float:
-    """Return the recent time of a look in seconds; 0 before the first. The first looks of a process also load code."""
+    """Return the seconds that a look, a pass over the arrays to detect writes, took lately; 0 before the first.
+
+    It is the lesser of the last look's time and the average: the first looks of a process also load code.
+    """
     return min(operand.look_ns, operand.smoothed_look_ns) * 1e-9
 
 
 def expected_look_s(operand: AnyOperand | None) -> float:
-    """Return the expected seconds per product of looks at arrays that other code can write; 0 where it cannot."""
+    """Return the expected seconds per product of detecting writes to the arrays; 0 if no other code can write them."""
     if not isinstance(operand, Operand) or not operand.is_exposed:
         return 0.0
     n_bytes = operand.structure_bytes + operand.data.nbytes

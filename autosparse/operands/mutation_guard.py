@@ -34,7 +34,7 @@ NEVER_ALONE: Final = -1
 
 
 class Anchors(NamedTuple):
-    """Objects through which the memory can be reached and written, and their reference total without other references.
+    """Objects by which the memory can be reached, and `expected`: their reference total if no other code holds them.
 
     Arrays come first, then their bases, then the objects beneath these: the last `n_beneath`.
     """
@@ -58,7 +58,7 @@ def reference_total(arrays: tuple[AnyArray, ...]) -> int:
 
 
 def _measure_counts() -> _Counts | None:
-    """Measure the reference counts of a fresh array and a fresh view; return None where an alias does not show."""
+    """Return the reference counts of a fresh array and a fresh view; None if an alias does not change them."""
     owner: list[AnyArray] = [np.empty(2)]
     anchors: tuple[AnyArray, ...] = (owner[0],)
     alone = reference_total(anchors)
@@ -187,11 +187,11 @@ class Print:
         return cls(whole.dtype, whole.nbytes, _hasher()(whole))
 
     def is_comparable(self, other: "Print | None") -> bool:
-        """Return whether both are of arrays of one dtype and length."""
+        """Return whether `other` is the print of an array of the same dtype and number of bytes."""
         return other is not None and self.dtype == other.dtype and self.n_bytes == other.n_bytes
 
     def is_like(self, other: "Print | None") -> bool:
-        """Return whether both looks saw the same bytes."""
+        """Return whether `other` is the print of the same bytes, of the same dtype."""
         return other is not None and self.is_comparable(other) and np.array_equal(self.hashes, other.hashes)
 
 

@@ -69,7 +69,7 @@ class PackedCopy:
             self.fast_paths.discard(fast_path)
 
     def refresh(self, operand: Any) -> bool:  # Any: an Operand or Unfolding, of a higher layer
-        """Copy the values that `operand` had at its last look; return False while a product reads the old ones."""
+        """Write the operand's values of its last look to the copy; return False, unchanged, while a product reads."""
         version = operand.values_version
         with self._lock:
             if self.n_running or any(fast_path.n_running for fast_path in self.fast_paths):
@@ -100,7 +100,7 @@ class PackedCopyCache:
         return sum(packed_copy.n_bytes for packed_copy in self._copies.values())
 
     def has(self, fmt: Format | Composite, view: str) -> bool:
-        """Return whether this copy exists, so that taking it costs nothing."""
+        """Return whether a packed copy of `view` in the format `fmt` exists, so that taking it costs nothing."""
         return (fmt, view) in self._copies
 
     def take(
@@ -112,7 +112,7 @@ class PackedCopyCache:
         limit_bytes: int,
         pack: Callable[[], tuple[Any, int]],
     ) -> PackedCopy:
-        """Return the packed copy, made by `pack` -> (packed operand, values version) if it does not exist yet.
+        """Return the copy of `view` in the format `fmt`, made by `pack` -> (packed operand, values version) if new.
 
         Raises PackError when it does not fit beside the others. Each `take` needs one `give`.
         """
@@ -134,7 +134,7 @@ class PackedCopyCache:
             packed_copy.n_running = 0
 
     def give(self, packed_copy: PackedCopy) -> None:
-        """Release one owner's hold; the last release frees the copy."""
+        """Undo one `take` of this packed copy; the last `give` frees it."""
         with self._lock:
             packed_copy.n_owners -= 1
             if packed_copy.n_owners <= 0:

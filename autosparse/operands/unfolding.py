@@ -188,9 +188,9 @@ class Unfolding:
         return self.entries.pattern
 
     def csf(self, dtype: np.dtype[Any] | None = None) -> Csf:
-        """Return levels in the order of `order` with the present values, in `dtype` when it is given.
+        """Return the tensor as CSF, its modes in the order `order`, with the present values, in `dtype` if given.
 
-        They are built at first use and kept; levels with converted values are not kept.
+        The result is built at first use and kept, but not with converted values.
         """
         entries = self.entries
         entries.refresh()

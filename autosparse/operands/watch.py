@@ -54,7 +54,7 @@ def _references_beside() -> int | None:
 
 
 class Watch:
-    """C structure asp_watch of an operand, and `look(refreshes, n_threads)`, which returns whether C could decide."""
+    """C structure asp_watch of an operand; its `look` checks for writes in C, and returns False if Python must."""
 
     __slots__ = ("_kept", "look", "record")
 

@@ -101,7 +101,7 @@ class WatchedArrays:
         return self._arrays[field]
 
     def rebind(self, field: int, value: Any) -> None:
-        """Replace an array; a version rises unless the memory is the same."""
+        """Replace array number `field` by `value`; its version increases unless the memory is the same."""
         if self.unvalidated:
             self._arrays[field] = value
             return
@@ -127,7 +127,7 @@ class WatchedArrays:
             self._forget_structure()
 
     def freeze(self) -> None:
-        """Accept the caller's promise that nobody writes to the arrays: no looks, and read-only views of them."""
+        """Accept the promise that nobody writes to the arrays: hold read-only views, and do not check for writes."""
         self._arrays = [array.view() for array in self._arrays]
         for array in self._arrays:
             array.flags.writeable = False
@@ -220,7 +220,7 @@ class WatchedArrays:
             self._look()
 
     def _look(self) -> None:
-        """Compare prints, safely in several threads: each thread that finds a difference raises a version."""
+        """Hash the arrays and compare with the last look, in any thread; versions of arrays that changed increase."""
         if self.rows is None:
             self.validate()
         if self.frozen:
@@ -255,7 +255,7 @@ class WatchedArrays:
         return is_alone and self._is_rebound and self._prints[DATA] is None
 
     def _compare(self, now: dict[int, Print], looked_at: Iterable[int]) -> None:
-        """Store the prints of this look, and raise the versions of arrays that changed."""
+        """Store the prints of this look, and increase the versions of arrays that changed."""
         if self._native_watch is not None:
             self._native_watch.retire()  # concurrent looks in C become invalid
         if self._prints is NONE_YET:

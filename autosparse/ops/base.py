@@ -17,7 +17,7 @@ COMPLEX = ("complex64", "complex128")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Collected:
-    """Set of problems that cost models are trained on, by the name that the command line gives it."""
+    """Set of problems whose measurements train cost models, under the `name` that the command line gives it."""
 
     name: str
     algorithm: str  # a key of `Operation.algorithms`

@@ -9,7 +9,7 @@ from autosparse.ops.base import COMPLEX, REAL, Operation
 
 
 def reference(subscripts: str, *operands: Any) -> Any:  # Any: sparse matrices, tensors and arrays
-    """Return NumPy's result for dense copies of the operands."""
+    """Return the result of `numpy.einsum` for the operands converted to dense arrays."""
     import numpy as np
 
     dense = [operand.todense() if hasattr(operand, "todense") else operand for operand in operands]

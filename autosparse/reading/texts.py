@@ -45,7 +45,7 @@ def is_compressed(content: bytes) -> bool:
 
 
 def expanded(content: bytes, stem: str = "") -> bytes:
-    """Return `content` without compression; from an archive, the matrix that is named `stem`."""
+    """Return `content` decompressed; for an archive the matrix file that `_from_tar` finds in it by the name `stem`."""
     for magic, decompress in DECOMPRESS.items():
         if content.startswith(magic):
             content = decompress(content)

@@ -13,7 +13,7 @@ from autosparse.linalg.solves import Solve
 
 @dataclass(frozen=True, slots=True)
 class _Sweeps:
-    """The sweeps of one iteration, in order."""
+    """The sweeps of one iteration of MINRES, in the order in which they run."""
 
     normalize: ColumnSweep
     project: ColumnSweep

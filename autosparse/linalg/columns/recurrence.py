@@ -88,7 +88,7 @@ class BlockSystem:
         )
 
     def preconditioned(self) -> Block:
-        """Return M B."""
+        """Return M B, the preconditioned right-hand sides."""
         apply, d = self.apply(), self.diagonal
         if apply is None:
             return self.B.copy() if d is None else d[:, None] * self.B  # type: ignore[no-any-return]
@@ -140,7 +140,7 @@ class Recurrence:
             self.leave(zero, 0, narrow=False)
 
     def run(self, maxiter: int) -> None:
-        """Iterate until all columns have ended; columns left after `maxiter` iterations end with this info."""
+        """Iterate until all columns have ended; columns left after `maxiter` iterations end with info = `maxiter`."""
         self.maxiter = maxiter
         self.narrow()
         self.prepare()
@@ -175,7 +175,7 @@ class Recurrence:
             self.prepare()
 
     def narrow(self) -> bool:
-        """Drop ended columns if they are many; return whether the blocks are new."""
+        """Remove ended columns from the blocks if they are many; return whether that replaced the blocks."""
         n_running = int(self.running.sum())
         if not 0 < n_running <= NARROW_AT * self.running.size:
             return False

@@ -80,7 +80,7 @@ class ColumnsBicgstab(Recurrence):
         return bool(self.running.any())
 
     def _find_direction(self, iteration: int) -> None:
-        """Compute p, and v = A p."""
+        """Compute the next direction p, and v = A p, or v = A M p with a preconditioner."""
         beta = self.of_running(0.0)
         if iteration:
             beta = self.ratio(self.rho, self.before) * self.ratio(self.alpha, self.omega)

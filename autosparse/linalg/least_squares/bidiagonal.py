@@ -59,16 +59,16 @@ class LeastSquaresSystem:
         return None if system is None or any(one.dtype.char not in CODES for one in (*given, system)) else system
 
     def is_for_lsmr(self) -> bool:
-        """Return whether SciPy's lsmr would compute in one dtype.
+        """Return whether SciPy's lsmr would keep u and v in the system's dtype and x in double precision.
 
-        It updates vectors of the dtypes of b and x0 in place.
+        SciPy updates u and x in place, in the dtypes of b and x0.
         """
         x0, kept = self.x0, np.result_type(self.dtype, np.float64)
         return self.b.dtype == self.dtype and (x0 is None or x0.dtype == kept)
 
 
 def criterion(*tests: tuple[float, float]) -> float:
-    """Return the least quotient of a test and its tolerance; the solve ends when it reaches 1."""
+    """Return the least quotient value / tolerance of `tests`, pairs of both; the solve ends when it reaches 1."""
     return min((value / tolerance for value, tolerance in tests if tolerance > 0), default=math.inf)
 
 
@@ -81,18 +81,18 @@ class Log:
         self.shows, self._separator = shows, separator
 
     def say(self, *lines: str) -> None:
-        """Print lines if `show` is set."""
+        """Print `lines` if the user passed `show=True`."""
         if self.shows:
             sys.stdout.write("".join(f"{line}\n" for line in lines))
 
     def row(self, itn: int, x: Vector, *pairs: tuple[float, float]) -> list[str]:
-        """Return the parts of a row: iteration number, x[0], residuals, tests, norms."""
+        """Return the texts of a row of the table: iteration number, x[0], residuals, tests, norms."""
         (r1, r2), (test1, test2), *norms = pairs
         parts = [f"{itn:6g} {x[0]:12.5e}", f" {r1:10.3e} {r2:10.3e}", f"  {test1:8.1e} {test2:8.1e}"]
         return parts + [f" {anorm:8.1e} {acond:8.1e}" for anorm, acond in norms]
 
     def say_row(self, parts: list[str]) -> None:
-        """Print a row."""
+        """Print the texts of a row, as `row` returned them, if `show` is set."""
         self.say(self._separator.join(parts))
 
 
@@ -180,7 +180,7 @@ def rotation(a: float, b: float) -> tuple[float, float, float]:
 
 
 def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tuple[float, float, float]) -> int:
-    """Return `istop`: the first rule that holds, in the order of limits, precision, and `is_last`."""
+    """Return SciPy's `istop`, 0 to continue: the first rule that holds of limits, precision, and `is_last`."""
     (test1, test2, test3, test4), (rtol, atol, ctol) = tests, limits
     if test1 <= rtol:
         return 1
@@ -198,7 +198,7 @@ def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tupl
 
 
 def solution(system: LeastSquaresSystem, n: int, default: np.dtype[Any]) -> Vector:
-    """Return a new vector for the solution, initialized by the guess, of at least the dtype of the system."""
+    """Return a new vector of n elements for x: the initial guess or zeros, in at least the dtype of the system."""
     if system.x0 is None:
         return np.zeros(n, np.result_type(default, system.dtype))
     return np.array(system.x0, dtype=np.result_type(system.x0.dtype, system.dtype), order="C")

@@ -68,7 +68,7 @@ class _Residual:
 
     def advance(self, rotations: tuple[float, float, float, float], theta_bar: float, rho_bar: float,
                 zetas: tuple[float, float]) -> None:  # fmt: skip
-        """Apply the rotations (c, s) of the damping and of the newest column."""
+        """Update `norm` by the rotations (c, s) of the damping and of the newest column."""
         (c_hat, s_hat, c, s), (zeta_old, zeta) = rotations, zetas
         acute, check = c_hat * self._beta_dd, -s_hat * self._beta_dd
         hat, self._beta_dd = c * acute, -s * acute
@@ -184,7 +184,7 @@ class _Lsmr:
     def _iterate(
         self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str]
     ) -> tuple[int, list[str]]:
-        """Run one iteration; return `istop` and the last printed row."""
+        """Run one iteration; return SciPy's `istop`, 0 to continue, and the last printed row."""
         (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
         self.itn += 1
         self.space.step()

@@ -173,7 +173,7 @@ class _Lsqr:
         return x, 0, 0, size, size, 0, 0, real(self.arnorm), 0, self.var
 
     def _iterate(self, limit: int, tolerances: tuple[float, float, float], log: Log) -> int:
-        """Run one iteration; return `istop`."""
+        """Run one iteration; return SciPy's `istop`, 0 to continue."""
         space, (atol, btol, ctol) = self.space, tolerances
         alpha = space.alpha
         self.itn += 1

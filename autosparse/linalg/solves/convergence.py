@@ -32,7 +32,7 @@ MAX_MARKS: Final = 96
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """Expected number of iterations left: a likely and an almost certain number."""
+    """Expected number of iterations left in a solve: a likely and an almost certain number."""
 
     likely: float
     certain: float
@@ -71,7 +71,7 @@ class Convergence:
         return Left(likely=min(most, gap / half), certain=CERTAINTY * min(most, gap / fastest))
 
     def _rates(self, n_done: int, log_best: float) -> tuple[float, float]:
-        """Return the decrease per iteration over the last half of the iterations, and the fastest of several spans."""
+        """Return the fall of the residual's logarithm per iteration: in the last half, and the fastest of several."""
         spans = []
         for share in (0.5, 0.75, 0.0):
             at, log_then = self._marks[0]

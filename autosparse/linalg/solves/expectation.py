@@ -66,5 +66,5 @@ def has_states(operand: Operand) -> bool:
 
 
 def first_due(operand: Operand) -> int:
-    """Return the iteration of the first report."""
+    """Return the number of the iteration at which a solve first reports to tuning, earlier for large matrices."""
     return max(1, FIRST_ENTRIES // max(1, operand.nnz))

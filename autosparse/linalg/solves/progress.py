@@ -33,7 +33,7 @@ class SolveProgress:
         self._is_drawn = False
 
     def show(self, n_done: int, residual: float, left: Left, limit: float) -> None:
-        """Draw the line if it is due, after `n_done` iterations."""
+        """Draw the line if it is due: `n_done` iterations of at most `limit`, residual, expected time left."""
         now_s = self._clock()
         if not self._is_watched or now_s < self._due_s:
             return
@@ -42,7 +42,7 @@ class SolveProgress:
         self._draw(f"iteration {n_done:,}{most}, {self._quantity} {residual:.3g}, {self._end(n_done, left, now_s)}")
 
     def end(self, n_done: int, best: float) -> None:
-        """Finish the line if it was drawn."""
+        """Replace the line, if it was drawn, by iterations, total time and the residual `best`, and end it."""
         if self._is_drawn:
             self._draw(
                 f"{n_done:,} iterations in {_duration(self._clock() - self._begun_s)}, {self._quantity} {best:.3g}",
@@ -50,7 +50,7 @@ class SolveProgress:
             )
 
     def _end(self, n_done: int, left: Left, now_s: float) -> str:
-        """Return the expected time to the end of the solve, as text."""
+        """Return text on the expected time to the end of the solve, `left` iterations after `n_done`."""
         if left.certain <= 0.0 or not n_done:
             return "end unknown"
         return f"about {_duration(left.likely * (now_s - self._begun_s) / n_done)} left"
@@ -61,7 +61,7 @@ class SolveProgress:
 
 
 def _duration(value_s: float) -> str:
-    """Return ``12 s``, ``3 min 20 s`` or ``2 h 5 min``."""
+    """Return the text of a duration: ``12 s``, ``3 min 20 s`` or ``2 h 5 min``."""
     seconds = round(value_s)
     if seconds < 60:
         return f"{max(1, seconds)} s"

@@ -85,7 +85,7 @@ class Solve:
             self._record.end(self.n_done, is_whole=kind is None)
 
     def _leave(self, operand: Operand, *, is_whole: bool) -> None:
-        """Return vectors to the matrix's memory, and record the number of iterations."""
+        """Return vectors to the matrix's memory and, unless the solve failed, record the number of iterations."""
         memory = memory_of(operand)
         for key, vectors in self._taken:
             memory.give(key, vectors)

@@ -149,7 +149,7 @@ def begin(name: str, A: Any, operand: Operand | None, target: float) -> Recordin
 
 
 def observed(part: str, call: Made) -> Made:
-    """Return `call`, wrapped inside a trace so that its time counts for `part`."""
+    """Return `call`, or inside a trace a wrapper of it that adds the time of each call to `part`."""
     inside = _TRACE.get()
     if inside is None or not callable(call):
         return call

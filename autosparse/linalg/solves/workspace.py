@@ -46,7 +46,7 @@ class SolverMemory:
         self._lock = forking.lock()
 
     def take(self, key: Key, n: int) -> list[Vector]:
-        """Return `n` distinct uninitialized arrays of this shape and dtype."""
+        """Return `n` distinct uninitialized arrays of the shape and dtype `key`, kept ones first."""
         free = self._free.get(key)
         if not free or not n:
             return new_vectors(key, n)
@@ -78,7 +78,7 @@ class SolverMemory:
         return self._kept_bytes
 
     def note_length(self, solver: str, n_iterations: int) -> None:
-        """Record that a solve by `solver` took `n_iterations`."""
+        """Record that a solve by `solver` took `n_iterations`; the smallest number is kept."""
         self.fewest[solver] = min(n_iterations, self.fewest.get(solver, n_iterations))
 
 
@@ -89,7 +89,7 @@ def pool_bytes() -> int:
 
 
 def new_vectors(key: Key, n: int) -> list[Vector]:
-    """Return `n` new arrays of this shape and dtype."""
+    """Return `n` new uninitialized arrays of the shape and dtype `key`."""
     shape, char = key
     return [memory.empty_output(shape, np.dtype(char)) for _ in range(n)]
 
