@@ -23,7 +23,7 @@ MAX_ENTRIES: Final = 1 << 19
 
 
 class Halves(NamedTuple):
-    """Positions of the mirrored, strictly lower and diagonal entries of a symmetric pattern."""
+    """Positions in a symmetric CSR pattern: each entry's mirror image, the strict lower entries, the diagonal ones."""
 
     mirrored: AnyArray
     lower: AnyArray
@@ -125,7 +125,7 @@ def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:
 
 
 def _of_diagonal(matrix: Sparse, diagonal: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return ``a_ii Σ_k a_ik²`` over k other than i, and ``a_ii³``, for each diagonal entry."""
+    """Return two arrays with an element per diagonal entry: ``a_ii Σ_k a_ik²`` over k other than i, and ``a_ii³``."""
     assert matrix.rows is not None
     indptr, indices = matrix.rows
     on, values = indices[diagonal], matrix.values
