@@ -97,7 +97,7 @@ def _clear(arguments: argparse.Namespace) -> None:
 
 
 def _is_named(entry: Entry, arguments: argparse.Namespace) -> bool:
-    """Return whether an entry matches all filters of `clear`."""
+    """Return whether a cache entry matches all filters given to ``cache clear``: kind, age of last use, operation."""
     days, operation = arguments.unused_days, arguments.operation
     return (
         (arguments.kind is None or entry.kind == arguments.kind)
