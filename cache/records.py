@@ -36,7 +36,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_float(value: object) -> bool:
-    """Return whether a JSON value is a valid time, date or ratio."""
+    """Return whether a JSON value is a number valid as time, date or ratio: 0 to `MAX_SECONDS`, no boolean, no NaN."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and 0 <= value <= MAX_SECONDS  # type: ignore[operator]  # nan gives False
 
@@ -150,7 +150,7 @@ HORIZON_WEIGHT: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Number of computations of one problem, over all processes.
+    """Statistics of the calls of one problem, over all processes.
 
     `horizon_calls` is the exponentially decayed mean of calls per process, which predicts the next process.
     """
@@ -165,7 +165,7 @@ class History:
 
     @property
     def horizon_calls(self) -> float:
-        """Expected number of calls per process, 0 if unknown."""
+        """Expected number of calls in the next process, 0 if unknown; recent processes have more weight."""
         if self.n_processes <= 1:
             return float(self.process_calls)
         return (1 - HORIZON_WEIGHT) * self.earlier_horizon_calls + HORIZON_WEIGHT * self.process_calls
@@ -218,7 +218,7 @@ class Failure:
     n_times: int = 1
 
     def holds(self, *, compiler: str, now: float) -> bool:
-        """Return whether a retry would be pointless: same compiler, same release, and a recent failure."""
+        """Return whether this failure makes a retry pointless: it is recent, of the same compiler and release."""
         same = (self.compiler, self.library) == (compiler, __version__)
         return same and 0.0 <= now - self.failed_at < FAILURE_LIFE_S
 
@@ -245,7 +245,7 @@ def _better_plan(mine: Envelope, other: Envelope) -> bool:
 
 
 def _longer_history(mine: Envelope, other: Envelope) -> bool:
-    """Compare numbers of calls instead of adding them, so that importing a file twice changes nothing."""
+    """Return whether `other` counts more calls, or as many later; sums would change if a file is imported twice."""
     counts = [(item.record.get("n_calls", 0), item.saved_at) for item in (mine, other)]
     return counts[1] > counts[0]
 
@@ -335,7 +335,7 @@ WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)
 
 
 def is_preferred(mine: Envelope, other: Envelope) -> bool:
-    """Return whether `other`, which was checked, replaces `mine`, which may be invalid."""
+    """Return whether `other`, a valid record, replaces `mine`, which has the same key and may be invalid."""
     row = KINDS[mine.kind]
     try:
         row.check(mine.record)

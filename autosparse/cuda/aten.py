@@ -52,7 +52,7 @@ def entries_of(A: torch.Tensor) -> CudaOperand | None:
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
-    """Return whether X is dense, `n_dims`-dimensional, of `like`'s dtype and device, not lazily conjugated or negated."""
+    """Return whether X is a dense, not lazily conjugated, tensor of rank `n_dims` with `like`'s dtype and device."""
     plain = X.layout is torch.strided and X.dim() == n_dims and not (X.is_conj() or X.is_neg())
     return plain and X.dtype is like.dtype and X.device == like.device
 

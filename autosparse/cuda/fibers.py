@@ -29,7 +29,7 @@ TERM_BYTES: Final = 1 << 26
 
 
 class FiberLevels(NamedTuple):
-    """Compressed sparse fibers: ends of each root's fibers, fibers' indices, ends of their entries, entries' indices."""
+    """Compressed sparse fibers of a tensor (Smith and Karypis 2015), by root (a row of the result) and fiber."""
 
     root_ends: torch.Tensor
     fiber_cols: torch.Tensor
