@@ -251,7 +251,7 @@ def _longer_history(mine: Envelope, other: Envelope) -> bool:
 
 
 def _features(record: Record) -> Record:
-    """Check a record {"values": numbers} and return it."""
+    """Return a features record {"values": numbers}; raise RecordError if it is not of this form."""
     values = record.get("values") if isinstance(record, dict) else None
     if not isinstance(values, list) or not all(map(_is_finite, values)):
         raise RecordError.bad_field("features", "values", values, expected="a list of numbers")
@@ -264,7 +264,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _machine(record: Record) -> Record:
-    """Check tables {name: [mean, number of observations]} and return the record."""
+    """Return a machine record, tables of [mean, number of observations] by name; raise RecordError if invalid."""
     for name in ("rates_s", "gains"):
         table = record.get(name, {}) if isinstance(record, dict) else None
         if not isinstance(table, dict) or not all(map(_is_mean, table.values())):
@@ -290,7 +290,10 @@ def _program(record: Record) -> Record:
 
 
 def _device_plan(record: Record) -> Record:
-    """Check a GPU kernel's schedule (JSON text, or None if torch's own was fastest) and seconds by candidate."""
+    """Return the record of a GPU plan; raise RecordError if its schedule or its seconds by candidate are invalid.
+
+    The schedule is JSON text, or None if torch's own path was fastest.
+    """
     schedule = record.get("schedule", "") if isinstance(record, dict) else ""
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")

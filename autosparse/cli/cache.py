@@ -120,7 +120,7 @@ def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
 
 
 def _what(entry: Entry) -> str:
-    """Describe a plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
+    """Return a text on a stored plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
     record = _record(entry) if entry.kind == "plan" else {}
     key = record.get("key")
     if not isinstance(key, dict):

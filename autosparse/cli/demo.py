@@ -124,7 +124,7 @@ def _measured(pair: Pair, one: Tuned) -> str:
 
 
 def _untuned(A: Any, B: Any) -> Any:
-    """Compute the product by the default kernel."""
+    """Return ``A @ B``, computed by the default kernel."""
     with options(effort="off"):
         return A @ B
 

@@ -141,7 +141,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _numba(wanted: str | None) -> Iterator[Finding]:
-    """Yield findings on the numba backend, used if `wanted` (the backend option) names it or no C compiler is found."""
+    """Yield findings on the numba backend, requested by option `compiler` (`wanted`) or used without a C compiler."""
     if importlib.util.find_spec("numba") is None:
         yield Finding("compiler", "numba, which is not installed", hint="pip install 'autosparse[numba]'")
         return

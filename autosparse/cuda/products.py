@@ -111,7 +111,7 @@ def _signature(values: torch.Tensor, B: torch.Tensor, transposed: bool, out: tor
 
 
 def _lies_well(one: torch.Tensor) -> bool:
-    """Return whether a kernel compiled for aligned addresses can read the tensor."""
+    """Return whether a tensor's address is aligned as compiled kernels require, and it is not lazily negated."""
     return one.data_ptr() % ALIGNED == 0 and not one.is_neg()
 
 
@@ -193,7 +193,7 @@ class Rotation:
         self._last = 0
 
     def next(self, number: int) -> torch.Tensor:
-        """Return the next copy; for number 0 the operand itself, whose result is compared."""
+        """Return the operand itself for call number 0, whose result is compared, else the next copy."""
         if number == 0:
             return self.operand
         if not self._copies:  # made before the timing, and only where something is timed

@@ -298,7 +298,7 @@ def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int],
 
 
 def _cut(A: Any, *, rows: tuple[int, int], columns: tuple[int, int] | None) -> Any:
-    """Copy A's rows [first, last), and columns if given, into a new block that is independent of A."""
+    """Copy A's rows in the range `rows` (and columns in `columns`) into a new block that is independent of A."""
     indptr, indices, data = (A._cell.peek(field) for field in range(3))
     first, last = int(indptr[rows[0]]), int(indptr[rows[1]])
     starts = indptr[rows[0] : rows[1] + 1] - indptr[rows[0]]

@@ -107,7 +107,10 @@ class HandOut(Generic[Job]):
     _running: dict[Future, tuple[str, str, Job]] = field(default_factory=dict)  # -> host, worker, job
 
     def run(self) -> Iterator[Done[Job]]:
-        """Yield one Done per job and kind, until jobs or time end. Raises ConnectionError when there is no worker."""
+        """Yield a Done for each finished job and kind of machine, until no jobs or time are left.
+
+        Raises ConnectionError when there is no worker.
+        """
         until_s = self.clock() + self.seconds
         while True:
             if self.clock() < until_s:
@@ -125,7 +128,7 @@ class HandOut(Generic[Job]):
             self._take_back()
 
     def _workers(self) -> Mapping[str, str]:
-        """Return the host of each present worker, by address."""
+        """Return {address: host} of the workers that are present."""
         return {address: address.rpartition("://")[2].rpartition(":")[0] for address in self.client.nthreads()}
 
     def _hand_out(self) -> None:

@@ -161,7 +161,7 @@ class WorkerSide(WorkerPlugin):  # type: ignore[misc]
         event("cache", "plans came from other workers", kept=n_kept)
 
     def tell(self, envelope: cache.Envelope) -> None:
-        """Send a plan or history that this process has stored to the scheduler, unless it came from there."""
+        """Send a new record of a shared kind to the scheduler, unless this process received it from there."""
         if envelope.kind not in SHARED_KINDS:
             return
         self.worker.loop.add_callback(self._send, envelope)

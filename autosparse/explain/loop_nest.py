@@ -74,7 +74,7 @@ def format_name(fmt: Format) -> str:
 
 
 def schedule_name(schedule: Schedule | None) -> str:
-    """Return a one-line description that distinguishes candidates from each other."""
+    """Return a one-line description of a schedule, by which candidates differ; None is the default kernel."""
     if schedule is None:
         return "default kernel"
     if isinstance(schedule, Composite):
@@ -165,7 +165,7 @@ def _remark(schedule: SuperSchedule, name: str) -> str:
 
 
 def _definitions(schedule: SuperSchedule) -> list[str]:
-    """Return the definitions of split coordinates, such as ``i = 4 * i1 + i0``."""
+    """Return a line that defines the split coordinates, such as ``where i = 4 * i1 + i0``; [] if there are none."""
     splits = [*schedule.format.splits, *schedule.dense_splits]
     whole = [index for index in "ikl" if f"{index}1" in schedule.loop_order and index not in dict(splits)]
     texts = [f"{index} = {size} * {index}1 + {index}0" for index, size in splits] + [f"{i} = {i}1" for i in whole]

@@ -39,7 +39,7 @@ _process: list[tuple[int, int]] = []  # (process id, token)
 
 
 def token() -> int:
-    """Return a random number that identifies this process in account rows; it changes after a fork."""
+    """Return a random number that identifies this process in account rows; a forked child has another."""
     if not _process or _process[0][0] != os.getpid():
         _process[:] = [(os.getpid(), int.from_bytes(os.urandom(8), "little"))]
     return _process[0][1]
@@ -56,7 +56,7 @@ def read(root: Path, key: bytes) -> Account | None:
 
 
 def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BYTES) -> bool:
-    """Append rows to the file of accounts; return whether all were written. Beyond `max_bytes`, the file is folded."""
+    """Append rows to the file of accounts; return whether all were written. Beyond `max_bytes`, rows are merged."""
     try:
         path = trust.made_root(cache_folder) / ACCOUNTS
         size = 0

@@ -35,7 +35,7 @@ NOTHING_FASTER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Totals over all processes for one problem: calls, objects, processes, and seconds."""
+    """Totals over all processes for one problem: calls, matrix objects, processes, and seconds by purpose."""
 
     n_calls: int = 0
     n_objects: int = 0

@@ -173,7 +173,7 @@ class ContractionCostModel:
         return found
 
     def _cases(self, body: _Node, bound: int, context: Context, steppers: int) -> tuple[list[Context], int]:
-        """Return the contexts in which `body` is reached from `context` if the reads `steppers` step, and the tasks."""
+        """Return the contexts in which `body` is reached from `context` if `steppers` step, and the loop's tasks."""
         predicates = self.predicates
         steppers &= body.live(context.zeros)
         if not steppers:

@@ -98,7 +98,7 @@ def accessed(statement: Statement) -> set[str]:
 
 
 def indexed(statement: Statement) -> Statement:
-    """Return `statement` with index lists for its workspaces: indices that loops of producer and consumer share."""
+    """Return `statement` with indices on each workspace: those of loops inside its `where` that it depends on."""
     if isinstance(statement, Loop):
         return Loop(statement.indices, indexed(statement.body))
     if not isinstance(statement, Where):

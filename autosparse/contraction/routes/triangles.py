@@ -53,7 +53,7 @@ class Triangles:
 
 
 def triangles(operands: Sequence[Operand], subscripts: Subscripts) -> Triangles | None:
-    """Return the decomposition if the prepared operands are three reads of one symmetric matrix, else None.
+    """Return the decomposition if the operands are reads of one symmetric matrix at three index pairs, else None.
 
     A matrix with a NaN is not equal to its transpose and gives None.
     """
@@ -92,7 +92,7 @@ _mutex: Final = forking.lock()
 
 
 def _halves(matrix: Sparse) -> Halves | None:
-    """Return the parts of a symmetric pattern, or None if the pattern is not symmetric."""
+    """Return the `Halves` of a matrix with a symmetric pattern, else None; values are not compared."""
     assert matrix.rows is not None
     indptr, indices = (np.ascontiguousarray(part) for part in matrix.rows)
     if not runtime_api.available or matrix.nnz > MAX_ENTRIES:
