@@ -117,7 +117,7 @@ def _publish(folder: Folder, key: str, staged: Path) -> Path:
 
 
 def _build(build: Build, staged: Path) -> None:
-    """Run `build`; raise OSError instead of BuildError if a test write shows that the disk caused the failure."""
+    """Fill the folder `staged` by `build`; errors of a full or broken disk raise OSError instead of BuildError."""
     try:
         build(staged)
     except BuildError:
@@ -132,14 +132,14 @@ def _build(build: Build, staged: Path) -> None:
 
 
 def is_disk_trouble(err: OSError, folder: Folder) -> bool:
-    """Return whether `err` concerns the cache folder rather than a path that a build used elsewhere."""
+    """Return whether `err` concerns the disk or a path in the cache folder, not a path elsewhere that a build used."""
     if err.filename is None:
         return err.errno in _DISK_ERRORS
     return isinstance(err.filename, (str, bytes)) and os.fsdecode(err.filename).startswith(str(folder.root))
 
 
 def _seal_file(path: Path) -> str:
-    """Remove others' access to a built file and return its digest; raise BuildError unless it is a regular file."""
+    """Remove other users' permissions on a built file; return its digest. Raise BuildError unless it is regular."""
     if path.is_symlink() or not path.is_file():
         raise BuildError(f"{path.name} is not a regular file: a kernel consists of regular files only")
     path.chmod(path.stat().st_mode & 0o700)

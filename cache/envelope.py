@@ -34,7 +34,7 @@ _FIELD_TYPES: Final[Mapping[str, type | tuple[type, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Envelope:
-    """Record with its kind, key and origin; `record` contains JSON values only and must not be modified."""
+    """Stored record with its kind, key, schema, writer's release and date; `record` must not be modified."""
 
     kind: str
     key: str

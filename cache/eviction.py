@@ -20,14 +20,14 @@ KERNEL_GRACE_S: Final = 60.0  # a kernel used this recently may have been checke
 
 @dataclass(frozen=True, slots=True)
 class Maintained:
-    """Numbers of entries that one maintenance round evicted and swept."""
+    """Result of one round of maintenance: numbers of evicted cache entries and of swept leftover files."""
 
     n_evicted: int
     n_swept: int
 
 
 def is_due(folder: Folder, *, now: float, written_bytes: int, max_bytes: int) -> bool:
-    """Return whether maintenance is due: this process wrote a lot, or no process did it recently."""
+    """Return whether maintenance is due: this process wrote many bytes, or no process did maintenance recently."""
     if written_bytes > OVERSHOOT * max_bytes:
         return True
     try:
@@ -38,7 +38,7 @@ def is_due(folder: Folder, *, now: float, written_bytes: int, max_bytes: int) ->
 
 
 def maintain(folder: Folder, *, now: float, max_bytes: int) -> Maintained | None:
-    """Sweep leftovers and evict the least recently used entries until the size limit holds.
+    """Remove leftover files, then the least recently used entries until the cache takes at most `max_bytes`.
 
     Return None if another process is doing this. Raise OSError if the folder cannot be written.
     """

@@ -89,7 +89,7 @@ class Folder:
         return self.root / "kernels" / name[:2] / name
 
     def lock(self, kind: str, key: str, *, wait_s: float) -> AbstractContextManager[bool]:
-        """Acquire the lock of one entry; yield whether it is held after at most `wait_s` seconds."""
+        """Hold the lock of an entry, waiting at most `wait_s` seconds for it; yield whether the lock is held."""
         path = self.root / "locks" / f"{kind}.{file_name(key)}.lock"
         trust.make_folders(path.parent)
         return locks.hold(path, wait_s=wait_s)
@@ -97,7 +97,7 @@ class Folder:
     # --- records ---
 
     def read_record(self, kind: str, key: str) -> Envelope | None:
-        """Return the record; None if absent or of another schema, RecordError if broken."""
+        """Return the record in its envelope; None if absent or of another schema. Raise RecordError if broken."""
         path = self.record_path(kind, key)
         try:
             content = trust.read_trusted(self.root, path, max_bytes=MAX_RECORD_BYTES)
@@ -148,7 +148,7 @@ class Folder:
 
     @staticmethod
     def publish(staged: Path, path: Path) -> None:
-        """Rename into place, creating folders as needed; retry if another process clears the cache meanwhile."""
+        """Rename the staged file or folder to `path`, creating parents; retry if another process clears the cache."""
         for _ in range(PUBLISH_ATTEMPTS):
             with contextlib.suppress(FileNotFoundError):
                 staged.replace(path)
@@ -182,7 +182,7 @@ class Folder:
                 yield Entry("kernel", path.name, sum(sizes), used_at, path)
 
     def envelopes(self, kinds: Sequence[str]) -> Iterator[Envelope]:
-        """Yield every valid record of `kinds`."""
+        """Yield every valid record whose kind is in `kinds`, with its envelope."""
         for kind in kinds:
             for path in sorted(self.root.glob(f"records/{kind}-{SCHEMAS[kind]}/??/*.json")):
                 with contextlib.suppress(FileNotFoundError, RecordError):
@@ -205,7 +205,7 @@ class Folder:
                 self.remove_entry(self.root / part)
 
     def remove_kinds(self, kinds: Sequence[str]) -> None:
-        """Remove all records of `kinds`, of any schema; with "history", remove the accounts as well."""
+        """Remove all records of these kinds, of any schema; the kind "history" includes the file of accounts."""
         for kind in kinds:
             for path in self.root.glob(f"records/{kind}-*"):
                 self.remove_entry(path)
@@ -226,7 +226,7 @@ class Folder:
         return n_swept
 
     def _is_in_use(self, path: Path) -> bool:
-        """Return whether a running process holds the lock `path`, or the lock of the kernel staged at `path`."""
+        """Return whether a process holds the lock file `path`, or the lock of the kernel that is staged in `path`."""
         lock = path
         if path.parent.name == "staging":
             lock = self.root / "locks" / f"{path.name.rsplit('.', 1)[0]}.lock"

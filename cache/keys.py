@@ -72,13 +72,13 @@ class ToolchainIdentity(Protocol):
 
 
 def pattern_prefix_of(pattern: str) -> str:
-    """Return the digits with which the names of all plans of the pattern with this hash begin."""
+    """Return the hexadecimal digits with which the keys of all plans of a pattern begin, given the pattern's hash."""
     return digest(pattern.encode())[:PREFIX_DIGITS]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanKey:
-    """Everything a plan depends on. Values, addresses and times are not included."""
+    """Facts that determine a plan, by which it is stored; values, addresses and times are not among them."""
 
     pattern: str  # Pattern.sparsity_hash: shape, indptr and indices
     operation: str
@@ -123,14 +123,14 @@ class PlanKey:
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def stable_hash(self) -> str:
-        """Return 32 hexadecimal digits, equal in all processes and machines, that begin with `pattern_prefix`."""
+        """Return the key as 32 hexadecimal digits, equal on all machines; the first ones are `pattern_prefix`."""
         return self.pattern_prefix + digest(canonical_json(self.to_json()).encode())[PREFIX_DIGITS:]
 
     @property
     def pattern_prefix(self) -> str:
-        """Common first digits of the hashes of all keys of this pattern, which groups them in one folder."""
+        """First digits of the stable hash, equal for all keys of this pattern and used as the name of their folder."""
         return pattern_prefix_of(self.pattern)
 
     def differences(self, other: Mapping[str, Any]) -> tuple[str, ...]:
-        """Return the names of the fields that differ from those of another key, given by its `to_json`."""
+        """Return the names of the fields in which this key differs from `other`, a key as returned by `to_json`."""
         return tuple(name for name, value in self.to_json().items() if other.get(name) != value)

@@ -17,7 +17,7 @@ DELAY_S: Final = 0.02
 
 
 class DeferringStore(Protocol):
-    """Object with postponed records: a store."""
+    """Protocol of stores with postponed records, which `flush` writes."""
 
     def flush(self) -> None:
         """Write the postponed records."""
@@ -34,7 +34,7 @@ _is_over = False
 
 
 def write_soon(store: DeferringStore) -> None:
-    """Call `store.flush()` soon, at the latest when the process exits."""
+    """Let a background thread call `store.flush()` soon, at the latest when the process exits."""
     global _writer
     with _mutex:
         _stores.add(store)

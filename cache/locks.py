@@ -27,7 +27,7 @@ _held: set[int] = set()  # descriptors of held locks, which the child of a fork 
 
 @contextlib.contextmanager
 def hold(path: Path, *, wait_s: float) -> Iterator[bool]:
-    """Hold the lock at `path`, waiting at most `wait_s` seconds; yield whether it is held.
+    """Hold a lock file at `path`, waiting at most `wait_s` seconds for it; yield whether the lock is held.
 
     Raise OSError if the folder cannot be written or its file system has no locks (ENOLCK, ENOSYS, EOPNOTSUPP).
     """

@@ -17,7 +17,7 @@ Name = tuple[str, str]  # (kind, key)
 
 
 class Memory:
-    """Envelopes, and names known to be absent, by (kind, key); the oldest quarter is dropped when it is full.
+    """Cache in memory of envelopes, and of names known to be absent; a name is (kind, key), old ones are dropped.
 
     Single dict operations are atomic, so readers take no lock.
     """
@@ -30,7 +30,7 @@ class Memory:
         self._mutex = forking.lock()
 
     def get(self, name: Name) -> Envelope | None:
-        """Return the envelope of `name`, or None."""
+        """Return the envelope stored under `name`, a pair (kind, key), or None."""
         return self._found.get(name)
 
     def is_absent(self, name: Name) -> bool:
@@ -46,13 +46,13 @@ class Memory:
             self._absent_until_s.pop((envelope.kind, envelope.key), None)
 
     def put_absent(self, name: Name) -> None:
-        """Store that there is no entry `name`."""
+        """Remember for a limited time that there is no entry `name`, a pair (kind, key)."""
         with self._mutex:
             _make_room(self._absent_until_s, self._max_entries)
             self._absent_until_s[name] = self._clock() + ABSENCE_LIFE_S
 
     def forget(self, name: Name | None = None) -> None:
-        """Drop `name`, or everything."""
+        """Drop what is stored under `name`, a pair (kind, key); None drops everything."""
         with self._mutex:
             for known in (self._found, self._absent_until_s):
                 if name is None:

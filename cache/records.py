@@ -36,7 +36,7 @@ def _is_int(value: object) -> bool:
 
 
 def _is_float(value: object) -> bool:
-    """Return whether a JSON value is a valid time, date or ratio."""
+    """Return whether a JSON value is a number valid as time, date or ratio: 0 to `MAX_SECONDS`, no boolean, no NaN."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
     return is_number and 0 <= value <= MAX_SECONDS  # type: ignore[operator]  # nan gives False
 
@@ -150,7 +150,7 @@ HORIZON_WEIGHT: Final = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class History:
-    """Number of computations of one problem, over all processes.
+    """Statistics of the calls of one problem, over all processes.
 
     `horizon_calls` is the exponentially decayed mean of calls per process, which predicts the next process.
     """
@@ -165,7 +165,7 @@ class History:
 
     @property
     def horizon_calls(self) -> float:
-        """Expected number of calls per process, 0 if unknown."""
+        """Expected number of calls in the next process, 0 if unknown; recent processes have more weight."""
         if self.n_processes <= 1:
             return float(self.process_calls)
         return (1 - HORIZON_WEIGHT) * self.earlier_horizon_calls + HORIZON_WEIGHT * self.process_calls
@@ -218,7 +218,7 @@ class Failure:
     n_times: int = 1
 
     def holds(self, *, compiler: str, now: float) -> bool:
-        """Return whether a retry would be pointless: same compiler, same release, and a recent failure."""
+        """Return whether this failure makes a retry pointless: it is recent, of the same compiler and release."""
         same = (self.compiler, self.library) == (compiler, __version__)
         return same and 0.0 <= now - self.failed_at < FAILURE_LIFE_S
 
@@ -245,13 +245,13 @@ def _better_plan(mine: Envelope, other: Envelope) -> bool:
 
 
 def _longer_history(mine: Envelope, other: Envelope) -> bool:
-    """Compare numbers of calls instead of adding them, so that importing a file twice changes nothing."""
+    """Return whether `other` counts more calls, or as many later; sums would change if a file is imported twice."""
     counts = [(item.record.get("n_calls", 0), item.saved_at) for item in (mine, other)]
     return counts[1] > counts[0]
 
 
 def _features(record: Record) -> Record:
-    """Check a record {"values": numbers} and return it."""
+    """Return a features record {"values": numbers}; raise RecordError if it is not of this form."""
     values = record.get("values") if isinstance(record, dict) else None
     if not isinstance(values, list) or not all(map(_is_finite, values)):
         raise RecordError.bad_field("features", "values", values, expected="a list of numbers")
@@ -264,7 +264,7 @@ def _is_finite(value: object) -> bool:
 
 
 def _machine(record: Record) -> Record:
-    """Check tables {name: [mean, number of observations]} and return the record."""
+    """Return a machine record, tables of [mean, number of observations] by name; raise RecordError if invalid."""
     for name in ("rates_s", "gains"):
         table = record.get(name, {}) if isinstance(record, dict) else None
         if not isinstance(table, dict) or not all(map(_is_mean, table.values())):
@@ -290,7 +290,10 @@ def _program(record: Record) -> Record:
 
 
 def _device_plan(record: Record) -> Record:
-    """Check a GPU kernel's schedule (JSON text, or None if torch's own was fastest) and seconds by candidate."""
+    """Return the record of a GPU plan; raise RecordError if its schedule or its seconds by candidate are invalid.
+
+    The schedule is JSON text, or None if torch's own path was fastest.
+    """
     schedule = record.get("schedule", "") if isinstance(record, dict) else ""
     if schedule is not None and not (isinstance(schedule, str) and schedule):
         raise RecordError.bad_field("device_plan", "schedule", schedule, expected="text or None")
@@ -335,7 +338,7 @@ WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)
 
 
 def is_preferred(mine: Envelope, other: Envelope) -> bool:
-    """Return whether `other`, which was checked, replaces `mine`, which may be invalid."""
+    """Return whether `other`, a valid record, replaces `mine`, which has the same key and may be invalid."""
     row = KINDS[mine.kind]
     try:
         row.check(mine.record)

@@ -36,7 +36,7 @@ LISTENERS: Final[list[Callable[[Envelope], None]]] = []
 
 
 class Store:
-    """Records by (kind, key) and compiled kernels by key, on disk if possible, else in memory. Thread-safe."""
+    """Store of records by (kind, key) and compiled kernels by key, on disk if possible, else in memory. Thread-safe."""
 
     def __init__(
         self, cache_folder: Path | None, *, max_bytes: int = 1 << 30, clock: Callable[[], float] = time.time
@@ -85,7 +85,7 @@ class Store:
         return self._load_from_disk(kind, key, is_locked=False)
 
     def save(self, kind: str, key: str, record: Record) -> None:
-        """Store `record` (JSON values; NumPy scalars are converted), replacing any older one. Never raises."""
+        """Store `record` (JSON values or NumPy scalars) in place of an older one; never raise, warn instead."""
         try:
             envelope = Envelope.seal(kind, key, record, schema=KINDS[kind].schema, saved_at=self._clock())
         except (TypeError, ValueError) as err:
@@ -99,7 +99,7 @@ class Store:
         late.write_soon(self)
 
     def flush(self, name: tuple[str, str] | None = None) -> None:
-        """Save what `save_later` has postponed: one record (kind, key), or all."""
+        """Save postponed records (see `save_later`) now: the one with the given name (kind, key), or all."""
         for one in [name] if name is not None else list(self._late):
             with self._flushing:  # other threads block until the record is saved
                 if (make := self._late.get(one)) is not None:
@@ -120,7 +120,7 @@ class Store:
         return record
 
     def remove(self, kind: str, key: str) -> None:
-        """Remove one record."""
+        """Remove one record from disk and memory; it need not exist."""
         self._late.pop((kind, key), None)
         self._memory.forget((kind, key))
         if self._folder is not None and self._reason is None:
@@ -147,7 +147,7 @@ class Store:
             yield is_held
 
     def envelope(self, kind: str, key: str) -> Envelope | None:
-        """Return the record `key` of `kind` with its metadata, as `load` finds it."""
+        """Return the envelope (record and metadata) of `key`, or None if there is no valid record."""
         return None if self.load(kind, key) is None else self._memory.get((kind, key))
 
     def _load_from_disk(self, kind: str, key: str, *, is_locked: bool) -> Record | None:
@@ -174,7 +174,7 @@ class Store:
         return found
 
     def _look_again(self, folder: Folder, kind: str, key: str, *, is_locked: bool) -> Envelope | None:
-        """Quarantine a broken record, unless another process has replaced it meanwhile."""
+        """Read a record again that was broken, under its lock; return it if replaced meanwhile, else quarantine it."""
         if self._reason:
             return None
         try:
@@ -232,7 +232,7 @@ class Store:
         return self._private.find(key)
 
     def _shared_artefact(self, folder: Folder, key: str, build: Build, wait_s: float) -> Path | None:
-        """Return the shared kernel; None if the folder is read-only or another process builds for too long."""
+        """Return the folder of a kernel in the shared cache, built if absent; None if that is impossible now."""
         with contextlib.suppress(RecordError):  # a broken kernel is checked again under the lock
             ready = self._find_artefact(folder, key)
             if ready is not None or self._reason:
@@ -345,7 +345,7 @@ class Store:
     # --- housekeeping ---
 
     def _wrote(self, folder: Folder, n_bytes: int) -> None:
-        """Count the bytes written, and start maintenance if it is due."""
+        """Add to the count of bytes written by this process, and run maintenance if it is due."""
         self._written_bytes += n_bytes
         now = self._clock()
         if not eviction.is_due(folder, now=now, written_bytes=self._written_bytes, max_bytes=self.max_bytes):
@@ -376,7 +376,7 @@ class Store:
 
 @contextmanager
 def _asked_for(what: str, path: Path) -> Iterator[None]:
-    """Convert an OSError to a CacheError, for operations that the user requested explicitly."""
+    """Raise CacheError, which names the operation `what` and `path`, for an OSError within the context."""
     try:
         yield
     except OSError as err:

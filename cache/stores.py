@@ -38,7 +38,7 @@ def open_store(options: Options | None = None) -> Store:
 
 
 def folder_of(options: Options) -> Path | None:
-    """Return the cache folder that `options` name, or None if nothing is stored on disk."""
+    """Return the cache folder that `options` determine, or None if nothing is stored on disk."""
     name = _folder_option(options)
     return None if name is None else Path(name) if name else _default_folder()
 
@@ -52,14 +52,17 @@ def close_stores() -> None:
 
 
 def _folder_option(options: Options) -> str | None:
-    """Return the option that determines the folder: None for memory only, "" for the user's default folder."""
+    """Return the name of the cache folder in `options`: "" for the default folder, None to store nothing on disk."""
     if not options.cache or options.cache_max_bytes == 0:
         return None
     return "" if options.cache_dir is None else str(options.cache_dir)
 
 
 def _default_folder() -> Path | None:
-    """Return the user's cache folder by the system's rules (XDG_CACHE_HOME, ~/Library/Caches, LocalAppData)."""
+    """Return autosparse's folder in the user's cache folder (XDG_CACHE_HOME, ~/Library/Caches, LocalAppData).
+
+    Warn and return None if that path is not absolute, as for a user without a home folder.
+    """
     if sys.platform == "linux":
         path = Path(xdg_cache_home(), "autosparse")
     else:

@@ -25,7 +25,7 @@ _ROOT_UID: Final = 0
 
 
 def root_of(cache_folder: Path) -> Path:
-    """Return the root of the layout below `cache_folder` with links resolved; links below it are not followed.
+    """Return the folder below `cache_folder` that holds the cache's layout, with links resolved.
 
     Raise PermissionError with the reason if other users could write it.
     """

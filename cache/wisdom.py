@@ -82,7 +82,7 @@ def _as_path(path: object) -> Path:
 
 
 def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
-    """Write the records of `kinds` in `store` to `path` atomically and return their number."""
+    """Write the stored records of these kinds to the wisdom file `path`, atomically; return their number."""
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise OptionError.bad_value("kinds", unknown, domain=f"among {', '.join(KINDS)}", source="argument")
@@ -99,7 +99,7 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
 
 
 def document_of(envelopes: Iterable[Envelope]) -> Record:
-    """Return the JSON object that a wisdom file holds."""
+    """Return the JSON object of a wisdom file with these records."""
     entries = [item.to_json() for item in envelopes]
     return {_MARK: WISDOM_VERSION, "library": __version__, "entries": entries}
 

@@ -48,7 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print a line per matrix and product, then the geometric mean per product."""
+    """Time products against SciPy; print a line per matrix and product, then geometric means per product."""
     if arguments.scheduler is not None:
         return _on_cluster(arguments)
     if arguments.json is not None:
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _on_cluster(arguments: argparse.Namespace) -> int:
-    """Measure on a Dask cluster; each kind of machine has a folder, and results found there are not measured again."""
+    """Measure on a Dask cluster, once per matrix and kind of machine; results in the folder are not repeated."""
     if arguments.json is None:
         raise CommandError("times from a cluster are kept in a folder", hint="--json FOLDER")
     folder_to_write("--json", arguments.json)
@@ -102,7 +102,7 @@ def _on_cluster(arguments: argparse.Namespace) -> int:
 
 
 def _measure_file(path: Path, arguments: argparse.Namespace, rows: list[Row]) -> None:
-    """Add a row for each number of columns; in a folder, report and skip files without a usable matrix."""
+    """Append a row for each number of columns to `rows`; unusable files of a folder are reported and skipped."""
     try:
         pair = Pair.read(path, arguments.dtype)
         if pair.theirs.nnz >= arguments.min_nnz:

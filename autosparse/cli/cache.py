@@ -97,7 +97,7 @@ def _clear(arguments: argparse.Namespace) -> None:
 
 
 def _is_named(entry: Entry, arguments: argparse.Namespace) -> bool:
-    """Return whether an entry matches all filters of `clear`."""
+    """Return whether a cache entry matches all filters given to ``cache clear``: kind, age of last use, operation."""
     days, operation = arguments.unused_days, arguments.operation
     return (
         (arguments.kind is None or entry.kind == arguments.kind)
@@ -120,7 +120,7 @@ def _record(entry: Entry) -> Mapping[str, Any]:  # Any: JSON values
 
 
 def _what(entry: Entry) -> str:
-    """Describe a plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
+    """Return a text on a stored plan: ``matmul, 32 columns, float32: 1.70 times the default kernel's speed``."""
     record = _record(entry) if entry.kind == "plan" else {}
     key = record.get("key")
     if not isinstance(key, dict):

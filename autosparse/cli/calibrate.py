@@ -95,7 +95,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
 
 
 def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
-    """Return the initial weights of each operation that has any; raise CommandError for unusable weights."""
+    """Return the weights file to start from for each operation that has one; raise CommandError for unusable files."""
     from autosparse.config import get_options
     from autosparse.tuner.learned.names import MODEL_SUFFIX
     from autosparse.tuner.learned.weights import LearnedWeights
@@ -157,7 +157,7 @@ def _rates(out: Path) -> Any:  # Any: MachineRates, imported late
 
 
 def _costs(out: Path) -> None:
-    """Measure the costs of hybrid formats' primitives that are not known yet, storing each class at once."""
+    """Measure the primitives of hybrid formats whose costs are not stored in `out` yet, and print all costs."""
     from autosparse.calibration.primitives import measured_costs
     from autosparse.config import get_options
     from autosparse.errors import TUNING_FAILURES
@@ -215,7 +215,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
 def _fit(
     arguments: argparse.Namespace, op: str, weights: Path, *, out: Path, folders: list[Path], rates: Any
 ) -> tuple[str, ...] | None:
-    """Fit the model of `op` and return its row of the table, or None if `op` was not measured."""
+    """Fit the model of operation `op` from `weights`; return its table row, or None if nothing was measured."""
     from autosparse.calibration.models import calibrate
     from autosparse.tuner.calibration.store import ModelStore
     from autosparse.tuner.collect.files import read_folder

@@ -100,7 +100,7 @@ def _add_run(parser: argparse._ArgumentGroup) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Collect until time or patterns run out, or merge earlier measurements."""
+    """Collect until time or patterns run out, or merge earlier measurements; return the exit status."""
     from autosparse.tuner.collect.operations import OPS
 
     ops = _operations(arguments)

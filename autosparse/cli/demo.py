@@ -25,7 +25,7 @@ BUDGET_S: Final = 60.0  # per product; usually a search ends after a few seconds
 
 @dataclass(frozen=True)
 class Tuned:
-    """Product with its plan, the time of its first call in seconds, and the right-hand side."""
+    """Tuned product ``A @ B``: number of columns, B, seconds of the first call, and the plan found."""
 
     n_columns: int
     B: Any  # Any: ndarray
@@ -78,7 +78,7 @@ def _tune(pair: Pair, n_columns: int) -> Tuned:
 
 
 def _ready(tuned: list[Tuned]) -> str:
-    """Return how many plans were found or remembered, and the time until all could run."""
+    """Return a line of text: how many plans were found or remembered, and when all products were ready to run."""
     n_remembered = sum(one.plan.remembered for one in tuned)
     searched = [one.plan for one in tuned if not one.plan.remembered and one.plan.tune_s > 0]
     n_plain = len(tuned) - n_remembered - len(searched)
@@ -124,11 +124,11 @@ def _measured(pair: Pair, one: Tuned) -> str:
 
 
 def _untuned(A: Any, B: Any) -> Any:
-    """Compute the product by the default kernel."""
+    """Return ``A @ B``, computed by the default kernel."""
     with options(effort="off"):
         return A @ B
 
 
 def _why(plan: Plan) -> str:
-    """Return the reason for the plan, without the speed-up of the tuning race, which differs from the one shown."""
+    """Return the plan's reason for display, cut at the first comma if measured, since the speed-up is shown apart."""
     return plan.why.partition(",")[0] if plan.measured_s is not None else plan.why

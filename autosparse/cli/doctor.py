@@ -38,7 +38,7 @@ BROKEN_INSTALLATION: Final = (*TUNING_FAILURES, AttributeError, NameError, Synta
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; it is a problem if `hint` says how to mend it."""
+    """Line of the report: name, value, and for a problem a hint that says how to mend it."""
 
     name: str
     value: str
@@ -95,7 +95,7 @@ def _runtime() -> Iterator[Finding]:
 
 
 def _blas() -> Iterator[Finding]:
-    """Report the threads of NumPy's BLAS: OpenBLAS threads stay busy after each call, which slows down products."""
+    """Yield a finding on NumPy's BLAS: OpenBLAS threads stay busy after each call, which slows down products."""
     import numpy as np
 
     config: dict[str, Any] = np.show_config(mode="dicts")  # type: ignore[assignment]
@@ -141,7 +141,7 @@ def _compiler() -> Iterator[Finding]:
 
 
 def _numba(wanted: str | None) -> Iterator[Finding]:
-    """Report the numba backend, used because it was requested or because there is no C compiler."""
+    """Yield findings on the numba backend, requested by option `compiler` (`wanted`) or used without a C compiler."""
     if importlib.util.find_spec("numba") is None:
         yield Finding("compiler", "numba, which is not installed", hint="pip install 'autosparse[numba]'")
         return
@@ -189,7 +189,7 @@ def _version(package: str) -> str | None:
 
 
 def _gpu() -> Iterator[Finding]:
-    """Report which requirement of products on a GPU is missing; torch is only imported if it is installed."""
+    """Yield a finding: products on a GPU are served, or the first requirement that is missing."""
     for name, what in {"torch": "PyTorch", "triton": "Triton"}.items():
         if importlib.util.find_spec(name) is None:
             yield Finding("GPU products", f"not served: {what} is not installed (extra gpu)")

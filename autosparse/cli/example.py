@@ -29,7 +29,7 @@ Array = NDArray[Any]  # float64 or complex128
 
 
 class Grid(NamedTuple):
-    """Tables of a MATPOWER case: one row per bus and per branch, columns as in the MATPOWER manual (Table B-1)."""
+    """MATPOWER case: base power, and tables with a row per bus and per branch (columns of the manual's Table B-1)."""
 
     base_mva: float
     bus: Array

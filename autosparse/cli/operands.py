@@ -26,7 +26,7 @@ DTYPES: Final = ("float32", "float64", "complex64", "complex128")
 
 @dataclass(frozen=True)
 class Pair:
-    """Matrix in two classes: `ours` (autosparse), created as users do, and `theirs` (SciPy)."""
+    """One matrix in two classes, to be compared: `ours` is autosparse's, `theirs` is SciPy's."""
 
     name: str
     ours: Any  # Any: csr_array or csr_matrix of autosparse
@@ -115,7 +115,7 @@ def add_runs(parser: argparse.ArgumentParser) -> None:
 
 
 def _fault_of(path: Path) -> str | None:
-    """Return the reason why the file `path` could not be written, or None."""
+    """Return the reason why the file `path` could not be written, such as "is a folder"; None if it can be."""
     target = Path(os.path.realpath(path))
     folder = target.parent
     with contextlib.suppress(FileNotFoundError, NotADirectoryError):
@@ -134,7 +134,7 @@ def _fault_of(path: Path) -> str | None:
 
 
 def writable(option: str, path: Path) -> None:
-    """Raise CommandError, before any work is done, if the file `path` of `option` could not be written."""
+    """Raise CommandError if the file `path`, given by the command-line option `option`, could not be written."""
     try:
         fault = _fault_of(path)
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
@@ -144,7 +144,7 @@ def writable(option: str, path: Path) -> None:
 
 
 def folder_to_write(option: str, path: Path) -> None:
-    """Create the folder `path` of `option`, before any work is done; raise CommandError on failure."""
+    """Create the folder `path`, given by the command-line option `option`; raise CommandError on failure."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -152,7 +152,7 @@ def folder_to_write(option: str, path: Path) -> None:
 
 
 def folder_to_read(option: str, path: Path | None) -> None:
-    """Raise CommandError if `path` is given and not a folder."""
+    """Raise CommandError if `path`, given by the command-line option `option`, is neither None nor a folder."""
     if path is not None and not path.is_dir():
         raise CommandError(f"{option}: there is no folder {str(path)!r}", hint=f"{option} with a folder that there is")
 

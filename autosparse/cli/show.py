@@ -49,7 +49,7 @@ def count(runs: float | None) -> str:
 
 
 def left_out(failed: Iterable[tuple[str, str, str]]) -> int:
-    """Print on stderr each (name, kind of machine, reason) that could not be measured; return the exit status."""
+    """Print each failed (name, kind of machine, reason) on stderr; return the exit status, 1 if there is any."""
     status = 0
     for name, kind, reason in failed:
         print(f"not measured: {name} on {kind}: {reason}", file=sys.stderr)

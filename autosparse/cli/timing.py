@@ -14,7 +14,7 @@ Call = Callable[[], object]
 def race(
     calls: Mapping[str, Call], *, rounds: int = 15, sample_s: float = 2e-3, limit_s: float = 3.0
 ) -> dict[str, float]:
-    """Return the median seconds of one call of each, taken in turn; short calls are repeated for `sample_s` per sample.
+    """Return the median seconds of one run of each of `calls` by name, timed in turn; short ones repeat in a sample.
 
     Timing stops after `rounds`, or after `limit_s` seconds with at least three rounds. Each call first runs twice
     without being counted, to warm up and to choose the number of repetitions.

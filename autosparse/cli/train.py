@@ -207,7 +207,7 @@ def _line(row: Epoch) -> str:
 
 
 def _finish(trainer: Trainer, observe: Any, out: Path) -> None:
-    """Rank the unseen groups by the best weights, write and print the results, and draw the training curve."""
+    """Rank the unseen groups by the best weights; print the ranking, and write it and the curve to `out`."""
     from autosparse.tuner.training.curves import RANKING, WEIGHTS
     from autosparse.tuner.training.data import UNSEEN
 
@@ -236,7 +236,7 @@ def _table(rankings: dict[str, Ranking]) -> str:
 
 
 def _compare(runs: list[Path], out: Path) -> int:
-    """Compare several runs in one plot and one table per kind of unseen groups."""
+    """Compare finished runs: print a table per kind of unseen groups and draw their curves in one plot in `out`."""
     from autosparse.tuner.training.curves import CURVE, RANKING, read_curve
     from autosparse.tuner.training.data import UNSEEN
     from autosparse.tuner.training.ranking import Ranking

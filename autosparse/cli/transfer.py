@@ -47,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Write a plan of measurements, or fit a model to measurements and rank programs."""
+    """Write a plan of measurements for an accelerator, or fit a model to measured times and rank programs."""
     from autosparse import accelerators
 
     try:
@@ -97,7 +97,7 @@ def _rank(target: Any, arguments: argparse.Namespace) -> int:
 
 
 def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
-    """Read the times of each matrix by configuration number; raise CommandError with the first unreadable line."""
+    """Read {matrix name: {configuration number: time}} from a CSV file; raise CommandError for a broken line."""
     found: dict[str, dict[int, float]] = {}
     if not path.is_file():
         raise CommandError(f"there is no {str(path)!r}", hint="a file that --plan wrote, with times")

@@ -42,7 +42,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class EinsumCandidate(Listed):
-    """Enumerated program with the protocols of its reads and its cost, a set of tasks as a bit mask."""
+    """Enumerated program with the protocols of its reads; `cost` is a set of tasks, as a bit mask of queries."""
 
     cost: int
 
@@ -125,7 +125,10 @@ def is_searchable(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]
 
 
 def signature(inputs: tuple[str, ...], output: str, sparse: tuple[bool, ...]) -> tuple[str, dict[str, str]]:
-    """Return subscripts with letters renamed in order of appearance and each operand's kind, and the new letters."""
+    """Return the key of these subscripts in the stored table, and the key's letter for each given letter.
+
+    The key has letters renamed in order of appearance, and ``s`` or ``d`` for each sparse or dense operand.
+    """
     names: dict[str, str] = {}
     for index in "".join(inputs) + output:
         names.setdefault(index, chr(ord("a") + len(names)))
@@ -156,7 +159,10 @@ def _with_letters(node: Statement, names: dict[str, str]) -> Statement:
 
 
 def _read(kernel: TensorAssignment, row: dict[str, Any], names: dict[str, str]) -> Candidates:
-    """Return the candidates of a stored row, its letters replaced by those of the call (the keys of `names`)."""
+    """Return the candidates of a row of the stored table, with its letters replaced by those of `kernel`.
+
+    `names` maps the letters of `kernel` to those of the row.
+    """
     back = {new: old for old, new in names.items()}
     place = {new: kernel.indices.index(old) for old, new in names.items()}
     moved = [place[new] for new in sorted(place)]  # a row's variables are its letters, sorted
@@ -203,7 +209,7 @@ def enumerated(kernel: TensorAssignment, *, is_thorough: bool = True) -> Candida
 
 
 def is_merge(candidate: EinsumCandidate) -> bool:
-    """Return whether one assignment inside all loops intersects the last levels of two inputs.
+    """Return whether the innermost of all loops steps through exactly two of at least three sparse reads together.
 
     The cost model counts the steps through both inputs, while kernels take about as many as the shorter one has. Such
     programs are therefore kept although others dominate them.

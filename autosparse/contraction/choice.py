@@ -31,7 +31,7 @@ MAX_DENSE_LEVEL: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class ProgramChoice:
-    """Plans of the frontier with their estimated costs in tasks, cheapest first."""
+    """Plans of all computable candidates in `found`, each with its estimated cost in tasks, cheapest first."""
 
     found: Candidates
     plans: tuple[tuple[float, EinsumPlan, EinsumCandidate], ...]
@@ -74,7 +74,7 @@ def choose(
 def plan_of(
     candidate: Listed, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> EinsumPlan:
-    """Return the plan that runs a program on these operands; they alone determine how their levels are stored."""
+    """Return the plan of `candidate` for these operands, which determine the first levels that are stored dense."""
     inputs = tuple(operand.indices for operand in operands)
     kernel = kernel_of(inputs, subscripts.output, tuple(isinstance(operand, Sparse) for operand in operands))
     named = {name_of(n): operand for n, operand in enumerate(operands)}
@@ -88,7 +88,10 @@ def plan_of(
 
 
 def _fitted(plan: EinsumPlan, patterns: Mapping[str, Sparse], extents: Mapping[str, int]) -> EinsumPlan:
-    """Return `plan` with the first levels that are stored dense: located levels not much larger than their entries."""
+    """Return `plan` with the sparse operands whose first level is stored dense, and the indices of large extent.
+
+    A first level is dense if it is located and its extent is not much larger than the operand's number of entries.
+    """
     dense = set()
     for name, operand in patterns.items():
         order = plan.orders[name]
@@ -112,7 +115,7 @@ def _price(
     *,
     are_copies_kept: bool,
 ) -> float:
-    """Return the cost in tasks, plus operations that the asymptotic model neglects: reordering, searches, sorting."""
+    """Return the estimated cost in tasks, plus terms for reordering operands, searches and sorting the output."""
     counted = estimator.meetings(plan)
     tasks = estimator.cost(candidate.cost) if counted is None else counted
     price = tasks

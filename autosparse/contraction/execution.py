@@ -27,7 +27,7 @@ WIDER = np.dtype(np.int64)
 def compute(
     operands: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[Any], *, is_dense: bool, by_kernel: bool = False
 ) -> Result:
-    """Return the result as sparse entries or as an ndarray; `by_kernel` compiles a kernel now instead of joining."""
+    """Compute an einsum, as sparse entries or an ndarray; `by_kernel` uses a compiled kernel from the first call on."""
     if dtype.kind == "b":
         return _as_booleans(compute(operands, subscripts, WIDER, is_dense=is_dense, by_kernel=by_kernel))
     prepared = prepare(operands, subscripts, dtype)
@@ -55,7 +55,7 @@ def _as_booleans(result: Result) -> Result:
 
 
 def execute(prepared: list[Operand], subscripts: Subscripts, *, is_dense: bool) -> Result:
-    """Contract prepared operands: the first calls by joins while these are short, later calls by a compiled kernel."""
+    """Contract prepared operands, by joins in the first calls if these are short, else by a compiled kernel."""
     if paid.is_sure() or get_options().deterministic or len(prepared) < 2:
         return generated(prepared, subscripts, is_dense=is_dense)
     account = paid.account_of(key_of(prepared, subscripts, is_dense_output=is_dense))
@@ -131,7 +131,7 @@ def _copied(operand: Operand) -> Operand:
 
 
 def broadcast(entries: Sparse, subscripts: Subscripts) -> Sparse:
-    """Return entries with all modes of the output: indices lost to broadcast operands of extent 1 are repeated."""
+    """Return `entries` with all indices of the output, repeated along those whose operands have extent 1."""
     missing = [index for index in subscripts.output if index not in entries.indices]
     if not missing:
         return entries

@@ -12,14 +12,17 @@ from autosparse.contraction.programs.nests import nests
 
 
 def least_deep(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
-    """Return the loop nests of minimum depth, each in one of its loop orders."""
+    """Return the loop nests of minimum depth that compute `kernel`, each in one of its loop orders.
+
+    `keep_outer` also admits nests whose `where` statements are inside all loops.
+    """
     statement = kernel.statement
     rewritten = bodies(statement.lhs, statement.op, statement.rhs)
     return nests(rewritten, kernel.indices, keep_outer=keep_outer)
 
 
 def undominated(sets: TaskSets, costs: Iterable[int]) -> tuple[int, ...]:
-    """Return the costs in which no other cost is strictly contained."""
+    """Return the costs (sets of tasks) that are not dominated; a cost dominates others that strictly contain it."""
     frontier: list[int] = []
     for cost in sorted(costs, key=lambda tasks: (tasks.bit_count(), tasks)):
         if any(sets.is_within(best, cost) and not sets.is_within(cost, best) for best in frontier):

@@ -10,7 +10,7 @@ from autosparse.contraction.cin.parser import parse
 
 @dataclass(frozen=True, slots=True)
 class TensorAssignment:
-    """One assignment over all its indices; `sparse` names the tensors that have a sparsity pattern."""
+    """Assignment such as ``A[i,j] += B[i,k] * C[j,k]``; `sparse` names its tensors with a sparsity pattern."""
 
     statement: Assign
     sparse: frozenset[str]

@@ -23,7 +23,7 @@ INDEX_TYPES: Final = ("int32", "int64")
 
 
 class OperandKind(NamedTuple):
-    """Properties of an operand, other than its entries, that determine how an einsum is computed."""
+    """Class, shape and dtype of an operand, and whether it is sparse; equal kinds are computed alike by an einsum."""
 
     cls: type
     shape: tuple[int, ...]
@@ -174,7 +174,7 @@ def check_coordinates(coords: tuple[AnyArray, ...], values: AnyArray, shape: tup
 
 
 def canonical(obj: Any) -> Any:
-    """Return CSR with sorted, distinct entries: `obj` itself if a check of all its entries says so, else a copy."""
+    """Return CSR with sorted, distinct entries: `obj` itself if a check of its arrays confirms that, else a copy."""
     indptr, indices, data = arrays_of(obj)
     if _sparsetools.csr_has_canonical_format(rows_shape(obj)[0], indptr, indices):
         return obj

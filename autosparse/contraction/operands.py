@@ -56,7 +56,7 @@ class Sparse:
 
     @classmethod
     def of_tensor(cls, indices: str, tensor: OrderedEntries, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Sparse:
-        """Create an operand from a tensor's kept entries, which are sorted by the tensor's modes."""
+        """Create an operand from the kept entries of a tensor, sorted by its modes and read on first use."""
         made = cls(indices, None, np.empty(0, dtype), shape, sorted_by=indices)
         made._values, made.nnz, made.tensor = None, tensor.nnz, tensor
         return made
@@ -113,7 +113,7 @@ def prepare(arguments: Sequence[Any], subscripts: Subscripts, dtype: np.dtype[An
 
 
 def _dense(array: AnyArray, letters: str, others: str, subscripts: Subscripts, dtype: np.dtype[Any]) -> Dense:
-    """Convert a dense argument; NumPy extracts diagonals and sums indices that no other operand and no output has."""
+    """Convert a dense argument; NumPy extracts diagonals and sums the indices that are not in `others`."""
     kept = "".join(
         index
         for index in dict.fromkeys(letters)
@@ -161,7 +161,10 @@ def _sparse(obj: Any, letters: str, others: str, subscripts: Subscripts, dtype: 
 
 
 def _is_whole(shape: Sequence[int], letters: str, others: str, subscripts: Subscripts) -> bool:
-    """Return whether each mode of a tensor becomes one mode of the operand: no diagonal, no sum, no broadcast mode."""
+    """Return whether each mode of a tensor becomes one mode of the operand: no diagonal, no sum, no broadcast mode.
+
+    `others` are the indices of the output and of all other operands.
+    """
     return len(set(letters)) == len(letters) and all(
         index in others and not _is_broadcast(index, letters, shape, subscripts) for index in letters
     )

@@ -29,7 +29,7 @@ def is_short(operands: Sequence[Operand], output: str) -> bool:
 
 
 def shortened(operands: list[Operand], subscripts: Subscripts, execute: Callable[..., Sparse | Any]) -> list[Operand]:
-    """Contract pairs of operands along a path until the rest can be searched at once or two operands are left."""
+    """Contract pairs by `execute` until the rest can be enumerated or two are left; return the remaining operands."""
     operands = list(operands)
     if is_short(operands, subscripts.output):
         return operands
@@ -92,7 +92,7 @@ def contraction_path(inputs: Sequence[str], subscripts: Subscripts) -> list[tupl
 
 
 def _kept(pair: tuple[int, int], left: Sequence[frozenset[str]], subscripts: Subscripts) -> frozenset[str]:
-    """Return the indices of the contraction of a pair: those that the output or another operand has."""
+    """Return the indices that the product of a pair keeps: those that the output or another operand in `left` has."""
     needed = frozenset(subscripts.output).union(*(one for n, one in enumerate(left) if n not in pair))
     return (left[pair[0]] | left[pair[1]]) & needed
 

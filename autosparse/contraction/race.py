@@ -35,7 +35,7 @@ MAX_S: Final = 1.0
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Entrant:
-    """Timed program, with the estimated number of its tasks and the seconds of its fastest run."""
+    """Compiled and timed program, with the estimated number of its tasks and the seconds of its fastest run."""
 
     program: CompiledProgram
     tasks: float
@@ -73,7 +73,7 @@ def race(choice: ProgramChoice, named: dict[str, Operand], extents: dict[str, in
 
 
 def _forget(named: dict[str, Operand]) -> None:
-    """Drop the reordered copies of the operands, so that the next run starts like a new call."""
+    """Delete the kept reordered copies of the operands, so that the next run makes them again."""
     for operand in named.values():
         if isinstance(operand, Sparse):
             operand.stored.clear()
@@ -81,7 +81,11 @@ def _forget(named: dict[str, Operand]) -> None:
 
 
 def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """Time plans by `measure` and return (seconds, cost, plan), fastest first; `priced` is sorted by cost."""
+    """Time the cheapest plans by `measure` and return (seconds, cost, plan), fastest first.
+
+    `priced` has pairs (cost, plan), cheapest first. Of plans with equal costs, only the first is timed, and later the
+    others of the fastest cost.
+    """
     kinds: dict[int, list[tuple[float, P]]] = {}
     for price, plan in priced:
         if price <= WORTH_TIMING * priced[0][0]:
@@ -96,7 +100,7 @@ def ranked(priced: Sequence[tuple[float, P]], measure: Callable[[P, float], floa
 
 
 def _timed(rows: Sequence[tuple[float, P]], measure: Callable[[P, float], float]) -> list[tuple[float, float, P]]:
-    """Time all rows in rounds and return each one's fastest time with the row."""
+    """Time the (cost, plan) rows repeatedly and return (fastest seconds, cost, plan) of each, in the same order."""
     found = [measure(plan, price) for price, plan in rows]
     start, total_s = time.perf_counter(), sum(found)
     for turn in range(1, MAX_SHORT_RUNS):

@@ -63,14 +63,14 @@ class ServedCalls:
 
 @dataclass(eq=False)
 class Joined(ServedCalls):
-    """Calls computed by joins, and the plan of the numba kernel that replaces the joins."""
+    """Calls of one expression that were computed by joins; `plan` is that of the numba kernel which replaces them."""
 
     plan: EinsumPlan | None = None
 
 
 @dataclass(eq=False)
 class RememberedProgram(ServedCalls):
-    """Choice for one pattern: the compiled program and the calls that it served."""
+    """Compiled program that was chosen for operands of one pattern, and the calls that it served."""
 
     program: CompiledProgram = field(kw_only=True)
     tasks: float = 0.0  # estimated number of tasks
@@ -106,7 +106,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_ou
 def ready(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> tuple[str, RememberedProgram]:
-    """Return the cache key of these patterns and their compiled program, chosen and compiled if necessary."""
+    """Return the cache key of these patterns and the program for them, chosen and compiled if necessary."""
     named = {name_of(n): operand for n, operand in enumerate(operands)}
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
@@ -130,7 +130,7 @@ def ready(
 def _served(
     key: str, found: RememberedProgram, named: dict[str, Operand], extents: dict[str, int]
 ) -> Sparse | AnyArray:  # fmt: skip
-    """Run the program; from the second call on, keep what depends on the patterns alone."""
+    """Return the result of the program `found`; from its second call on, keep its binding to the patterns."""
     kept = _bound.get(key)
     if kept is None or kept.program is not found.program or not is_plain(named, kept.program):
         is_wanted = found.n_calls > 0 and runtime_api.available
@@ -172,7 +172,7 @@ def contract_without_compiler(
 def peek(
     operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> RememberedProgram | EinsumPlan | None:
-    """Return what is remembered for these operands in this process or on disk; choose and compile nothing."""
+    """Return the program of this process or the plan on disk for these operands, else None; compile nothing."""
     key = key_of(operands, subscripts, is_dense_output=is_dense_output)
     found = _choices.get(key)
     if found is not None:
@@ -189,7 +189,7 @@ def _save(key: str, plan: EinsumPlan, tasks: float, *, is_timed: bool) -> None:
 def _load(
     key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
 ) -> tuple[float, EinsumPlan, bool] | None:
-    """Load (number of tasks, plan, whether it was timed) from disk; None unless the enumeration has this program."""
+    """Load (estimated tasks, plan, whether it was timed) from disk; None if absent or not an enumerated program."""
     record: Any = open_store().load(EINSUM.name, key)
     if not isinstance(record, dict) or not isinstance(record.get("program"), str):
         return None

@@ -70,7 +70,7 @@ def _tensor(entries: Sparse) -> Any:
 
 
 def _levels(entries: Sparse) -> Any:
-    """Return a tensor with distinct entries sorted by its modes; no class here or in SciPy stores more levels."""
+    """Convert entries to a sparse tensor with distinct entries sorted by its modes."""
     if entries.sorted_by is None or entries.sorted_by != entries.indices:
         from autosparse.contraction.operands import distinct
 

@@ -14,7 +14,7 @@ from autosparse.contraction.subscripts import Subscripts
 
 
 def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool) -> Any:
-    """Return the result of the route or of a compiled kernel, or None if the general contraction must compute it."""
+    """Compute an einsum by its route or a compiled kernel; None if the general contraction must compute it."""
     route, arguments = direct.route, direct.arguments(operands)
     if not takes(direct, arguments):
         return None
@@ -30,14 +30,14 @@ def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is
 
 
 def takes(direct: Direct, arguments: Sequence[Any]) -> bool:
-    """Return whether the route computes a call with these operands, at least until a kernel is compiled."""
+    """Return whether the route computes these arguments: it supports them, and no kernel is to be compiled at once."""
     return direct.route.fits(arguments) and not (direct.route.begins and paid.is_sure())
 
 
 def _paid(
     direct: Direct, arguments: Sequence[Any], operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool
 ) -> Any:
-    """Serve and count one call, compiling a kernel in the background once the calls have paid for it."""
+    """Compute and count a call, by the route or a kernel; compile one once calls have taken as long as that."""
     account = account_of(direct, arguments, subscripts)
     if account.prefers_kernel:
         from autosparse.contraction.execution import compute
@@ -53,7 +53,7 @@ def _paid(
 
 
 def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
-    """Return the call account of the expression, or that of the operands' patterns once the expression has paid off."""
+    """Return the counts of calls of this expression or, once these pay for a compilation, of it with these patterns."""
     whole = _whole(direct, arguments, subscripts)
     if not whole.is_paid:
         return whole

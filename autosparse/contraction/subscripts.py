@@ -137,7 +137,7 @@ def _check_output(output: str, letters: str) -> None:
 
 
 def _without_dots(inputs: Sequence[str], shapes: Sequence[tuple[int, ...]]) -> tuple[list[str], str]:
-    """Replace each ``...`` by digits, which cannot clash with letters; also return the longest digit string."""
+    """Return the inputs with each ``...`` replaced by a digit per dimension, and the longest of the replacements."""
     found: list[str] = []
     longest = ""
     for number, (subscript, shape) in enumerate(zip(inputs, shapes, strict=True)):

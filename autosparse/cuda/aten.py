@@ -37,7 +37,7 @@ class CudaOperand(NamedTuple):
 
 
 def entries_of(A: torch.Tensor) -> CudaOperand | None:
-    """Return the entries of a CSR or CSC matrix of numbers on a supported device; None for other tensors."""
+    """Return structure and values of a CSR or CSC tensor; None for other layouts, batches and unsupported devices."""
     if A.layout is torch.sparse_csr:
         crow, col, transposed = A.crow_indices(), A.col_indices(), False
     elif A.layout is torch.sparse_csc:
@@ -52,7 +52,7 @@ def entries_of(A: torch.Tensor) -> CudaOperand | None:
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
-    """Return whether X is dense, of rank `n_dims`, with `like`'s dtype and device, not lazily conjugated or negated."""
+    """Return whether X is a dense, not lazily conjugated, tensor of rank `n_dims` with `like`'s dtype and device."""
     plain = X.layout is torch.strided and X.dim() == n_dims and not (X.is_conj() or X.is_neg())
     return plain and X.dtype is like.dtype and X.device == like.device
 
@@ -65,14 +65,17 @@ def _fits(base: torch.Tensor, shape: tuple[int, ...], like: torch.Tensor) -> boo
 
 
 def _takes(out: torch.Tensor, shape: tuple[int, ...], operands: tuple[torch.Tensor, ...]) -> bool:
-    """Return whether a kernel may write the result to `out`: rows without gaps, and memory that holds no operand."""
+    """Return whether a kernel may write a result of `shape` to `out`: no gaps within rows, no memory of an operand."""
     if not is_plain(out, operands[0], len(shape)) or out.shape != shape or out.stride(-1) != 1:
         return False
     return all(out.untyped_storage().data_ptr() != one.untyped_storage().data_ptr() for one in operands)
 
 
 def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
-    """Compute ``a @ B`` by an autosparse kernel for a compressed `a`, into `out` if possible; None: left to PyTorch."""
+    """Return ``a @ B`` by an autosparse kernel, in `out` if possible; None if PyTorch must compute it.
+
+    None is returned for layouts other than CSR and CSC, small products, and operands that do not fit.
+    """
     rank = B.dim()
     if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
         return None
@@ -86,7 +89,7 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
 
 
 def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor | None:
-    """Compute ``a @ b`` where one is compressed and an autosparse kernel was chosen; None: PyTorch computes it."""
+    """Return ``a @ b``, one of which is CSR or CSC, by an autosparse kernel; None if PyTorch must compute it."""
     if a.layout is not torch.strided:
         return _served(a, b, out) if b.dim() == 2 else None
     if not is_plain(a, b, 2) or b.dim() != 2:
@@ -142,7 +145,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
 def _addmm(
     base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> torch.Tensor | None:  # fmt: skip
-    """Compute beta · base + alpha · a b by an autosparse kernel; None: PyTorch computes it."""
+    """Return beta · base + alpha · a b by an autosparse kernel; None if PyTorch must compute it."""
     if b.dim() not in (1, 2) or a.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
     if not _fits(base, (a.shape[0], *b.shape[1:]), b if b.layout is torch.strided else a):
@@ -196,7 +199,7 @@ def _written(
     alpha: Scalar,
     out: torch.Tensor,
 ) -> torch.Tensor:
-    """Copy `found` to `out` where it fits; otherwise PyTorch's kernel computes `out` or raises."""
+    """Copy the result `found` to `out` and return it; PyTorch computes `out` if `found` is None or does not fit."""
     if found is None or not is_plain(out, found, found.dim()) or out.shape != found.shape:
         by_torch(operator, keys, *given, beta=beta, alpha=alpha, out=out)
         return out
@@ -234,7 +237,7 @@ def addmv_out(
 def _sampled(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
 ) -> tuple[CudaOperand, torch.Tensor] | None:
-    """Return the entries of S and the values alpha · (x @ y there) + beta · S; None: PyTorch computes it."""
+    """Return S's structure and the values alpha · (x @ y) + beta · S at its entries; None: left to PyTorch."""
     if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
     if not (is_plain(x, S, 2) and is_plain(y, S, 2)) or x.shape[1] != y.shape[0]:
@@ -282,7 +285,7 @@ def sampled_addmm_out(
 
 
 def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Compute aten::mm with autograd: the gradient of a CSR `a` is a CSR tensor with the same entries."""
+    """Compute aten::mm under autograd; where `a` is CSR and requires a gradient, that gradient is CSR as well."""
     wanted = a.layout is torch.sparse_csr and a.requires_grad and torch.is_grad_enabled()
     if wanted and a.dim() == 2 and a.dense_dim() == 0 and is_plain(b, a, 2) and a.shape[1] == b.shape[0]:
         product: torch.Tensor = matrix.csr(a) @ b

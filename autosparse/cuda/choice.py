@@ -63,7 +63,7 @@ FREE_BYTES: Final = 1 << 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProductKind:
-    """Kind of product: operation, of the transpose or not, columns of the dense operand, dtype, elements per load."""
+    """Kind of product, for which one kernel is chosen: operation, transposition, columns, dtype, elements per load."""
 
     operation: str
     transposed: bool
@@ -74,7 +74,7 @@ class ProductKind:
 
 @dataclass(slots=True)
 class LaunchChoice:
-    """Chosen kernel of one kind of product, or None for torch's path; `why` is the reason for explanations."""
+    """Kernel chosen for one kind of product (`launch` None: torch computes it), with its calls and measured times."""
 
     kind: ProductKind
     n_calls: int = 0
@@ -105,7 +105,10 @@ Vendor = Callable[[int], torch.Tensor]
 
 
 def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs: int | None) -> bool:
-    """Return whether the calls so far (or `runs` expected ones) pay for a search; false while a graph is captured."""
+    """Return whether a search for a kernel would pay off for the calls so far, or for `runs` calls if given.
+
+    False while a graph is captured, at effort "off", and after a search.
+    """
     options = config.get_options()
     if choice.is_finished or options.effort is config.Effort.OFF or device.is_capturing():
         return False
@@ -120,7 +123,7 @@ def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs:
 
 
 def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run, vendor: Vendor) -> None:
-    """Decide `choice`: load a stored plan, or measure torch's path and the schedules that the cost model ranks first.
+    """Choose the kernel of `choice`: load a stored plan, or time torch's path and the best-ranked schedules.
 
     `run` computes the product by a launch, `vendor` by torch. A failure here does not fail the product: torch computes
     it.
@@ -189,7 +192,7 @@ Candidate = tuple[str, DeviceSchedule]
 
 
 def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]:
-    """Select the candidates to measure: as many single layouts as `effort` allows, then composites."""
+    """Return the candidates to measure: the first single layouts, as many as `effort` allows, then composites."""
     singles = [one for one in ranked if not one[1].is_composite]
     others = [one for one in ranked if one[1].is_composite]
     most = len(others) if effort is config.Effort.FULL else MAX_COMPOSITES
@@ -225,7 +228,7 @@ def candidates(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, 
 
 
 def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> space.GpuSetting:
-    """Return the description of the product for which schedules are offered."""
+    """Return the operation, sizes, dtype and target of a product, by which the schedules to offer are selected."""
     facts = structure.facts(kind.transposed)
     return space.GpuSetting(
         operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
@@ -235,7 +238,10 @@ def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) 
 
 
 def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedule) -> Launch:
-    """Build, load and pack a kernel. Raises BuildError, or PackError where it needs more than `extra_memory` allows."""
+    """Build and load a schedule's kernel and pack the entries for it.
+
+    Raises BuildError, or PackError where the kernel needs more memory than `extra_memory` allows.
+    """
     most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
         schedule=schedule,
@@ -259,7 +265,7 @@ def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedul
 
 
 def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
-    """Return whether two sums of the same terms differ by rounding only; non-finite values must be equal."""
+    """Return whether two results differ by no more than rounding; non-finite values must be equal."""
     finite = wanted[wanted.isfinite()]
     scale = finite.abs().amax() if finite.numel() else wanted.new_zeros(())
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)

@@ -35,7 +35,7 @@ def is_wanted(structure: CudaPattern, asked: space.GpuSetting) -> bool:
 def offered(
     structure: CudaPattern, transposed: bool, asked: space.GpuSetting, target: DeviceTarget
 ) -> Iterator[tuple[str, DeviceSchedule, Given]]:
-    """Yield (name, schedule, entry counts by rule) of all partitions with an expected gain; waits for the GPU."""
+    """Yield composite schedules as (name, schedule, {rule: counts of its entries}); copies the pattern to the host."""
     pattern = host_pattern(structure.entries(transposed))
     for partition in composites.partitions(pattern, asked, target):
         given = given_by(structure, transposed, partition.selections)
@@ -44,7 +44,7 @@ def offered(
 
 
 def given_by(structure: CudaPattern, transposed: bool, selections: Sequence[Selection]) -> Given:
-    """Count the entries that each rule takes from those left by earlier rules; cached; synchronises with the GPU."""
+    """Return {rule: counts of the entries it takes from those that earlier rules left}; cached; waits for the GPU."""
     key = (transposed, tuple(selections))
     known = structure.known.given
     if key not in known:
@@ -72,7 +72,7 @@ def host_pattern(entries: DeviceEntries) -> HostPattern:
 
 
 def told(structure: CudaPattern, transposed: bool, schedule: DeviceSchedule) -> Iterator[str]:
-    """Yield a line for each part of a composite: its rule, its share of the entries, and its layouts."""
+    """Yield a line of text for each part of a composite schedule: rule, share of the entries, and layouts."""
     given = given_by(structure, transposed, schedule.selections)
     for rule in schedule.selections:
         own, layouts = given[rule], ", ".join(schedule.layouts_of(rule))

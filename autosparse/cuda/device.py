@@ -31,7 +31,7 @@ class Device(Protocol):
         """Return whether launches are being captured in a graph, so that measuring and synchronising are forbidden."""
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Return the mean seconds of one `run`, over `rounds` calls with numbers from 1 on."""
+        """Return the mean seconds of ``run(number)`` over `rounds` calls, which are numbered from 1 on."""
 
 
 class CudaDevice:
@@ -51,7 +51,7 @@ class CudaDevice:
         return torch.cuda.is_current_stream_capturing()
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Return the mean seconds of one `run`, between two events on the current stream."""
+        """Return the mean seconds of ``run(number)`` over `rounds` calls, between two events on the current stream."""
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         begin.record()
         for number in range(1, rounds + 1):
@@ -77,7 +77,7 @@ class HostDevice:
         return False
 
     def seconds(self, run: Callable[[int], object], *, rounds: int) -> float:
-        """Return the seconds of a single `run` by the clock; the interpreter is slow and its times have no meaning."""
+        """Return the seconds of one call ``run(1)``; the interpreter is slow, so that its times have no meaning."""
         start_s = time.perf_counter()
         run(1)
         return time.perf_counter() - start_s

@@ -29,7 +29,7 @@ TERM_BYTES: Final = 1 << 26
 
 
 class FiberLevels(NamedTuple):
-    """Compressed sparse fibers (Smith and Karypis 2015): fibers of each root (n + 1,), entries of each fiber."""
+    """Compressed sparse fibers of a tensor (Smith and Karypis 2015), by root (a row of the result) and fiber."""
 
     root_ends: torch.Tensor
     fiber_cols: torch.Tensor
@@ -39,7 +39,7 @@ class FiberLevels(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class Fibers:
-    """Coordinates (3, nnz) of a tensor of these extents, with the rows of the MTTKRP result at `mode`."""
+    """Pattern of a third-order tensor for MTTKRP: coordinates (3, nnz), extents, and the result's mode."""
 
     coords: torch.Tensor
     extents: tuple[int, ...]
@@ -74,7 +74,7 @@ class Fibers:
         return self.coords[self.others[1]]
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Return the rows of the result and of the longer factor."""
+        """Return the extent of the result's mode and the larger extent of the two summed modes."""
         return self.extents[self.mode], max(self.extents[n] for n in self.others)
 
     def levels(self) -> FiberLevels:
@@ -103,7 +103,7 @@ class Fibers:
         return self._levels
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Return counts of the entries of each root; the first call synchronises with the GPU."""
+        """Return counts of the entries of each root (index of the result's row); the first call waits for the GPU."""
         if transposed not in self.known.facts:
             levels = self.levels()
             ends = levels.fiber_ends[levels.root_ends]
@@ -111,7 +111,7 @@ class Fibers:
         return self.known.facts[transposed]
 
     def entries(self, transposed: bool) -> DeviceEntries:
-        """Return the entries to pack."""
+        """Return the entries as compressed fibers, from which a kernel's layouts are packed."""
         return entries_of_csf(*self.levels())
 
     def stable_hash(self) -> str:
@@ -124,7 +124,7 @@ class Fibers:
 
 
 def fibers_of(coords: torch.Tensor, extents: tuple[int, ...], mode: int) -> Fibers:
-    """Return the fibers of these coordinates, with cached data while their memory lives and is not written."""
+    """Return the pattern for these arguments; it shares derived data with earlier ones of the same unwritten memory."""
     key = (MTTKRP, coords.data_ptr(), coords.shape, coords.stride(), extents, mode, coords.device, version_of(coords))
     return Fibers(coords, extents, mode, known_of(key, coords))
 
@@ -161,7 +161,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | Non
 def _served(
     coords: torch.Tensor, values: torch.Tensor, extents: tuple[int, ...], mode: int, dense: list[torch.Tensor]
 ) -> torch.Tensor | None:  # fmt: skip
-    """Compute M by the chosen kernel; None: torch computes it."""
+    """Return the MTTKRP by the chosen kernel, None if torch must compute it; `dense` are the two factors."""
     if len(extents) != ORDER or values.dtype not in products.DTYPES:
         return None
     if not values.is_contiguous() or values.is_neg() or any(not one.numel() for one in (values, *dense)):
@@ -212,7 +212,7 @@ def _mode(T: torch.Tensor, mode: Any) -> int:
 
 
 def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, torch.Tensor]:
-    """Return the factors by mode, except `mode`, after checking that they fit T and each other."""
+    """Return {mode: factor} for all modes except `mode`, after checking shapes, dtypes and devices against T."""
     given, shape = list(factors), tuple(T.shape)
     if len(given) != T.dim():
         wanted = f"one factor for each of the {T.dim()} modes (None at mode {mode}), not {len(given)}"

@@ -187,7 +187,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
 
 
 def _tensor(array: Any) -> torch.Tensor:
-    """Return a tensor over the memory of an array (CuPy's and others'), by DLPack or `__cuda_array_interface__`."""
+    """Convert an array on the GPU to a tensor that shares its memory, by DLPack or `__cuda_array_interface__`."""
     if hasattr(array, "__dlpack__"):
         return torch.utils.dlpack.from_dlpack(array)
     if not hasattr(array, "__cuda_array_interface__"):

@@ -40,7 +40,7 @@ VendorCall = Callable[[torch.Tensor], torch.Tensor]
 
 @dataclass(frozen=True, slots=True)
 class ProductRequest:
-    """Request for one product: `ours` and `vendor` compute it with `operand`, or a copy of it, into a new tensor."""
+    """Request for one product; `ours(launch, operand)` computes it by our kernel, `vendor(operand)` by torch."""
 
     structure: CudaPattern
     kind: ProductKind
@@ -85,7 +85,7 @@ def _by(
     transposed: bool,
     out: torch.Tensor | None,
 ) -> torch.Tensor | None:
-    """Compute the product by the kernel chosen for its signature, where the operands are aligned, else return None."""
+    """Return the product by the kernel `made.launch`; None if there is none or it does not take these operands."""
     if (launch := made.launch) is None or is_followed(values, B):
         return None
     if not (_lies_well(values) and _lies_well(B) and values.is_contiguous() and (out is None or _lies_well(out))):
@@ -111,12 +111,12 @@ def _signature(values: torch.Tensor, B: torch.Tensor, transposed: bool, out: tor
 
 
 def _lies_well(one: torch.Tensor) -> bool:
-    """Return whether a kernel compiled for aligned addresses can read the tensor."""
+    """Return whether a tensor's address is aligned as compiled kernels require, and it is not lazily negated."""
     return one.data_ptr() % ALIGNED == 0 and not one.is_neg()
 
 
 def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
-    """Return whether a product of these is differentiated or transformed, so that autograd must record it."""
+    """Return whether a product of these tensors must be recorded: gradients, forward mode or functorch are active."""
     if torch.is_grad_enabled() and (values.requires_grad or B.requires_grad):
         return True
     return forward_ad._current_level >= 0 or is_functorch_wrapped_tensor(B)
@@ -125,7 +125,7 @@ def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
 def _note(
     request: ProductRequest, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
 ) -> None:  # fmt: skip
-    """Record the choice for this signature after a complete lookup, so that the next product skips it.
+    """Record the choice for this operand signature, so that the next such product skips the lookup.
 
     Nothing is recorded where torch computed the product (`found` is None) although a kernel was chosen, for example in
     a graph capture.
@@ -193,7 +193,7 @@ class Rotation:
         self._last = 0
 
     def next(self, number: int) -> torch.Tensor:
-        """Return the next copy; for number 0 the operand itself, whose result is compared."""
+        """Return the operand itself for call number 0, whose result is compared, else the next copy."""
         if number == 0:
             return self.operand
         if not self._copies:  # made before the timing, and only where something is timed
@@ -268,7 +268,7 @@ def ours_of(
     out: torch.Tensor | None = None,
     runs: int | None = None,
 ) -> torch.Tensor | None:
-    """Compute the product by an autosparse kernel, into `out` if given; None: torch must compute it."""
+    """Return the product A B or Aᵀ B by an autosparse kernel, in `out` if given; None if torch must compute it."""
     signature = _signature(values, B, transposed, out)
     made = structure.known.ready.get(signature)
     if made is not None and made.launch is None:

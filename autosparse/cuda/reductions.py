@@ -58,7 +58,7 @@ def extreme_backward(
     structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
     *, wanted: tuple[bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
-    """Compute the gradients of `extreme` for values (nnz,) and B (m, k), each where wanted, at the extreme entries."""
+    """Return the gradients (values, B) of `extreme`, None where not `wanted`; `arg` holds the extreme entries."""
     grad = torch.where(arg < structure.nnz, grad, 0)
     d_values = values.new_zeros(structure.nnz) if wanted[0] else None
     d_B = torch.zeros_like(B) if wanted[1] else None
@@ -74,7 +74,7 @@ def extreme_backward(
 
 
 def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> CudaOperand | None:
-    """Return the entries of `a` where autosparse supports the reduction, otherwise None."""
+    """Return structure and values of `a` if autosparse supports this reduction of ``a @ b``, else None."""
     if reduce not in (*EXTREMES, "sum", "mean") or b.dtype not in products.DTYPES:
         return None
     if a.dim() != 2 or a.layout is not torch.sparse_csr or not is_plain(b, a, 2) or a.shape[1] != b.shape[0]:

@@ -36,7 +36,7 @@ class KnownPattern:
     order: torch.Tensor | slice = field(default_factory=lambda: slice(None))  # of the values, for fibers
 
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
-        """Return the choice kept under `key`; keep `made` where there is none."""
+        """Return the choice stored under `key`; if there is none, store `made` and return it."""
         kept = self.choices.setdefault(key, made)
         while len(self.choices) > MAX_CHOICES:
             self.choices.popitem(last=False)
@@ -44,7 +44,7 @@ class KnownPattern:
         return kept
 
     def note(self, signature: tuple[object, ...], made: Any) -> None:
-        """Record that `made` computes products whose operands have this `signature`."""
+        """Record `made` as the choice for products whose operands have this `signature`."""
         if len(self.ready) >= MAX_CHOICES:
             self.ready.clear()
         self.ready[signature] = made
@@ -57,7 +57,7 @@ class CudaPattern(Protocol):
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Choices by kind of product."""
+        """Choices of kernels by kind of product, each a `LaunchChoice`."""
 
     @property
     def nnz(self) -> int:
@@ -65,20 +65,20 @@ class CudaPattern(Protocol):
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the index arrays."""
+        """Number of bytes of the index arrays."""
 
     @property
     def col(self) -> torch.Tensor:
         """Columns of the entries; their device is that of the product."""
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Return the rows of the result and of the dense operand."""
+        """Return the number of rows of the result and of the dense operand; `transposed` is the product with Aᵀ."""
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Return the counts for the cost model."""
+        """Return statistics of the pattern (of its transpose if `transposed`) for the cost model."""
 
     def entries(self, transposed: bool) -> DeviceEntries:
-        """Return the entries to pack."""
+        """Return the entries of the pattern (of its transpose if `transposed`), from which layouts are packed."""
 
     def stable_hash(self) -> str:
         """Return a hash of the pattern for cache keys."""
@@ -95,7 +95,7 @@ class CudaStructure:
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
-        """Choices by kind of product."""
+        """Choices of kernels by kind of product, each a `LaunchChoice`."""
         return self.known.choices
 
     @property
@@ -110,11 +110,11 @@ class CudaStructure:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of the index arrays."""
+        """Number of bytes of the index arrays."""
         return (self.crow.shape[0] + self.nnz) * self.col.element_size()
 
     def shape(self, transposed: bool) -> tuple[int, int]:
-        """Return the rows and columns of the matrix or of its transpose."""
+        """Return the shape of the matrix, or that of its transpose if `transposed`."""
         return (self.n_cols, self.n_rows) if transposed else (self.n_rows, self.n_cols)
 
     def rows(self) -> torch.Tensor:
@@ -141,7 +141,7 @@ class CudaStructure:
         self.known.is_sound = True
 
     def facts(self, transposed: bool) -> DevicePattern:
-        """Return counts of the pattern; the first call synchronises with the GPU. Raises StructureError."""
+        """Return statistics of the pattern or its transpose; waits for the GPU once. Raises StructureError."""
         self.check()
         known = self.known.facts
         if transposed not in known:
@@ -149,7 +149,7 @@ class CudaStructure:
         return known[transposed]
 
     def compressed(self, transposed: bool) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return (crow, col) of the matrix or of its transpose."""
+        """Return (row starts, column indices) of the matrix, or those of its transpose if `transposed`."""
         if not transposed:
             return self.crow, self.col
         order = torch.sort(self.col, stable=True).indices
@@ -157,7 +157,7 @@ class CudaStructure:
         return torch.cat([ends.new_zeros(1), ends]), self.rows()[order]
 
     def entries(self, transposed: bool) -> DeviceEntries:
-        """Return the entries to pack of the matrix or of its transpose. Raises StructureError."""
+        """Return the entries of the matrix, or of its transpose, to pack. Raises StructureError for invalid indices."""
         self.check()
         make = entries_of_transpose if transposed else entries_of_csr
         return make(self.crow, self.col, self.n_cols)
@@ -195,7 +195,7 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> CudaStru
 
 
 def known_of(key: tuple[object, ...], array: torch.Tensor) -> KnownPattern:
-    """Return the data kept under `key` while the memory of `array` lives, or a new record."""
+    """Return the data derived from a pattern and stored under `key` while `array`'s memory lives, else a new record."""
     with _mutex:
         found = _seen.get(key)
         if found is not None and not found[0].expired():

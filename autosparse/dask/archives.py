@@ -56,13 +56,13 @@ class Member:
     dtype: np.dtype[Any]
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Return the byte range of entries [first, last) in the member. Raises ValueError beyond its end."""
+        """Return the bytes of entries [first, last) in the uncompressed member. Raises ValueError beyond its end."""
         if last > self.size:
             raise ValueError(f"{self.name} has {self.size:,} entries, indptr says {last:,}")
         return self.n_header + first * self.dtype.itemsize, self.n_header + last * self.dtype.itemsize
 
     def ends_early(self, n_bytes: int) -> ValueError:
-        """Return the error for a member that ends after `n_bytes` bytes."""
+        """Return the ValueError to raise for a member that ends after `n_bytes` bytes."""
         return ValueError(f"{self.name} ends after {n_bytes:,} bytes, and {self.size:,} entries were promised")
 
 
@@ -73,7 +73,7 @@ class Plain:
     member: Member
 
     def read(self, first: int, last: int) -> Any:
-        """Read the entries [first, last)."""
+        """Return the array's entries [first, last) in new memory. Raises ValueError where the file ends earlier."""
         start, stop = self.member.span(first, last)
         with self.member.path.open("rb") as file:
             file.seek(self.member.start + start)
@@ -85,7 +85,7 @@ class Plain:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """State of a decompressor that has read `n_read` bytes and returned `n_given`."""
+    """State of a decompressor that has consumed `n_read` compressed bytes and returned `n_given` decompressed ones."""
 
     n_given: int
     n_read: int
@@ -128,7 +128,7 @@ class Deflated:
         return found
 
     def _keep(self, state: State) -> None:
-        """Append a copy of `state` if the last one is at least `distance` bytes before it."""
+        """Keep a copy of `state` if it is at least `distance` decompressed bytes behind the last kept one."""
         with self.lock:
             if state.n_given - self.states[-1].n_given >= self.distance and not state.inflater.eof:
                 self.states.append(State(state.n_given, state.n_read, state.inflater.copy()))
@@ -164,7 +164,7 @@ _KINDS: Final[dict[int, type[Plain] | type[Deflated]]] = {zipfile.ZIP_STORED: Pl
 
 
 def _npy_header(member: Any) -> tuple[int, np.dtype[Any]]:
-    """Return (entries, dtype) of a one-dimensional array."""
+    """Read the header of a .npy file; return (number of entries, dtype) of its one-dimensional array."""
     version = np.lib.format.read_magic(member)
     reader = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = reader(member)

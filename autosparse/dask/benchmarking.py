@@ -27,9 +27,9 @@ Rows = list[dict[str, Any]]  # Any: the rows of the command's --json
 
 
 def measure(name: str, contents: bytes, words: Sequence[str], threads: int | None) -> Rows:
-    """Run ``bench`` with the options `words` on the matrix file `name`; return its rows, none for too small a matrix.
+    """Run the command ``bench`` with options `words` on a matrix file in a new process, and return its result rows.
 
-    Raises RuntimeError where it fails.
+    Returns no rows for a matrix that is too small. Raises RuntimeError where the command fails.
     """
     with alone_on_this_machine(), tempfile.TemporaryDirectory(prefix="autosparse-bench-") as folder:
         path, found = Path(folder, name), Path(folder, "times.json")
@@ -61,7 +61,10 @@ class ClusterBench:
     failed: list[Failed[Path]] = field(default_factory=list)  # jobs that `run` left out
 
     def run(self) -> Iterator[Done[Path]]:
-        """Yield one Done per matrix and kind, `result` the rows. Raises ConnectionError when there is no worker."""
+        """Yield one Done per matrix and kind of machine, after storing its result, the rows of times, in a file.
+
+        Raises ConnectionError when there is no worker.
+        """
         hand_out = HandOut(self.client, measure, self.paths, self._missing, self.threads, failed=self.failed)
         for done in hand_out.run():
             written(self.path_of(done.kind, done.job), json.dumps(done.result, indent=1).encode() + b"\n")

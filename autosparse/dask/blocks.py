@@ -35,7 +35,7 @@ def _reduction(name: str) -> Callable[..., Any]:
 
 
 def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
-    """Call SciPy's method `name` along `axis`; return a dense array, with all axes if `keepdims` is true."""
+    """Call the reduction `name` of a sparse A along `axis`; return a dense array, two-dimensional if `keepdims`."""
     axes = tuple(range(2)) if axis is None else tuple(int(n) % 2 for n in np.atleast_1d(axis))
     if 0 in A.shape:
         return getattr(np, name)(A.toarray(), axis=axes, keepdims=bool(keepdims is True), **how)
@@ -46,7 +46,7 @@ def _reduced(A: Any, name: str, axis: Any, keepdims: Any, **how: Any) -> Any:
 
 
 def _dense(A: Any, *arguments: Any, **how: Any) -> Any:
-    """Return a dense array: ``np.array(A, like=block)`` must not be a block."""
+    """Convert A to a dense array (for ``np.array(A, like=block)``, whose result must not be a block)."""
     return np.array(A.toarray() if sps.issparse(A) else A, *arguments, **how)
 
 
@@ -242,7 +242,7 @@ def _product(left: Any, right: Any) -> Any:
 
 
 def _by_method(names: tuple[str, str], inputs: Operands) -> Any:
-    """Return the result of SciPy's own method, or NotImplemented where there is none."""
+    """Return the result of the block's method in `names` (by the block's position); NotImplemented if there is none."""
     at = 0 if isinstance(inputs[0], _Block) else 1
     method = getattr(inputs[at], names[at] or " ", None)
     if method is None:

@@ -35,7 +35,7 @@ Files = Mapping[str, tuple[str, bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Record of a pattern that was measured and stored."""
+    """Record of the files stored for one pattern, measured on one machine."""
 
     kind: str  # name of the folder
     machine: str  # host
@@ -45,7 +45,7 @@ class Written:
 
 @functools.lru_cache(maxsize=2)
 def _collector(order: Order) -> Collector:
-    """Return the collector for `order`, cached with its pools of kernels from pattern to pattern."""
+    """Return the collector for `order`, cached so that its worker pools serve many patterns."""
     from autosparse import _native
 
     def bench(pattern: Any, op: Any) -> Any:  # Any: see Collector's MakeBench
@@ -55,7 +55,7 @@ def _collector(order: Order) -> Collector:
 
 
 def measure(order: Order, recipe: Recipe, threads: int | None) -> Files:
-    """Measure one pattern in this process, ignoring `order.out`; unsuitable operations give no file."""
+    """Measure one pattern in this process, and return {operation: (file name, contents)}; `order.out` is ignored."""
     with (
         alone_on_this_machine(),
         tempfile.TemporaryDirectory(prefix="autosparse-collect-") as folder,
@@ -90,7 +90,7 @@ class ClusterCollector:
         return itertools.islice(iter(self.recipes()), self.order.n_patterns)
 
     def _missing(self, kind: str, recipe: Recipe) -> tuple[Order, Recipe, int | None] | None:
-        """Return arguments of `measure` for the operations that `kind` has not measured on this pattern, or None."""
+        """Return arguments of `measure` for the operations not yet measured on this kind and pattern, or None."""
         if self.order.for_training and recipe.is_held_out:
             return None
         fitting = [op for op in self.order.ops if op.n_dims == recipe.n_dims]

@@ -26,7 +26,7 @@ MAX_EDGES = 1024
 
 
 def _operator(name: str, by: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return an operator of Dask's and its reflected form, for a `SparseArray`, with the dtype of its blocks."""
+    """Return Dask's operator `name` and its reflected form, which apply `by` to the blocks of a `SparseArray`."""
 
     def left(self: Any, *others: Any) -> Any:
         return (
@@ -76,7 +76,7 @@ class SparseArray(da.Array):
         return self._as_scipy(super().dot(_cut_along(other, -2, self.chunks[1])), other)
 
     def _as_scipy(self, product: Any, other: Any) -> Any:
-        """Convert the product to SciPy's dtype: Dask sums parts of bools and narrow integers as int64."""
+        """Convert the product with `other` to SciPy's dtype; Dask sums bools and narrow integers as int64."""
         dtype = np.result_type(self.dtype, other.dtype) if hasattr(other, "dtype") else product.dtype
         return _like_blocks(product if product.dtype == dtype else product.astype(dtype))
 
@@ -132,24 +132,24 @@ def _sparse(A: da.Array) -> Any:
 
 
 def _like_blocks(A: Any) -> Any:
-    """Convert `A` to a `SparseArray` where its chunks are two-dimensional blocks."""
+    """Convert a Dask array of two-dimensional sparse chunks to a `SparseArray`; return other arrays unchanged."""
     return _sparse(A) if A.ndim == 2 and sps.issparse(A._meta) and not isinstance(A, SparseArray) else A
 
 
 def _is_known(other: Any) -> bool:
-    """Return whether `other` is a scalar or array whose class does not define the operator for blocks itself."""
+    """Return whether `other` is a scalar, a NumPy array or a Dask array, for which block operators are defined here."""
     return isinstance(other, (da.Array, np.ndarray, np.generic, int, float, complex))
 
 
 def _elementwise(by: Callable[..., Any], *operands: Any) -> Any:
-    """Apply `by` with Dask's `elemwise` and an explicit dtype, which Dask would take from dense arrays."""
+    """Apply the function `by` to the operands block by block, with the dtype that it has for sparse blocks."""
     with np.errstate(all="ignore"):
         dtype = by(*map(_tiny, operands)).dtype
     return _like_blocks(da.core.elemwise(partial(_on_blocks, by), *operands, dtype=dtype))
 
 
 def _tiny(operand: Any) -> Any:
-    """Return an array of one element in place of a Dask or NumPy array, to find the result's dtype."""
+    """Return an array of one element in place of a Dask or NumPy array, to find a result's dtype; keep scalars."""
     if not isinstance(operand, (da.Array, np.ndarray)):
         return operand
     if isinstance(operand, da.Array) and sps.issparse(operand._meta):
@@ -171,7 +171,7 @@ def _without_empty(A: SparseArray) -> da.Array:
 
 
 def _in_order(A: SparseArray) -> da.Array:
-    """Return A in blocks of whole rows, so that the first of equal elements is found in row order."""
+    """Return A cut only along rows, so that the first of equal elements is found in row order."""
     A = _without_empty(A)
     return A if A.numblocks[1] == 1 else A.rechunk({1: -1})
 
@@ -201,7 +201,7 @@ def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
 
 
 def _times(blocks: list[Any], parts: list[Any]) -> Any:
-    """Multiply the block of a row by the parts of the dense operand, stacked vertically in recycled memory."""
+    """Return the one block in `blocks` times the dense `parts`, stacked vertically in recycled memory."""
     (A,) = blocks
     if len(parts) == 1:
         return A @ parts[0]
@@ -298,7 +298,7 @@ def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int],
 
 
 def _cut(A: Any, *, rows: tuple[int, int], columns: tuple[int, int] | None) -> Any:
-    """Copy a block of rows (and columns) into new arrays, independent of the matrix and of writes to it."""
+    """Copy A's rows in the range `rows` (and columns in `columns`) into a new block that is independent of A."""
     indptr, indices, data = (A._cell.peek(field) for field in range(3))
     first, last = int(indptr[rows[0]]), int(indptr[rows[1]])
     starts = indptr[rows[0] : rows[1] + 1] - indptr[rows[0]]
@@ -314,7 +314,7 @@ def _empty(dtype: DTypeLike) -> csr_block:
 
 
 def _is_nested(chunks: tuple[Any, ...]) -> bool:
-    """Return whether a pair gives chunks of rows and of columns, rather than the rows of two blocks."""
+    """Return whether `chunks` is a pair (chunks of rows, chunks of columns), not row counts of blocks alone."""
     return not all(isinstance(one, (int, np.integer)) for one in chunks)
 
 
@@ -330,7 +330,7 @@ def _balanced(word: str, A: Any, n_blocks: int | None) -> tuple[int, ...]:
 
 
 def _normal(chunks: Any, extent: int) -> tuple[int, ...]:
-    """Return the extents of the blocks along one axis of length `extent`."""
+    """Return the lengths of the blocks along an axis of length `extent`; `chunks` is one length or all of them."""
     if isinstance(chunks, (int, np.integer)):
         step = extent if chunks < 0 else int(chunks)
         if extent == 0 or step == 0:

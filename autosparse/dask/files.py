@@ -51,7 +51,7 @@ class Triples:
     is_mirrored: bool = False  # symmetric: an entry off the diagonal stands for two
 
     def piece(self, which: Any) -> sps.coo_array:
-        """Read the entries of one piece. Raises InputFileError for unreadable text or entries outside the shape."""
+        """Return the entries of one piece `which` as COO. Raises InputFileError for unreadable text or bad entries."""
         try:
             return self.read_piece(self.path, which, self.shape)
         except ValueError as err:
@@ -127,7 +127,7 @@ def _rows_of_npz(path: Path, indptr: Any, n_cols: int, dtype: np.dtype[Any]) -> 
 
 
 def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
-    """Build the graph: read pieces, cut them at the rows of the blocks, join the parts of each block."""
+    """Return a Dask array of the file's matrix: pieces are read, cut at the blocks' rows, and joined block by block."""
     counts = [delayed(_count)(source, piece) for piece in source.pieces] or [np.zeros(source.shape[0] + 1, np.int64)]
     while len(counts) > 1:
         counts = [delayed(sum)(counts[at : at + 8]) for at in range(0, len(counts), 8)]
@@ -154,7 +154,7 @@ def _read_triples(source: Triples, n_blocks: int | None) -> da.Array:
 
 
 def _count(source: Triples, piece: Any) -> Any:
-    """Count the stored entries of each row in this piece; the last element is their number in the file."""
+    """Return the number of stored entries in each row of a piece, then the number of triples in the piece."""
     found = source.piece(piece)
     n_twins = int(np.count_nonzero(found.row != found.col)) // 2 if source.is_mirrored else 0
     return np.append(np.bincount(found.row, minlength=source.shape[0]), found.nnz - n_twins)
@@ -209,7 +209,7 @@ def _matrix_market(path: Path, shape: Any, columns: Any, dtype: DTypeLike | None
 
 
 def _lines(path: Path, piece: tuple[bytes, int, int], shape: tuple[int, int]) -> sps.coo_array:
-    """Read the entries whose lines begin in the bytes [start, stop) of the file."""
+    """Return the entries whose lines begin in bytes [start, stop); `piece` is (banner, start, stop)."""
     banner, start, stop = piece
     with path.open("rb") as stream:
         stream.seek(start - 1)

@@ -26,7 +26,7 @@ _unpacked: Final[set[str]] = set()
 
 
 def pickled_plans_of(operand: Operand) -> PickledPlans:
-    """Return hashes and plans of `operand`; None where its hash was never computed, so that it has no plans."""
+    """Return (hashes, stored plans) of an operand, to be pickled; None where its hashes were never computed."""
     if operand.known_hashes is None:
         return None
     operand.refresh()
@@ -40,7 +40,7 @@ def pickled_plans_of(operand: Operand) -> PickledPlans:
 
 
 def unpack(operand: Operand, pickled_plans: PickledPlans) -> None:
-    """Set the hashes of `operand`, and merge the plans into this process's cache."""
+    """Take over what `pickled_plans_of` returned: set the hashes of `operand` and merge the plans into the cache."""
     if pickled_plans is None:
         return
     known, document = pickled_plans

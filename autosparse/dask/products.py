@@ -75,7 +75,7 @@ def _contracted(*blocks: Any, text: str, output_format: str | None) -> Any:
 
 
 def _chunks(inputs: tuple[Any, ...], given: tuple[Any, ...]) -> dict[Any, tuple[int, ...]]:
-    """Return the chunks of each index: those of the operand with the most blocks along it."""
+    """Return {index: chunks}: the chunks of the operand with the most blocks along that index."""
     found: dict[Any, tuple[int, ...]] = {}
     for one, indices in zip(given, inputs, strict=True):
         for axis, index in enumerate(indices):
@@ -95,7 +95,7 @@ def _dense(one: Any) -> da.Array:
 
 
 def _meta(text: str, operands: list[da.Array], output_format: str | None, dtype: Any) -> Any:
-    """Return an empty block of the result's type, which is found by an einsum of operands of extent one."""
+    """Return an empty array or block of the result's type and `dtype`, found by an einsum of operands of extent one."""
     tiny = [
         csr_block((1, 1), dtype=one.dtype) if isinstance(one._meta, csr_block) else np.zeros((1,) * one.ndim, one.dtype)
         for one in operands

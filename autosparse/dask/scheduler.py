@@ -90,7 +90,7 @@ def kind_of_machine(threads: int | None) -> str:
 
 @dataclass(slots=True)
 class HandOut(Generic[Job]):
-    """Scheduler of ``task(*arguments_of(kind, job))`` for each of `jobs()` and each kind of worker machine."""
+    """Scheduler that runs ``task(*arguments_of(kind, job))`` once for each job and each kind of worker machine."""
 
     client: Client
     task: Callable[..., Any]
@@ -107,7 +107,10 @@ class HandOut(Generic[Job]):
     _running: dict[Future, tuple[str, str, Job]] = field(default_factory=dict)  # -> host, worker, job
 
     def run(self) -> Iterator[Done[Job]]:
-        """Yield one Done per job and kind, until jobs or time end. Raises ConnectionError when there is no worker."""
+        """Yield a Done for each finished job and kind of machine, until no jobs or time are left.
+
+        Raises ConnectionError when there is no worker.
+        """
         until_s = self.clock() + self.seconds
         while True:
             if self.clock() < until_s:
@@ -125,11 +128,11 @@ class HandOut(Generic[Job]):
             self._take_back()
 
     def _workers(self) -> Mapping[str, str]:
-        """Return the host of each present worker, by address."""
+        """Return {address: host} of the workers that are present."""
         return {address: address.rpartition("://")[2].rpartition(":")[0] for address in self.client.nthreads()}
 
     def _hand_out(self) -> None:
-        """Submit a job for each machine without one."""
+        """Submit a job for each worker machine on which none is running."""
         workers = self._workers()
         if new := [one for one in workers if one not in self._kinds]:
             self._kinds |= self.client.run(kind_of_machine, self.threads, workers=new, on_error="ignore")
@@ -145,7 +148,7 @@ class HandOut(Generic[Job]):
             self._running[future] = host, worker, job
 
     def _next(self, kind: str) -> tuple[Job, Arguments] | None:
-        """Return the next job that `kind` has not done, with its arguments, or None."""
+        """Return the next (job, arguments) that machines of `kind` have not done, or None if there is no more."""
         stream = self._streams.setdefault(kind, iter(self.jobs()))
         waiting = self._again.setdefault(kind, [])
         while (job := waiting.pop() if waiting else next(stream, None)) is not None:
@@ -154,7 +157,7 @@ class HandOut(Generic[Job]):
         return None
 
     def _note_failure(self, future: Future, worker: str, job: Job) -> None:
-        """Retry the job on another machine if its worker is gone; otherwise leave it out."""
+        """Submit the job again later if its worker is gone; otherwise record it as failed."""
         if worker not in self._workers():
             self._retry(worker, job)
         else:
@@ -172,7 +175,7 @@ class HandOut(Generic[Job]):
         event("tune", f"a measurement is left out: {reason}", job=str(job))
 
     def _take_back(self) -> None:
-        """Retry the jobs of workers that are gone."""
+        """Cancel the jobs of workers that are gone, and submit them again later."""
         workers = self._workers()
         for future, (_, worker, job) in list(self._running.items()):
             if worker not in workers:
@@ -182,7 +185,7 @@ class HandOut(Generic[Job]):
 
 
 def finished(futures: list[Future]) -> list[Future]:
-    """Return the futures that have ended, after at most LOOK_S seconds."""
+    """Wait at most LOOK_S seconds until one of the futures ends; return all that have ended."""
     try:
         return list(wait(futures, timeout=LOOK_S, return_when="FIRST_COMPLETED").done)
     except TimeoutError:

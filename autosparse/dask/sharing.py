@@ -69,7 +69,7 @@ def fetch_plans(client: Client) -> int:
 
 
 def _text_of(entries: list[Any]) -> str:
-    """Return the text of a wisdom file with these records."""
+    """Return the text of a wisdom file with these records, given as JSON objects."""
     return json.dumps({**wisdom.document_of(()), "entries": entries})
 
 
@@ -109,7 +109,7 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
         return _text_of(list(self.records.values()))
 
     def take(self, text: str, worker: str | None = None, **_: Any) -> None:
-        """Store the new records and send them to all workers except the sender."""
+        """Keep the new records in the wisdom text, and send them to all workers except the sender `worker`."""
         new = [entry for entry in json.loads(text)["entries"] if self._is_new(entry)]
         if not new:
             return
@@ -161,7 +161,7 @@ class WorkerSide(WorkerPlugin):  # type: ignore[misc]
         event("cache", "plans came from other workers", kept=n_kept)
 
     def tell(self, envelope: cache.Envelope) -> None:
-        """Send a new record of this process to the scheduler, unless the record was received from there."""
+        """Send a new record of a shared kind to the scheduler, unless this process received it from there."""
         if envelope.kind not in SHARED_KINDS:
             return
         self.worker.loop.add_callback(self._send, envelope)

@@ -115,7 +115,7 @@ class CacheReport:
         )
 
     def _lost(self) -> Section:
-        """Return the section on tuning that changed nothing and kernels that failed to build."""
+        """Return the section on losses: tuning that kept the default kernel, and kernels that failed to build."""
         in_vain = [one for one in self.plans if one.plan.is_default and one.plan.tune_s > 0]
         head = ("what", "how often", "why")
         spent = seconds(sum(one.plan.tune_s for one in in_vain))

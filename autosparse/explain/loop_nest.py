@@ -48,19 +48,19 @@ ORDERS: Final = {"first": "by their first column", "rcm": "by reverse Cuthill-Mc
 
 
 def words_of(operation: str) -> Words:
-    """Return the words that describe an operation."""
+    """Return the words in which explanations describe an operation: its default storage, loops and dense operands."""
     words = OPS[operation].words
     assert words is not None, f"{operation} has nothing to choose"
     return words
 
 
 def default_name(operation: str) -> str:
-    """Return the storage that the default kernel reads."""
+    """Return a description of the storage that the operation's default kernel reads."""
     return words_of(operation).default_storage
 
 
 def format_name(fmt: Format) -> str:
-    """Return a short name with everything unusual: row order, one triangle, index width, value storage."""
+    """Return a format's short name with unusual properties: row order, one triangle, index width, value storage."""
     levels = ",".join(map(str, fmt.levels))
     notes = [
         NAMES.get(levels, levels).format(**{index: fmt.split(index) for index in "ikl"}),
@@ -74,7 +74,7 @@ def format_name(fmt: Format) -> str:
 
 
 def schedule_name(schedule: Schedule | None) -> str:
-    """Return a one-line description that distinguishes candidates from each other."""
+    """Return a one-line description of a schedule, by which candidates differ; None is the default kernel."""
     if schedule is None:
         return "default kernel"
     if isinstance(schedule, Composite):
@@ -91,7 +91,7 @@ def schedule_name(schedule: Schedule | None) -> str:
 
 
 def format_lines(fmt: Format) -> list[str]:
-    """Describe how A is stored, one line per level, outermost first."""
+    """Return a line for each level of a sparse format, outermost first, which says how A is stored there."""
     lines = []
     for level in fmt.levels:
         index, inner = level.coordinate[:-1], level.coordinate.endswith("0")
@@ -108,7 +108,7 @@ def _extent(index: str, size: int, *, inner: bool) -> str:
 
 
 def nest_lines(schedule: SuperSchedule | None, operation: str = MATMUL.name) -> list[str]:
-    """Return the loops as lines, outermost first, with the statement inside."""
+    """Return the schedule's loops as lines, outermost first, with the statement inside; None is the default kernel."""
     if schedule is None:
         return list(words_of(operation).default_nest)
     if schedule.is_precompiled:
@@ -149,7 +149,7 @@ def _loop(schedule: SuperSchedule, name: str, depth: int) -> str:
 
 
 def _remark(schedule: SuperSchedule, name: str) -> str:
-    """Return the schedule's other settings for this loop, as a remark."""
+    """Return a remark on one loop of a schedule: parallelism, vectors, unrolling, prefetching; "" if there is none."""
     is_entries = name == next((one for one in reversed(schedule.loop_order) if one.startswith("k")), None)
     shares = {"nnz": "equal shares of the nonzeros", "dynamic": f"handed out {schedule.chunk} at a time"}
     fetched = "values fetched {} slots" if schedule.format.is_sliced else "rows of B fetched {} entries"
@@ -165,7 +165,7 @@ def _remark(schedule: SuperSchedule, name: str) -> str:
 
 
 def _definitions(schedule: SuperSchedule) -> list[str]:
-    """Return the definitions of split coordinates, such as ``i = 4 * i1 + i0``."""
+    """Return a line that defines the split coordinates, such as ``where i = 4 * i1 + i0``; [] if there are none."""
     splits = [*schedule.format.splits, *schedule.dense_splits]
     whole = [index for index in "ikl" if f"{index}1" in schedule.loop_order and index not in dict(splits)]
     texts = [f"{index} = {size} * {index}1 + {index}0" for index, size in splits] + [f"{i} = {i}1" for i in whole]

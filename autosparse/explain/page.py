@@ -37,7 +37,7 @@ td:not(:first-child):not(:last-child) { white-space: nowrap }
 
 
 def as_html(title: str, sections: Sequence[Section], pictures: Sequence[tuple[str, bytes]], note: str = "") -> str:
-    """Return the whole page with all texts escaped; `pictures` are pairs (caption, PNG)."""
+    """Return a whole HTML page with all texts escaped; `pictures` are (caption, PNG), `note` follows the title."""
     body = [f"<h1>{escape(title)}</h1>"]
     if note:
         body.append(f'<p class="note">{escape(note)}</p>')
@@ -68,13 +68,13 @@ def _section(section: Section, *, heading: bool) -> str:
 
 
 def _coloured(line: str) -> str:
-    """Render a line of a map, colouring each run of one letter by its class."""
+    """Return a line of a letter map as HTML, with each run of one letter in an element whose class is the letter."""
     runs = ((letter, "".join(run)) for letter, run in itertools.groupby(line))
     return "".join(f'<b class="{letter}">{run}</b>' if letter.isalpha() else escape(run) for letter, run in runs)
 
 
 def _cells(texts: Sequence[str], tag: str, *, labels: Sequence[str] = ()) -> str:
-    """Render a row; each cell carries its column's label, for narrow screens on which cells are stacked."""
+    """Return a table row as HTML; each cell (`tag`) carries its column's label, for screens that stack cells."""
     marks = [f' data-label="{escape(label)}"' if label else "" for label in labels] or [""] * len(texts)
     cells = (f"<{tag}{mark}>{escape(text)}</{tag}>" for text, mark in zip(texts, marks, strict=True))
     return "<tr>" + "".join(cells) + "</tr>"

@@ -25,7 +25,7 @@ LETTERS: Final = "abcd"
 
 
 def parts_section(report: Report, composite: Composite) -> Section:
-    """Return a section with a row per part, and a map that shows which part has the most entries in each cell."""
+    """Return a composite's section: a row per part, and a map that shows the largest part in each cell."""
     problem, plan = report.problem, report.plan
     selections = tuple(part.select for part in composite.parts)
     subsets = _native.subsets(problem.matrix, selections, transposed=problem.transposed)

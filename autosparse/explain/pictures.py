@@ -58,7 +58,7 @@ def pictures(pattern: Pattern | None, plan: Plan, *, transposed: bool, n_calls: 
 
 
 def density(pattern: Pattern, *, transposed: bool = False) -> NDArray[np.int64]:
-    """Return the entries per cell of a grid of at most N_CELLS x N_CELLS over op(A). Takes O(nnz); the sum is nnz."""
+    """Return the numbers of entries in the cells of a grid of at most N_CELLS x N_CELLS over op(A), in O(nnz) time."""
     n_rows, n_cols = pattern.shape
     height, width = max(1, min(n_rows, N_CELLS)), max(1, min(n_cols, N_CELLS))
     rows = np.arange(n_rows, dtype=np.int64) * height // max(1, n_rows)
@@ -87,7 +87,7 @@ def spy(pattern: Pattern, *, transposed: bool) -> tuple[str, Figure]:
 
 
 def times(plan: Plan) -> tuple[str, Figure]:
-    """Plot the measured and predicted times of the candidates, fastest on top, each name above its bar."""
+    """Return (caption, figure): bars of the candidates' measured times and marks of predicted ones, fastest on top."""
     shown = sorted((one for one in plan.candidates if _time_s(one) is not None), key=lambda one: _time_s(one) or 0.0)
     shown = shown[:N_SHOWN]
     names = [textwrap.fill(_plain(schedule_name(one.schedule)), LINE_CHARACTERS) for one in shown]
@@ -114,7 +114,7 @@ def times(plan: Plan) -> tuple[str, Figure]:
 
 
 def break_even(plan: Plan, *, n_calls: int) -> tuple[str, Figure]:
-    """Plot the total time over the number of products, with and without tuning."""
+    """Return (caption, figure): total time by number of products, with and without tuning; marks `n_calls`."""
     assert plan.default_s is not None
     assert plan.measured_s is not None
     price_s, even = plan.tune_s + plan.pack_s, plan.break_even_runs

@@ -59,7 +59,7 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
 
 
 def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:
-    """Describe the calls that a route served, and when a kernel is compiled."""
+    """Return facts, as (label, text), on the route's calls so far and when a kernel replaces the route."""
     if not route.begins:
         return []
     if account.is_ready:
@@ -112,7 +112,7 @@ def _why(known: RememberedProgram | EinsumPlan | None) -> str:
 
 
 def _programs(choice: ProgramChoice, chosen: EinsumPlan, measured_s: dict[str, float]) -> Section:
-    """Return the section of frontier programs by cost, with measured times and a mark on the one that runs."""
+    """Return the section that lists programs, cheapest first, with measured times and a mark on the `chosen` one."""
     rows = [("program", "tasks", "measured", "")]
     listed = [row for n, row in enumerate(choice.plans) if n < N_LISTED or row[1].text in {chosen.text, *measured_s}]
     for price, plan, _ in listed:

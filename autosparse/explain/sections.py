@@ -71,7 +71,7 @@ def _problem(report: Report) -> Section:
 
 
 def _dense(problem: Problem, n_rows: int, n_cols: int) -> tuple[str, str]:
-    """Return the fact on the dense operands and the number of operations."""
+    """Return the fact (label, text) on the shapes of the dense operands and the number of operations of a product."""
     work = f"one product is {problem.n_flops:,} operations"
     words = words_of(problem.operation)
     extents = {"n_rows": n_rows, "n_cols": n_cols, "n_vecs": problem.n_dense_cols}
@@ -116,7 +116,7 @@ def _pattern(report: Report) -> Section | None:
 
 
 def _neighbours(report: Report) -> Section | None:
-    """Return advice on other threads of the process, if the thread pool found cores contended."""
+    """Return a section of advice on competing threads of the process; None unless the pool found contended cores."""
     if not report.cores_are_contended:
         return None
     return Section(
@@ -152,7 +152,7 @@ def _plan(report: Report) -> Section:
 
 
 def _served(report: Report) -> str:
-    """Return which kernel currently serves, and the cost of checking for writes and of repacking changed values."""
+    """Return a text: which kernel serves now, and the time per product for checking for writes and repacking."""
     served = report.served
     if served is None or not (served.look_rate or served.n_changes):
         return ""
@@ -164,7 +164,7 @@ def _served(report: Report) -> str:
 
 
 def _predicted(one: Plan | Candidate, default_s: float | None) -> str:
-    """Return the predicted seconds, or the ratio to the default kernel if its time is unknown."""
+    """Return a text: the predicted seconds, or a multiple of the default kernel's time if that is unknown."""
     if one.predicted_s is None and one.predicted_ratio is not None:
         return seconds(one.predicted_ratio * default_s) if default_s else f"{one.predicted_ratio:.2f} x default"
     return seconds(one.predicted_s)
@@ -190,7 +190,7 @@ def _against(report: Report) -> str:
 
 
 def _known(facts: list[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    """Return the facts whose value is known."""
+    """Return the facts (label, text) whose text is neither empty nor the dash of an unknown value."""
     return tuple(fact for fact in facts if fact[1] and fact[1] != UNKNOWN)
 
 
@@ -223,7 +223,7 @@ def _price(report: Report) -> Section | None:
 
 
 def _in_products(time_s: float, report: Report) -> str:
-    """Return a time in seconds and in products by the default kernel."""
+    """Return a text: a time in seconds and in the equal number of products by the default kernel."""
     default_s = report.plan.default_s or report.default_s
     if not default_s or time_s <= 0:
         return seconds(time_s)
@@ -231,7 +231,7 @@ def _in_products(time_s: float, report: Report) -> str:
 
 
 def _tiers(report: Report) -> Section | None:
-    """Return a table of the tuning efforts with their duration and expected saving."""
+    """Return a table of the tuning efforts with their cost, expected saving and break-even; None if unknown."""
     default_s = report.plan.default_s or report.default_s
     if not report.tiers or not default_s:
         return None
@@ -256,7 +256,7 @@ def _balance(report: Report) -> str:
 
 
 def _break_even(report: Report) -> str:
-    """Return the number of products after which tuning pays off, estimated if nothing was tuned."""
+    """Return a text: the number of products after which tuning pays off, an expectation if nothing was tuned."""
     runs = report.break_even_runs
     if runs is None:
         return ""

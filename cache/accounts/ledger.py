@@ -39,7 +39,7 @@ _process: list[tuple[int, int]] = []  # (process id, token)
 
 
 def token() -> int:
-    """Return a number that identifies this process in rows."""
+    """Return a random number that identifies this process in account rows; a forked child has another."""
     if not _process or _process[0][0] != os.getpid():
         _process[:] = [(os.getpid(), int.from_bytes(os.urandom(8), "little"))]
     return _process[0][1]
@@ -56,7 +56,7 @@ def read(root: Path, key: bytes) -> Account | None:
 
 
 def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BYTES) -> bool:
-    """Append rows to the file; return whether they were written."""
+    """Append rows to the file of accounts; return whether all were written. Beyond `max_bytes`, rows are merged."""
     try:
         path = trust.made_root(cache_folder) / ACCOUNTS
         size = 0
@@ -72,7 +72,7 @@ def append(cache_folder: Path, rows: Sequence[bytes], *, max_bytes: int = MAX_BY
 
 @contextlib.contextmanager
 def _opened(path: Path, *, alone: bool = False) -> Iterator[int]:
-    """Open the file currently at `path`, with a shared lock that prevents folding, or exclusively if `alone`."""
+    """Open the accounts file for appending and lock it, shared or exclusively if `alone`; yield the descriptor."""
     flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
     for _ in range(_ATTEMPTS):
         fd = os.open(path, flags, 0o600)

@@ -35,7 +35,7 @@ NOTHING_FASTER: Final = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """Totals over all processes for one problem: calls, objects, processes, and seconds."""
+    """Totals over all processes for one problem: calls, matrix objects, processes, and seconds by purpose."""
 
     n_calls: int = 0
     n_objects: int = 0
@@ -55,7 +55,7 @@ class Spent:
 
     @property
     def mean_product_s(self) -> float:
-        """Mean seconds per process spent in products, 0 if unknown."""
+        """Mean seconds per process spent in products of this problem, 0 if unknown."""
         return self.product_s / self.n_processes if self.n_processes else 0.0
 
     @property
@@ -71,7 +71,7 @@ class Spent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNote:
-    """Key of a problem's plan in the cache, and the conditions under which the key is known to be unchanged."""
+    """Cache key of a problem's plan, with a digest of the conditions under which that key is still valid."""
 
     plan: bytes  # the plan's key, 16 bytes
     stamp: bytes  # digest of the machine, the compiler, the sources and the options: 16 bytes
@@ -81,7 +81,7 @@ class PlanNote:
 
     @property
     def is_asked(self) -> bool:
-        """Return whether a call of `tune` found the plan."""
+        """Return whether the plan was found by an explicit call of `tune`."""
         return bool(self.flags & ASKED)
 
 
@@ -128,7 +128,7 @@ def rows_of(content: bytes) -> Iterator[bytes]:
 
 
 def with_key(content: bytes, key: bytes) -> list[bytes]:
-    """Return the rows of `key` without parsing the others."""
+    """Return the rows in a file's `content` that belong to `key`, found without parsing the others."""
     found, at = [], content.find(key)
     while at >= 0:
         begin = at - (at % ROW.size)
@@ -139,7 +139,7 @@ def with_key(content: bytes, key: bytes) -> list[bytes]:
 
 
 def folded(rows: Iterable[bytes]) -> dict[bytes, tuple[float, Account]]:
-    """Return (date of the last row, account) by key; rows with a wrong checksum or invalid values are skipped."""
+    """Return {key: (date of its newest row, account)}; rows with a wrong checksum or invalid values are skipped."""
     accounts: dict[bytes, tuple[float, Account]] = {}
     for row in rows:
         version, kind, checksum, key, process, date, payload = ROW.unpack(row)

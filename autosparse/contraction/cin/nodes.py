@@ -100,12 +100,12 @@ def loop(indices: tuple[str, ...], body: Statement) -> Statement:
 
 
 def result(statement: Statement) -> str:
-    """Return the name of the tensor that a statement writes for the enclosing statement."""
+    """Return the name of the tensor that `statement` writes; for a `where`, the one its consumer writes."""
     return target(statement).tensor
 
 
 def target(statement: Statement) -> TensorAccess:
-    """Return the write access of the tensor that a statement writes for the enclosing statement."""
+    """Return the write access of the tensor that `statement` writes; for a `where`, that of its consumer."""
     while not isinstance(statement, Assign):
         statement = statement.body if isinstance(statement, Loop) else statement.consumer
     return statement.lhs
@@ -145,7 +145,7 @@ def reads(node: Expression | Statement) -> Iterator[TensorAccess]:
 
 
 def loops(statement: Statement) -> Iterator[str]:
-    """Yield every looped index of `statement`, repeated for each of its loops."""
+    """Yield the index of every loop in `statement`; an index that several loops have is repeated."""
     if isinstance(statement, Loop):
         yield from statement.indices
         yield from loops(statement.body)

@@ -27,7 +27,7 @@ MET: Final = 4.0
 
 
 class Estimator:
-    """Estimated sizes of queries over the patterns of given operands; deterministic, as the random seed is fixed."""
+    """Estimator of the number of tuples of each of `queries` for given operands, by sampling with a fixed seed."""
 
     def __init__(self, queries: Sequence[PlainQuery], operands: Mapping[str, Sparse], extents: Sequence[int]) -> None:
         self._queries = queries
@@ -39,17 +39,17 @@ class Estimator:
         self._indexed: dict[tuple[str, tuple[int, ...]], tuple[AnyArray, AnyArray]] = {}
 
     def cost(self, tasks: int) -> float:
-        """Return the sum of the sizes of the queries in a set of tasks."""
+        """Return the sum of the estimated sizes of the queries whose bits are set in `tasks`."""
         return sum(map(self.size, bits(tasks)))
 
     def size(self, number: int) -> float:
-        """Return the estimated number of tuples of one query."""
+        """Return the estimated number of tuples of the query with this number, cached."""
         if number not in self._sizes:
             self._sizes[number] = self._measure(number)
         return self._sizes[number]
 
     def meetings(self, plan: EinsumPlan) -> float | None:
-        """Return the cost of a program whose innermost loop intersects rows of two matrices, else None.
+        """Return the cost in tasks of `plan` if its innermost loop intersects rows of two matrices, else None.
 
         The cost is counted exactly. For each entry of the matrix with the outer indices, the kernel either scans one
         row against marks of the other, or searches the longer row for the shorter one's entries.
@@ -72,7 +72,7 @@ class Estimator:
         return self._meetings[key]
 
     def _lengths(self, name: str, index: str, driver: str) -> AnyArray:
-        """Return the length of a matrix's row at the `index` of each entry of the driver."""
+        """Return, for each entry of matrix `driver`, how many entries of matrix `name` have its coordinate `index`."""
         key = (name, index, driver)
         if key not in self._rows:
             matrix, asking = self._operands[name], self._operands[driver]
@@ -106,7 +106,11 @@ class Estimator:
     def _join(
         self, atom: Atom, bound: dict[int, AnyArray], weights: AnyArray, leads_on: bool, rng: np.random.Generator
     ) -> None:
-        """Extend each sample by a random entry that agrees with it, or only keep or drop it if the atom is a filter."""
+        """Join the samples `bound` with the entries of the atom's tensor, in place, and update `weights`.
+
+        Each sample is extended by a random matching entry. Its weight is multiplied by the number of matches if
+        `leads_on`, else by 1 or 0.
+        """
         tensor, args = atom
         operand = self._operands[tensor]
         modes = tuple(mode for mode, variable in enumerate(args) if variable in bound)
@@ -125,7 +129,7 @@ class Estimator:
             bound.setdefault(variable, operand.coords[mode][chosen])
 
     def _index(self, tensor: str, modes: tuple[int, ...]) -> tuple[AnyArray, AnyArray]:
-        """Return the keys of the entries by these modes in ascending order, and the entry of each key."""
+        """Return the sorted keys of the tensor's entries by these modes, and the number of the entry of each key."""
         found = self._indexed.get((tensor, modes))
         if found is None:
             operand = self._operands[tensor]
@@ -139,7 +143,7 @@ class Estimator:
 
 
 def _met(plan: EinsumPlan) -> tuple[list[str], list[str]] | None:
-    """Return the outer indices and the two matrices that a product's innermost loop steps through together, or None."""
+    """Return (outer loop indices, the two sparse inputs that the innermost loop steps through together), or None."""
     node = plan.program
     bound: list[str] = []
     while not isinstance(node, Assign):
@@ -160,7 +164,10 @@ def _met(plan: EinsumPlan) -> tuple[list[str], list[str]] | None:
 
 
 def _connected(atoms: Sequence[Atom], heads: set[int]) -> list[Atom]:
-    """Return the atoms connected to a head; all other atoms only state that operands are not empty."""
+    """Return the atoms that share a variable with `heads`, directly or through other atoms.
+
+    All other atoms only state that operands are not empty.
+    """
     known, left = set(heads), list(atoms)
     found: list[Atom] = []
     while True:

@@ -74,7 +74,7 @@ class ContractionCostModel:
         self.sunk = self._sunk()
 
     def costs(self, program: Statement, *, steps: Steps | None = None) -> dict[int, int]:
-        """Return the minimal task sets of all protocol choices, with sunk costs, and the number of choices of each.
+        """Return {minimal set of tasks: number of protocol choices of `program` with this cost}, sunk costs included.
 
         `steps` fixes the protocols of the reads, which gives a single cost.
         """
@@ -173,7 +173,7 @@ class ContractionCostModel:
         return found
 
     def _cases(self, body: _Node, bound: int, context: Context, steppers: int) -> tuple[list[Context], int]:
-        """Return the contexts in which a loop's body is reached from one context, and the tasks of the loop itself."""
+        """Return the contexts in which `body` is reached from `context` if `steppers` step, and the loop's tasks."""
         predicates = self.predicates
         steppers &= body.live(context.zeros)
         if not steppers:
@@ -195,7 +195,7 @@ class ContractionCostModel:
         return reached, tasks
 
     def _pattern(self, bit: int, bound: int, states: Mapping[int, Predicate]) -> Predicate:
-        """Return the predicate for the read `bit` to be nonzero, with unbound indices existentially quantified."""
+        """Return the condition on the bound indices for the read number `bit` to have any nonzero."""
         access = self._read_list[bit]
         if bit in states:
             return self.predicates.exists(states[bit], self._mask(access.indices) & ~bound)
@@ -209,7 +209,10 @@ class ContractionCostModel:
     # --- choices of protocols ---
 
     def _choices(self, body: _Node, index: int) -> Iterator[tuple[int, int]]:
-        """Yield sets of reads that step at this loop, each with the number of protocol choices that it represents."""
+        """Yield (mask of the reads in `body` that step at the loop over `index`, number of protocol choices).
+
+        The loop iterates over the stored coordinates of reads that step; other reads are looked up.
+        """
         here = [bit for bit in bits(body.reads) if self.indices[index] in self._read_list[bit].indices]
         if self._steps is None:
             yield from ((chosen, 1) for chosen in _subsets(sum(1 << bit for bit in here)))
@@ -262,7 +265,7 @@ class ContractionCostModel:
 
 
 def concordances(program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[TensorAccess, tuple[int, ...]]]:
-    """Yield every read (without protocols) with its modes' positions in the order in which loops bind them."""
+    """Yield every read, without protocols, and its modes in loop order; `outer` are the loops around `program`."""
     if isinstance(program, Loop):
         yield from concordances(program.body, outer + program.indices)
     elif isinstance(program, Where):
@@ -301,7 +304,7 @@ def _inner_first(statement: Statement) -> Iterator[str]:
 
 
 def _around(access: TensorAccess, statement: Statement) -> tuple[str, ...] | None:
-    """Return the loops around the assignment that writes or reads `access`, outermost first, or None."""
+    """Return the indices of the loops in `statement` around the assignment with `access`, outermost first, or None."""
     if isinstance(statement, Loop):
         inner = _around(access, statement.body)
         return None if inner is None else statement.indices + inner
@@ -312,7 +315,7 @@ def _around(access: TensorAccess, statement: Statement) -> tuple[str, ...] | Non
 
 
 def _subsets(mask: int) -> Iterator[int]:
-    """Yield every subset of the set bits of `mask`, the empty one first."""
+    """Yield every bit mask that is a subset of `mask`, from 0 to `mask` itself."""
     subset = 0
     while True:
         yield subset
@@ -322,7 +325,7 @@ def _subsets(mask: int) -> Iterator[int]:
 
 
 class _Expression(NamedTuple):
-    """Expression reduced to the effect of zeros on it."""
+    """Expression tree reduced to its operators and sparse reads, to find which reads remain if some are zero."""
 
     op: str  # "", "*" or "+"
     bit: int | None  # bit of a sparse access; None for a dense tensor
@@ -341,7 +344,7 @@ class _Expression(NamedTuple):
         return mask
 
     def live(self, zeros: int) -> int | None:
-        """Return the reads that remain if those in `zeros` are zero, or None if the whole expression is zero."""
+        """Return the mask of reads that remain if those in `zeros` are zero; None if the expression is then zero."""
         if not self.op:
             if self.bit is None:
                 return 0
@@ -376,11 +379,11 @@ class _Node:
         self._live: dict[int, int | None] = {}
 
     def is_alive(self, zeros: int) -> bool:
-        """Return whether the statement still computes something if the reads in `zeros` are zero."""
+        """Return whether the statement still computes something if the reads in the mask `zeros` are zero."""
         return self._left(zeros & self.reads) is not None
 
     def live(self, zeros: int) -> int:
-        """Return the reads that remain if those in `zeros` are zero."""
+        """Return the mask of reads that still matter if those in the mask `zeros` are zero."""
         return self._left(zeros & self.reads) or 0
 
     def _left(self, zeros: int) -> int | None:

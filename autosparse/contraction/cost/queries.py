@@ -55,7 +55,7 @@ def _extend(
 
 
 def minimised(atoms: Iterable[Atom], n_free: int) -> frozenset[Atom]:
-    """Return the core: the fewest equivalent atoms, with the free variables 0 … n_free-1 unchanged."""
+    """Return the smallest equivalent set of atoms, with the free variables 0 … n_free-1 unchanged (the core)."""
     kept = frozenset(atoms)
     if len({tensor for tensor, _ in kept}) == len(kept):
         return kept
@@ -72,7 +72,7 @@ def minimised(atoms: Iterable[Atom], n_free: int) -> frozenset[Atom]:
 
 
 def canonical(atoms: Iterable[Atom], n_free: int) -> Atoms:
-    """Return the atoms with existential variables renumbered from `n_free`, identical for isomorphic sets."""
+    """Return the atoms with existential variables renumbered from `n_free`, sorted; isomorphic sets become equal."""
     kept = list(atoms)
     groups = _groups(kept, n_free)
     best: Atoms | None = None
@@ -86,7 +86,7 @@ def canonical(atoms: Iterable[Atom], n_free: int) -> Atoms:
 
 
 def _groups(atoms: list[Atom], n_free: int) -> list[list[int]]:
-    """Return groups of existential variables that occurrences do not distinguish, in an isomorphism-invariant order."""
+    """Return groups of existential variables (>= `n_free`) that occur alike, in an isomorphism-invariant order."""
     colours: dict[int, int] = {v: 0 for _, args in atoms for v in args if v >= n_free}
     for _ in range(3):
         if len(set(colours.values())) == len(colours):
@@ -124,7 +124,7 @@ class Predicates:
         self.true: Predicate = (self.conjunction(()),)
 
     def conjunction(self, atoms: Iterable[Atom]) -> int:
-        """Return the number of the conjunction of `atoms`."""
+        """Return the number of the conjunction of `atoms`; equivalent conjunctions share one number."""
         raw = frozenset(atoms)
         if (known := self._raw.get(raw)) is not None:
             return known
@@ -137,7 +137,7 @@ class Predicates:
         return number
 
     def join(self, one: int, other: int) -> int:
-        """Return the number of the conjunction of two conjunctions."""
+        """Return the number of ``one ∧ other``, given the numbers of two conjunctions."""
         key = (one, other) if one <= other else (other, one)
         found = self._joined.get(key)
         if found is None:
@@ -149,7 +149,7 @@ class Predicates:
         return found
 
     def project(self, one: int, mask: int) -> int:
-        """Return the number of ``∃ the indices in mask: one``."""
+        """Return the number of ``∃ indices: one`` for the conjunction `one`; the bit mask `mask` gives the indices."""
         found = self._hidden.get((one, mask))
         if found is None:
             top = 1 + max((v for _, args in self.atoms[one] for v in args), default=0)
@@ -169,7 +169,7 @@ class Predicates:
         return found
 
     def both(self, one: Predicate, other: Predicate) -> Predicate:
-        """Return ``one ∧ other``."""
+        """Return the predicate ``one ∧ other``."""
         if one in (self.true, other):
             return other
         if other == self.true:
@@ -180,7 +180,7 @@ class Predicates:
         return found
 
     def either(self, one: Predicate, other: Predicate) -> Predicate:
-        """Return ``one ∨ other``."""
+        """Return the predicate ``one ∨ other``."""
         if not one or one == other:
             return other
         if not other:
@@ -191,7 +191,7 @@ class Predicates:
         return found
 
     def exists(self, one: Predicate, mask: int) -> Predicate:
-        """Return ``∃ the indices in mask: one``."""
+        """Return the predicate `one` with the indices in the bit mask `mask` existentially quantified."""
         if not mask:
             return one
         found = self._exists.get((one, mask))
@@ -200,7 +200,7 @@ class Predicates:
         return found
 
     def renamed(self, one: Predicate, names: Mapping[int, int]) -> Predicate:
-        """Return `one` with its indices renamed simultaneously."""
+        """Return the predicate `one` with its indices renamed simultaneously; `names` maps old numbers to new ones."""
         if not names:
             return one
         key = (one, tuple(names.items()))
@@ -213,7 +213,7 @@ class Predicates:
         return found
 
     def _absorbed(self, numbers: Iterable[int]) -> Predicate:
-        """Return the union without members that imply another member."""
+        """Return the union of these conjunctions as a predicate, without conjunctions that imply another one."""
         distinct = sorted(set(numbers))
         if len(distinct) == 1:
             return (distinct[0],)

@@ -52,7 +52,7 @@ class TaskSets:
         return tuple(PlainQuery(one.heads, self.predicates.atoms[one.conjunction]) for one in self.queries)
 
     def emit(self, heads: int, guard: Predicate) -> int:
-        """Return the set of tasks ``{[heads] | guard}``."""
+        """Return a set of tasks: a query with the indices `heads` for each conjunction of the predicate `guard`."""
         found = self._emitted.get((heads, guard))
         if found is None:
             found = 0
@@ -62,7 +62,7 @@ class TaskSets:
         return found
 
     def minimal(self, tasks: int) -> int:
-        """Return `tasks` without queries contained in others."""
+        """Return the set `tasks` without queries that are contained in another of its queries."""
         found = self._minimal.get(tasks)
         if found is None:
             found = 0
@@ -125,7 +125,10 @@ class TaskSets:
         return any(homomorphism(source, target, fixed) is not None for fixed in self._head_maps(wide, narrow))
 
     def _wanted(self, conjunction: int, heads: int) -> int:
-        """Return the bits of the patterns that the atoms' images must fit under a map that keeps `heads`."""
+        """Return a mask of argument patterns that another conjunction must offer to be the image of this one.
+
+        An argument pattern is a tensor with the arguments in `heads` given and all others open.
+        """
         found = self._wants.get((conjunction, heads))
         if found is None:
             found = 0
@@ -135,7 +138,7 @@ class TaskSets:
         return found
 
     def _offered(self, conjunction: int) -> int:
-        """Return the bits of all patterns that some atom fits."""
+        """Return a mask of the argument patterns (see `_wanted`) that some atom of the conjunction fits."""
         found = self._offers.get(conjunction)
         if found is None:
             found = 0
@@ -149,7 +152,7 @@ class TaskSets:
         return 1 << self._patterns.setdefault((tensor, args), len(self._patterns))
 
     def _head_maps(self, wide: Query, narrow: Query) -> Iterator[Mapping[int, int]]:
-        """Yield maps from heads of `wide` onto the heads of `narrow`; other heads of `wide` are left open."""
+        """Yield maps from heads of `wide` to all heads of `narrow`; the other heads of `wide` are left open."""
         ours, theirs = list(bits(narrow.heads)), list(bits(wide.heads))
         if self._are_distinct:
             yield {v: v for v in ours}

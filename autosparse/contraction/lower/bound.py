@@ -25,7 +25,7 @@ TREE: Final = -3
 
 
 class BoundContraction:
-    """Program bound to operands of known patterns, which can be run repeatedly.
+    """Compiled program bound to operands of known patterns, which can be run repeatedly with other values.
 
     Each argument of the kernel has a part number. Parts 0 and 1 are the operand's row arrays and part 2 is its values;
     their addresses may change between calls. The other parts are `OWN`, `PLACES` and `TREE`.
@@ -63,7 +63,10 @@ class BoundContraction:
 def bound(
     program: CompiledProgram, operands: Mapping[str, Operand], extents: dict[str, int], tasks: float
 ) -> BoundContraction | None:
-    """Bind `program` to these patterns; return None for operands that are too large or not plain CSR or tensors."""
+    """Bind `program` to the patterns of `operands`; None unless `is_kept(operands)` and `is_plain` hold.
+
+    `tasks` is the estimated number of loop iterations.
+    """
     if not is_kept(operands) or not is_plain(operands, program):
         return None
     matrices = {name: one for name, one in operands.items() if isinstance(one, Sparse)}
@@ -91,7 +94,7 @@ def bound(
 
 
 def is_kept(operands: Mapping[str, Operand]) -> bool:
-    """Return whether reordered copies are kept between calls: of small matrices, and of tensors within their limit."""
+    """Return whether the operands are matrices of few entries or tensors whose reordered copies may be kept."""
     sparse = [one for one in operands.values() if isinstance(one, Sparse)]
     tensors = [one.tensor for one in sparse if one.tensor is not None]
     return (
@@ -118,7 +121,7 @@ def _own_parts(operand: Sparse) -> tuple[AnyArray, AnyArray, AnyArray]:
 
 
 def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | None]:
-    """Return the part number and kept array of an argument; memory of the operand's owner is not kept."""
+    """Return (part number, array to keep) of an argument; (0 or 1, None) if the caller's row arrays contain it."""
     if array is not None:
         for part, own in enumerate(_own_parts(operand)[:2]):
             if np.may_share_memory(array, own):
@@ -127,12 +130,12 @@ def _source(array: AnyArray | None, operand: Sparse) -> tuple[int, AnyArray | No
 
 
 def _tree(operand: Sparse, program: CompiledProgram, name: str) -> EntryLevels:
-    """Return the tree in the order that the program reads, kept for later calls."""
+    """Return the tree of an operand in the level order that the program reads, kept for later calls."""
     plan = program.plan
     is_dense = name in plan.dense_levels
     return levels(operand, plan.orders[name], is_dense=is_dense, dtype=program.index, keep=True)
 
 
 def _places(operand: Sparse, program: CompiledProgram, name: str) -> AnyArray:
-    """Return the number of the entry of `operand` at each position of the order that the program reads."""
+    """Return, for each position of the level order that the program reads, the number of the entry in `operand`."""
     return _tree(numbered(operand), program, name).values.astype(np.intp, copy=False)

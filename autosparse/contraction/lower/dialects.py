@@ -20,7 +20,7 @@ class Dialect:
         self.lines.append("  " * self.depth + text)
 
     def open(self, text: str) -> None:
-        """Emit a line that opens a block."""
+        """Emit the line `text`, which opens a block, and indent the following lines."""
         self.line(text)
         self.depth += 1
 
@@ -35,7 +35,7 @@ class CText(Dialect):
     has_marks = True
 
     def let(self, name: str, value: str, kind: str = "X", *, is_variable: bool = False) -> None:
-        """Emit the declaration of a local variable or constant."""
+        """Emit the declaration of a local variable or constant of type `kind` with an initial value."""
         self.line(f"{'' if is_variable else 'const '}{kind} {name} = {value}; (void){name};")
 
     def set(self, name: str, value: str) -> None:
@@ -47,7 +47,7 @@ class CText(Dialect):
         self.line(f"{name} += {value};")
 
     def step(self, names: Sequence[str]) -> None:
-        """Emit an increment of each name."""
+        """Emit code that increments each of the variables `names` by one."""
         self.line(" ".join(f"{name}++;" for name in names))
 
     def for_range(self, name: str, first: str, last: str) -> None:
@@ -59,11 +59,11 @@ class CText(Dialect):
         self.open(f"while ({condition}) {{")
 
     def if_(self, condition: str) -> None:
-        """Open a branch."""
+        """Open a block that runs if `condition` holds."""
         self.open(f"if ({condition}) {{")
 
     def block(self) -> None:
-        """Open a scope."""
+        """Open a block scope without a condition."""
         self.open("{")
 
     def close(self) -> None:
@@ -76,19 +76,19 @@ class CText(Dialect):
         self.line(f"if ({condition}) {{ {name} = {value}; continue; }}")
 
     def call(self, function: str, target: str, *arguments: str) -> None:
-        """Emit a call of a helper that changes `target` and cannot fail."""
+        """Emit a call ``function(&target, *arguments)`` of a helper that cannot fail."""
         self.line(f"{function}({', '.join((f'&{target}', *arguments))});")
 
     def update(self, function: str, target: str, *arguments: str) -> None:
-        """Emit a call of a helper that changes `target` and fails without memory."""
+        """Emit a call ``function(&target, *arguments)``; the kernel ends as failed if the helper lacks memory."""
         self.line(f"if ({function}({', '.join((f'&{target}', *arguments))})) {{ failed = 1; goto end; }}")
 
     def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Return the expression of a helper's result."""
+        """Return the text of a helper's call ``function(&target, *arguments)``, an expression."""
         return f"{function}({', '.join((f'&{target}', *arguments))})"
 
     def count(self, target: str) -> str:
-        """Return the expression for the number of entries of a workspace."""
+        """Return the expression for the number of entries of the workspace `target`."""
         return f"{target}.n"
 
     def both(self, conditions: Sequence[str]) -> str:
@@ -104,11 +104,11 @@ class CText(Dialect):
         return f"({condition} ? {value} : {other})"
 
     def tuple(self, items: Sequence[str]) -> str:
-        """Return coordinates as one argument."""
+        """Return the text that passes coordinates to a helper as one array argument."""
         return f"(X[]){{{', '.join(f'(X){item}' for item in items)}}}"
 
     def sizes(self, items: Sequence[str]) -> str:
-        """Return extents as one argument."""
+        """Return the text that passes extents to a helper as one array argument."""
         return f"(const int64_t[]){{{', '.join(items)}}}"
 
     def zero(self) -> str:
@@ -136,7 +136,7 @@ class PythonText(Dialect):
         self.line(f"{name} += {value}")
 
     def step(self, names: Sequence[str]) -> None:
-        """Emit an increment of each name."""
+        """Emit code that increments each of the variables `names` by one."""
         for name in names:
             self.line(f"{name} += 1")
 
@@ -149,7 +149,7 @@ class PythonText(Dialect):
         self.open(f"while {condition}:")
 
     def if_(self, condition: str) -> None:
-        """Open a branch."""
+        """Open a block that runs if `condition` holds."""
         self.open(f"if {condition}:")
 
     def block(self) -> None:
@@ -176,11 +176,11 @@ class PythonText(Dialect):
         self.line(f"{target} = {function}({', '.join((target, *arguments))})")
 
     def value_of(self, function: str, target: str, *arguments: str) -> str:
-        """Return the expression of a helper's result."""
+        """Return the text of a helper's call, whose result is used in an expression."""
         return f"{function}({', '.join((target, *arguments))})"
 
     def count(self, target: str) -> str:
-        """Return the expression for the number of entries of a workspace."""
+        """Return the expression for the number of entries of the workspace `target`."""
         return f"{target}.n[0]"
 
     def both(self, conditions: Sequence[str]) -> str:
@@ -196,11 +196,11 @@ class PythonText(Dialect):
         return f"({value} if {condition} else {other})"
 
     def tuple(self, items: Sequence[str]) -> str:
-        """Return coordinates as one argument."""
+        """Return the text that passes coordinates to a helper as one tuple."""
         return f"({', '.join(items)},)"
 
     def sizes(self, items: Sequence[str]) -> str:
-        """Return extents as one argument."""
+        """Return the text that passes extents to a helper as one tuple."""
         return self.tuple(items)
 
     def zero(self) -> str:

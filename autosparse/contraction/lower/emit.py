@@ -30,7 +30,7 @@ In single precision, sequential sums of ten million terms may keep only two corr
 
 
 def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
-    """Return the C source of `plan`."""
+    """Return the C source of `plan` for values of type `dtype` and indices of `index_bits` bits."""
     text = CText()
     emitter = _emitter(plan, text)
     loops = emitter.body()

@@ -54,7 +54,7 @@ class CompiledProgram:
 
 
 def compiled(plan: EinsumPlan, operands: dict[str, Operand], extents: dict[str, int]) -> CompiledProgram:
-    """Compile `plan` for operands of these types and sizes; raise BuildError on failure."""
+    """Compile `plan` for the operands' value type, with 32-bit indices if sizes permit; raise BuildError on failure."""
     one = next(iter(operands.values()))
     value = one.dtype if isinstance(one, Sparse) else one.array.dtype
     entries = [operand.nnz for operand in operands.values() if isinstance(operand, Sparse)]
@@ -107,7 +107,7 @@ def _fill(source: str, compiler: Compiler, isa: str) -> Callable[[Path], None]:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Inputs:
-    """Arguments in the order in which the source declares them (None: a level without coordinates), and their trees."""
+    """Kernel arguments in order of declaration (None: a level without coordinates), and trees by tensor name."""
 
     arrays: list[AnyArray | None]
     trees: dict[str, EntryLevels]
@@ -147,7 +147,7 @@ def arrays_of(tree: EntryLevels, dtype: np.dtype[Any]) -> list[AnyArray | None]:
 
 
 class Run:
-    """Execution plan for operands of given patterns: the partition of the outer loop and the outputs of its parts."""
+    """Division of the outermost loop into parts, with their outputs, to run a program on operands of known patterns."""
 
     __slots__ = ("_edges", "_n_modes", "_n_parts", "_n_threads", "_program", "_serial_ns", "_shape", "_sizes")
 
@@ -194,7 +194,7 @@ class Run:
         return address, ctypes.c_int(self._n_threads), ctypes.c_double(self._serial_ns)
 
     def _cut(self, inputs: Inputs, extents: dict[str, int], tasks: float) -> list[int]:
-        """Return the boundaries that divide the outermost index into parts, a single part if threads do not pay."""
+        """Return ascending bounds that divide the outermost index into parts; one part if threads do not pay."""
         plan = self._program.plan
         indices = getattr(plan.program, "indices", None)
         if indices is None:
@@ -214,7 +214,7 @@ class Run:
         return sorted({0, *_cuts(longest, n_parts), extent})
 
     def _most_private(self, work: float) -> float:
-        """Return the maximum number of private results, limited so that adding them up takes less than the loops."""
+        """Return the maximum number of parts with private outputs, whose addition must take less than the loops."""
         if self._program.plan.output_kind != "dense":
             return float(PARTS_OF_SUMS)
         size = max(1.0, float(np.prod(self._shape, dtype=float)))
@@ -233,7 +233,7 @@ class Run:
         return whole
 
     def _collected(self, outs: Any) -> Sparse:
-        """Concatenate the parts' entries, as CSR if the output is a matrix that was written by rows or by columns."""
+        """Join the parts' entries into one operand, by compressed rows if the output is a matrix in sorted order."""
         plan, n_modes, index = self._program.plan, self._n_modes, self._program.index
         n = sum(outs[n_modes + 1 :: n_modes + 3])
         indices = "".join(plan.output.indices)

@@ -18,7 +18,7 @@ Index: TypeAlias = "np.dtype[np.int32] | np.dtype[np.int64]"
 
 
 def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: bool = False) -> EntryLevels:
-    """Return `operand` as a tree with the level order `order`, its first level dense if `is_dense`.
+    """Return `operand` as a tree of levels in the `order` of its indices; the first level is dense if `is_dense`.
 
     Indices have the given dtype. With `keep`, a tensor keeps the tree for later calls.
     """
@@ -41,7 +41,7 @@ def levels(operand: Sparse, order: str, *, is_dense: bool, dtype: Index, keep: b
 
 
 def _has_room(operand: Sparse, order: str) -> bool:
-    """Return whether extents fit 32 bits and arrays with one element per row or column are affordable."""
+    """Return whether a matrix's extents fit 32 bits and arrays per row and per column are affordable."""
     if operand.rows is not None and operand.sorted_by == order:
         return max(operand.shape) < 2**31
     return max(operand.shape) <= min(2**31 - 1, MAX_EMPTY_ROWS * operand.nnz + FEW_ROWS)
@@ -80,7 +80,7 @@ def transposed(rows: Rows, shape: tuple[int, int]) -> Rows:
 
 
 def numbered(operand: Sparse) -> Sparse:
-    """Return `operand` with entry numbers 0 … nnz - 1 as values."""
+    """Return an operand with the pattern of `operand` and the entry numbers 0 … nnz - 1 as values."""
     numbers: AnyArray = np.arange(operand.nnz, dtype=np.int64)
     return Sparse(
         operand.indices, operand.coords if operand.rows is None else None, numbers, operand.shape,
@@ -89,7 +89,7 @@ def numbered(operand: Sparse) -> Sparse:
 
 
 def _ordered(operand: Sparse, order: str) -> tuple[list[AnyArray], AnyArray, list[int]]:
-    """Return coordinates by level and values, sorted by the level order, and extents by level."""
+    """Return (coordinates by level, values, extents by level), with the entries sorted by the level order."""
     modes = [operand.indices.index(index) for index in order]
     rows = [operand.coords[mode] for mode in modes]
     extents = [operand.shape[mode] for mode in modes]

@@ -33,7 +33,7 @@ def is_there() -> bool:
 def run(
     plan: EinsumPlan, operands: dict[str, Operand], extents: dict[str, int], *, is_compiled: bool
 ) -> Sparse | AnyArray:
-    """Run `plan` on one thread and return the result."""
+    """Run `plan` on one thread and return the result; compiled by numba if `is_compiled`, else interpreted."""
     one = next(iter(operands.values()))
     dtype = one.dtype if isinstance(one, Sparse) else one.array.dtype
     arguments = _arguments(plan, operands)
@@ -54,7 +54,7 @@ def run(
 
 
 def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray, ...]:
-    """Return the argument arrays in the order in which the source declares them."""
+    """Return the kernel's argument arrays in the order in which its source declares them."""
     found: list[AnyArray] = []
     for name in plan.sparse:
         operand = operands[name]
@@ -74,7 +74,7 @@ def _arguments(plan: EinsumPlan, operands: dict[str, Operand]) -> tuple[AnyArray
 
 @functools.lru_cache(maxsize=64)
 def _part(source: str, *, is_compiled: bool) -> tuple[dict[str, Any], Callable[..., Any]]:
-    """Return the helpers and the function that `source` defines."""
+    """Return the helpers by name and the kernel that `source` defines, compiled by numba if `is_compiled`."""
     names: dict[str, Any] = _compiled_helpers() if is_compiled else {n: getattr(python_helpers, n) for n in HELPERS}
     scope = dict(names)
     exec(compile(source, "<einsum>", "exec"), scope)  # noqa: S102  # our own emitter's text

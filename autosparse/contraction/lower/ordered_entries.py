@@ -34,7 +34,7 @@ class EntryLevels:
 
 
 class Kept(NamedTuple):
-    """Kept tree, the positions of its values among the tensor's (None: the same order), their version and its bytes."""
+    """Kept tree with the tensor's positions of its values (None: same order), the values' version, and its bytes."""
 
     tree: EntryLevels
     places: AnyArray | None
@@ -71,7 +71,7 @@ class OrderedEntries:
 
     @classmethod
     def of(cls, entries: TensorEntries) -> OrderedEntries:
-        """Return the ordered entries of a tensor, created on first use."""
+        """Return the `OrderedEntries` of a tensor, created on first use and kept with the tensor."""
         found = entries.ordered
         if found is None:
             found = entries.ordered = cls(entries)
@@ -99,7 +99,10 @@ class OrderedEntries:
         return values if self._starts is None else added(values, self._starts)
 
     def tree(self, key: Hashable, make: Callable[[], EntryLevels], dtype: np.dtype[Any], *, keep: bool) -> EntryLevels:
-        """Return the tree named `key` with current values; `make` builds it with entry numbers in place of values."""
+        """Return the tree named `key` with current values in `dtype`, kept if `keep`.
+
+        On first use, `make` builds it with entry numbers in place of values.
+        """
         kept = self._kept.get(key)
         if kept is not None and kept.tree.values is self._entries.peek() and kept.tree.values.dtype == dtype:
             return kept.tree
@@ -122,7 +125,7 @@ class OrderedEntries:
         return kept.tree
 
     def fits(self, n_trees: int) -> bool:
-        """Return whether about `n_trees` trees in other orders fit into the memory limit."""
+        """Return whether about `n_trees` trees of the tensor in other orders fit into the memory limit."""
         # Two arrays per level, except for the last level's positions and the short first level, plus the value
         # positions.
         n_arrays = max(2, 2 * len(self._entries.shape) - 2)
@@ -145,14 +148,17 @@ class OrderedEntries:
         self._kept = others
 
     def _places(self, numbers: AnyArray) -> AnyArray | None:
-        """Return the positions from which `_at` reads the entries of these numbers; None for the sorted order."""
+        """Return the positions at which `_at` reads the values of these entry numbers; None if they ascend."""
         if (numbers[1:] > numbers[:-1]).all():
             return None
         narrow = numbers.astype(np.int32) if self._entries.nnz < 2**31 else numbers
         return narrow if self._place is None or self._starts is not None else self._place[narrow]
 
     def _at(self, places: AnyArray | None, dtype: np.dtype[Any]) -> AnyArray:
-        """Return the values at `places`, which number distinct entries if there are duplicates, else the tensor's."""
+        """Return the values at `places` in `dtype`; all values in sorted order if `places` is None.
+
+        Positions refer to distinct sorted entries if there are duplicates, else to the tensor's arrays.
+        """
         if places is None:
             return self.values(dtype)
         if self._starts is not None:
@@ -161,7 +167,7 @@ class OrderedEntries:
 
 
 def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
-    """Return row-major numbers of entries in `shape`, or their ranks among those present if 64 bits are too few."""
+    """Return the row-major number of each entry, which sorts as its coordinates do; a rank if 64 bits are too few."""
     if math.prod(max(1, extent) for extent in shape) < 2**62:
         found = np.zeros(coords.shape[1], dtype=np.int64)
         for row, extent in zip(coords, shape, strict=True):
@@ -174,6 +180,6 @@ def keys(coords: AnyArray, shape: Sequence[int]) -> AnyArray:
 
 
 def added(values: AnyArray, starts: AnyArray) -> AnyArray:
-    """Return the sums of runs that begin at `starts`; for booleans, whether any is true."""
+    """Return the sum of each run of values that begins at one of `starts`; for booleans, whether any is true."""
     how: np.ufunc = np.logical_or if values.dtype == bool else np.add
     return np.asarray(how.reduceat(values, starts), dtype=values.dtype)

@@ -96,7 +96,7 @@ class EinsumPlan:
         return len(orders) == len({tensor for tensor, _ in orders})
 
     def fits(self, extents: Mapping[str, int]) -> bool:
-        """Return whether workspace entries can be numbered, tensors are read in one order, and no loop is too long."""
+        """Return whether kernels can run the plan: one read order per tensor, numbered workspaces, no huge loops."""
         return (
             self.reads_in_one_order
             and not self.are_large & self.unled
@@ -105,7 +105,7 @@ class EinsumPlan:
 
     @cached_property
     def unled(self) -> frozenset[str]:
-        """Indices of loops over the whole extent, which step through no tensor's entries."""
+        """Indices whose loop runs over the whole extent, because no read steps through stored entries."""
         return frozenset(_unled(self.program, self.steps))
 
     @cached_property
@@ -149,7 +149,7 @@ def _unled(node: Statement, steps: Steps) -> set[str]:
 
 
 def _loops_of_result(statement: Statement) -> list[str]:
-    """Return the indices bound around the assignment of the result, outermost first."""
+    """Return the indices of the loops around the assignment that writes the result, outermost first."""
     found: list[str] = []
     while not isinstance(statement, Assign):
         if isinstance(statement, Loop):

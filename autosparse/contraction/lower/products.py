@@ -128,7 +128,7 @@ class ProductEmitter:
             self.text.close()
 
     def _read_at(self, index: str, body: Statement) -> tuple[list[str], list[str], list[str]]:
-        """Return the sparse tensors that `body` reads at `index`: trees, rank-1 workspaces, tables looked up here."""
+        """Return three lists of the sparse tensors that `body` reads at `index`: trees, rank-1 workspaces, tables."""
         found = dict.fromkeys(access.tensor for access in reads(body) if index in access.indices)
         kinds = {name: self.plan.workspace_kind(name) for name in found if name in self.spaces}
         trees = [name for name in found if name in self.plan.sparse or self._is_tree(name)]
@@ -146,7 +146,7 @@ class ProductEmitter:
         self, index: str, body: Statement, bound: tuple[str, ...],
         found: tuple[list[str], list[str], list[str], list[str]],
     ) -> None:  # fmt: skip
-        """Emit the loop over the steppers' intersection, else over a workspace, else over the whole extent."""
+        """Emit the loop over `index`: through stored coordinates, a workspace's coordinates, or the whole extent."""
         steppers, located, spaces, tables = found
         text = self.text
         lead = "" if steppers else next((one for one in spaces if self.plan.protocol(one, index) == "s"), "")
@@ -170,7 +170,7 @@ class ProductEmitter:
         text.close()
 
     def _flush(self, index: str, bound: tuple[str, ...]) -> None:
-        """Emit the write of the buffered last output mode at the end of the loop of the mode before it."""
+        """Emit the write of the buffered last output mode, at the end of the loop of the mode before it (`index`)."""
         if self.plan.output_kind == "row" and index == self.prefix[-1] and bound == tuple(self.prefix[:-1]):
             order = self.plan.output_order
             at = [i if i != order[-1] else "0" for i in self.plan.output.indices]
@@ -197,12 +197,12 @@ class ProductEmitter:
         return f"p_{tensor}_{self._level(tensor, index)}"
 
     def _range(self, tensor: str, level: int) -> tuple[str, str]:
-        """Return the positions of the first and the end of the children of the node bound above `level`."""
+        """Return the position of the first child, and that after the last, of the current node above `level`."""
         above = f"p_{tensor}_{level - 1}" if level else "0"
         return f"{tensor}_pos{level}[{above}]", f"{tensor}_pos{level}[{above} + 1]"
 
     def _cursor(self, tensor: str, index: str, *, is_split: bool) -> tuple[str, str, str]:
-        """Emit a position and an end for a read; return their names and that of the coordinate array."""
+        """Declare variables for a read's position and end; return their names and that of its coordinate array."""
         level = self._level(tensor, index)
         first, last = self._range(tensor, level)
         crd = f"{tensor}_crd{level}"
@@ -257,7 +257,7 @@ class ProductEmitter:
     # --- intersections of one row with many others ---
 
     def _can_mark(self, index: str, steppers: list[str], body: Statement, bound: tuple[str, ...]) -> bool:
-        """Return whether the loop intersects two innermost levels of which an outer loop fixes an input's first."""
+        """Return whether the loop may mark the coordinates of one of two intersected rows, as `_marked` does."""
         if (
             not (self.text.has_marks and self.plan.has_marks)
             or len(steppers) != 2
@@ -268,7 +268,7 @@ class ProductEmitter:
         return index not in self.plan.are_large and bool(self._staying(index, steppers, bound))
 
     def _staying(self, index: str, steppers: list[str], bound: tuple[str, ...]) -> str:
-        """Return the input stepper whose range is bound further out, or "" if there is none."""
+        """Return the intersected input whose range changes in fewer of the outer loops, or "" if there is none."""
         chosen = []
         for tensor in steppers:
             level = self._level(tensor, index)
@@ -342,7 +342,7 @@ class ProductEmitter:
             self._out("push", text.tuple(self.plan.output.indices), value)
 
     def _key(self, name: str) -> str:
-        """Return the number of a table's entry: row-major in the order of the loops around its read."""
+        """Return the text of a table entry's key: its row-major number by the order of the loops around its read."""
         return self._row_major(self.orders[name])
 
     def _value(self, access: TensorAccess) -> str:

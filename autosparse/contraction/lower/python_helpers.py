@@ -51,7 +51,7 @@ def out_new(n_modes: int, zero: AnyArray) -> Out:
 
 
 def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
-    """Append an entry, or add it to the last one if the coordinates are equal."""
+    """Append an entry, or add it to the last one if coordinates are equal; return the output, maybe a larger one."""
     n = out.n[0]
     if n:
         same = True
@@ -74,7 +74,10 @@ def push(out: Out, at: tuple[int, ...], value: Any) -> Out:
 
 
 def flush(out: Out, row: Space, at: tuple[int, ...], last: int) -> Out:
-    """Append the buffered last mode in ascending order, with the coordinates `at` in the other modes."""
+    """Append the buffered row in ascending order and empty it; return the output, maybe a larger one.
+
+    `last` is the position of the row's index among the coordinates, `at` gives the others.
+    """
     space_sort(row)
     for k in range(row.n[0]):
         index = row.list[k]

@@ -70,7 +70,7 @@ class UnionEmitter(ProductEmitter):
         return p, e, crd
 
     def _flag(self, tensor: str, index: str, cursor: tuple[str, str, str] | None) -> None:
-        """Emit a flag that says whether a read has an entry at the current coordinate."""
+        """Emit a flag variable that says whether `tensor` has an entry at the current coordinate of `index`."""
         text, level, name = self.text, self._level(tensor, index), self._name_of_flag(tensor, index)
         above = self._flags.get(tensor, True)
         if cursor is not None:
@@ -91,7 +91,7 @@ class UnionEmitter(ProductEmitter):
         return f"h_{tensor}_{self._level(tensor, index)}"
 
     def _alive(self, node: Statement | Expression, flags: dict[str, str | bool]) -> str | bool:
-        """Return the condition for a statement to act or an expression to be nonzero, as text or a constant."""
+        """Return the condition for an expression to be nonzero or a statement to act, as text or a bool."""
         if isinstance(node, Loop):
             return self._alive(node.body, flags)
         if isinstance(node, Where):

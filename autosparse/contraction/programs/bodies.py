@@ -34,7 +34,10 @@ def rewrites(expression: Expression) -> tuple[Expression, ...]:
 
 
 def groupings(assign: Assign, names: itertools.count[int]) -> Iterator[Statement]:
-    """Yield the assignment itself, then every way to compute calls of its right-hand side into workspaces first."""
+    """Yield `assign`, then every variant that first stores subexpressions of its right-hand side in workspaces.
+
+    `names` numbers the workspaces.
+    """
     yield assign
     for call, path in _subcalls(assign.rhs):
         for op in _reductions(assign.op, path):
@@ -46,13 +49,13 @@ def groupings(assign: Assign, names: itertools.count[int]) -> Iterator[Statement
 
 
 def _reductions(op: str, path: tuple[str, ...]) -> list[str]:
-    """Return the operators that may write a workspace: "" (store), and `op` if it distributes over all calls above."""
+    """Return the operators to write a workspace with: "" (store), and "+" if `op` is "+" and all of `path` are "*"."""
     distributes = op == "+" and all(above == "*" for above in path)
     return ["", op] if distributes else [""]
 
 
 def _subcalls(expression: Expression) -> list[tuple[OperatorCall, tuple[str, ...]]]:
-    """Return the distinct proper subcalls of `expression`, each with the operators above it."""
+    """Return each distinct operator call inside `expression` with the operators of the calls around it."""
     found: dict[OperatorCall, tuple[str, ...]] = {}
 
     def visit(node: Expression, path: tuple[str, ...]) -> None:

@@ -37,7 +37,7 @@ def nests(bodies: Sequence[Statement], indices: tuple[str, ...], *, keep_outer: 
 
 
 def is_bound(statement: Statement, outer: frozenset[str] = frozenset()) -> bool:
-    """Return whether loops bind every index that is accessed.
+    """Return whether every index in an access is an index of a loop around it; `outer` are loops around `statement`.
 
     With nested `where` statements (four factors or more) a workspace may get an index that the statement reading it
     does not loop over.
@@ -98,7 +98,7 @@ def accessed(statement: Statement) -> set[str]:
 
 
 def indexed(statement: Statement) -> Statement:
-    """Return `statement` with indices on its workspaces, inner workspaces first."""
+    """Return `statement` with indices on each workspace: those of loops inside its `where` that it depends on."""
     if isinstance(statement, Loop):
         return Loop(statement.indices, indexed(statement.body))
     if not isinstance(statement, Where):
@@ -114,7 +114,7 @@ def indexed(statement: Statement) -> Statement:
 
 
 def with_access(node: Statement, access: TensorAccess) -> Statement:
-    """Return `node` with every access of the same tensor replaced by `access`."""
+    """Return `node` with every access to the tensor of `access` replaced by `access`."""
     if isinstance(node, Loop):
         return Loop(node.indices, with_access(node.body, access))
     if isinstance(node, Where):

@@ -47,7 +47,7 @@ def _total(A: Any, weights: AnyArray) -> float:
 
 
 def _row_sums(A: Any, weights: AnyArray) -> AnyArray:
-    """Return the sum of the weights of each row's columns."""
+    """Return, for each row of `A`, the sum of `weights` over the columns of its entries."""
     running = np.concatenate(([0.0], np.cumsum(weights[A.indices[: A.indptr[-1]]], dtype=np.float64)))
     return np.asarray(running[A.indptr[1:]] - running[A.indptr[:-1]])
 

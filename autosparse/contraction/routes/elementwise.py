@@ -23,7 +23,7 @@ def copied(A: Any) -> Any:
 
 
 def with_values(A: Any, values: AnyArray) -> Any:
-    """Return a matrix of this library with a copy of `A`'s pattern and the given values."""
+    """Return a csr_array of this library with a copy of the pattern of `A` and with the array `values`."""
     indptr, indices, _ = arrays_of(A)
     made = csr_array._of_rows(tuple(A.shape), (indptr.copy(), indices.copy(), values))
     made.has_canonical_format = True
@@ -41,7 +41,7 @@ def product(A: Any, B: Any) -> Any:
 
 
 def _plain(A: Any) -> Any:
-    """Return a SciPy CSR array over the arrays of `A`, without cached flags, so that SciPy checks the order itself."""
+    """Return `A` as a SciPy CSR array that shares its arrays but no flags, so that SciPy checks the order itself."""
     A = A if A.format == "csr" else A.tocsr()
     indptr, indices, data = arrays_of(A)
     return sps.csr_array((data, indices, indptr), shape=A.shape)

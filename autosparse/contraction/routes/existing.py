@@ -35,7 +35,7 @@ MAX_PRODUCTS: Final = 1 << 25
 
 
 def ours(A: Any) -> Any:
-    """Return `A` as a CSR matrix of this library, without a copy if it is one."""
+    """Return `A` as a CSR matrix of this library: `A` itself if it is one, else over shared arrays where possible."""
     return A if type(A) in (csr_array, csr_matrix) else construct.csr(A, copy=False)
 
 
@@ -62,7 +62,7 @@ def product_of_columns(A: Any, B: Any) -> Any:
 
 
 def _turned(A: Any) -> Any:
-    """Return the transpose as CSR."""
+    """Return the transpose of `A` as CSR."""
     return ours(A).T.tocsr()
 
 
@@ -88,7 +88,7 @@ def chain(A: Any, B: Any, C: Any) -> Any:
 
 
 def masked(A: Any, B: Any, C: Any) -> Any:
-    """Return ``(B @ C).multiply(A)``."""
+    """Return ``B @ C`` times `A` elementwise."""
     return by_entry.product(A, product(B, C))
 
 
@@ -99,7 +99,7 @@ def is_finite(operand: Any) -> bool:
 
 
 def n_products(A: Any, B: Any) -> float:
-    """Return the number of multiplications of ``A @ B``."""
+    """Return the number of scalar multiplications in ``A @ B`` of two sparse matrices."""
     lengths = np.diff(arrays_of(B if B.format == "csr" else B.tocsr())[0])
     if A.format == "csc":
         return float(np.diff(arrays_of(A)[0]) @ lengths)
@@ -124,7 +124,7 @@ class Route(NamedTuple):
     pairs: tuple[int, int] | None = None  # positions of the sparse operands whose whole product is computed
 
     def fits(self, operands: Sequence[Any]) -> bool:
-        """Return whether these operands are finite, if required, and give no excessively large intermediate product."""
+        """Return whether these operands are finite, if required, and the route's product has few multiplications."""
         if self.for_finite and not all(map(is_finite, operands)):
             return False
         if self.pairs is None:
@@ -212,7 +212,7 @@ ROUTES: Final[dict[tuple[str, str], Route]] = {
 
 
 class Direct(NamedTuple):
-    """Route chosen for an expression, with the permutation and dtype of the operands."""
+    """Route chosen for an expression, with the order and dtype in which it takes the operands."""
 
     route: Route
     order: tuple[int, ...]  # position of the operand for each position of the table row
@@ -228,7 +228,7 @@ class Direct(NamedTuple):
 
 
 def direct(kinds: Sequence[OperandKind], subscripts: Subscripts, dtype: np.dtype[Any]) -> Direct | None:
-    """Return the route for operands of these kinds, or None if a kernel or joins must compute the einsum."""
+    """Return the route for operands of these kinds, or None if no existing operation computes the einsum."""
     if 0 in subscripts.extents.values() or _is_broadcast(kinds, subscripts) or dtype.char not in OF_SCIPY:
         return None
     if any(kind.is_sparse and len(kind.shape) == 1 for kind in kinds) or len(kinds) > 3:

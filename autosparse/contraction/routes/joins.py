@@ -51,7 +51,7 @@ def contract(operands: Sequence[Operand], subscripts: Subscripts, *, most_pairs:
 
 
 def summed(operand: Sparse, subscripts: Subscripts) -> Sparse:
-    """Return `operand` summed over indices that the output lacks, its modes in the output's order."""
+    """Return `operand` summed over the indices that the output lacks, with the others in the output's order."""
     modes = [operand.indices.index(index) for index in subscripts.output if index in operand.indices]
     kept = "".join(index for index in subscripts.output if index in operand.indices)
     return distinct(kept, operand.coords[modes], operand.values, tuple(operand.shape[mode] for mode in modes))
@@ -67,14 +67,14 @@ def as_sparse(operand: Operand) -> Sparse:
 
 
 def scaled(entries: Sparse, factor: Dense) -> Sparse:
-    """Return entries multiplied by a dense operand all of whose indices they have."""
+    """Return sparse entries multiplied by the dense operand `factor`, whose indices must all be among theirs."""
     at = tuple(entries.coords[entries.indices.index(index)] for index in factor.indices)
     values = entries.values * (factor.array[at] if at else factor.array)
     return Sparse(entries.indices, entries.coords, values, entries.shape, sorted_by=entries.sorted_by)
 
 
 class Join:
-    """Products of entries that agree in their shared indices, summed over indices that are not needed any more."""
+    """Products of the entries of two operands that agree in shared indices, summed over indices not in `needed`."""
 
     def __init__(self, left: Sparse, right: Sparse, needed: str) -> None:
         self._left, self._right = left, right

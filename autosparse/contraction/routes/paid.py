@@ -31,7 +31,7 @@ MAX_ACCOUNTS: Final = 256
 
 
 class ExpressionCalls:
-    """Calls of one expression: their number, total seconds and fastest time, and the state of its kernel."""
+    """Number, total and fastest seconds of one expression's calls without a kernel, and the state of its kernel."""
 
     def __init__(self) -> None:
         self.n_calls = 0
@@ -60,7 +60,7 @@ class ExpressionCalls:
         return is_on_trial or self.trial_s < self.least_s
 
     def timed(self, serve: Callable[[], T]) -> T:
-        """Compute a call without a kernel by `serve`, and count and time it."""
+        """Return `serve()`, which computes a call without a kernel, and count and time the call."""
         start = time.perf_counter()
         result = serve()
         elapsed_s = time.perf_counter() - start
@@ -70,7 +70,7 @@ class ExpressionCalls:
         return result
 
     def tried(self, serve: Callable[[], T]) -> T:
-        """Compute a call by the kernel, and time it during its trial calls."""
+        """Return `serve()`, which computes a call by the kernel, and time it if it is among the first trial calls."""
         if self.n_trials >= TRIALS:
             return serve()
         start = time.perf_counter()
@@ -80,7 +80,7 @@ class ExpressionCalls:
         return result
 
     def compile_in_background(self, compile_kernel: Callable[[], Any]) -> None:
-        """Start compiling in the background tuning thread, once; calls continue without the kernel meanwhile."""
+        """Run `compile_kernel` once, in the background tuning thread; calls meanwhile continue without the kernel."""
         if self.compiling_in == os.getpid() or self.is_ready or self.failure is not None:
             return
         self.compiling_in = os.getpid()

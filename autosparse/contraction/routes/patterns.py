@@ -25,7 +25,7 @@ _mutex: Final = forking.lock()
 
 
 def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
-    """Return the key of everything that the choice depends on: subscripts, extents, dtype, threads and patterns."""
+    """Return a digest of everything that the choice depends on: subscripts, extents, dtypes, threads and patterns."""
     threads = config.get_options().threads or runtime_api.max_threads()
     facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
     facts += [is_dense_output, threads, VERSION]
@@ -62,7 +62,7 @@ def _hash(array: AnyArray) -> object:
 
 
 def of_arguments(arguments: Sequence[Any]) -> tuple[object, ...]:
-    """Return hashes of the structures of the sparse arguments, before these are converted to operands."""
+    """Return a hash of the pattern of each sparse argument, before arguments are converted to operands."""
     return tuple(_structure(one) for one in arguments if is_sparse(one))
 
 

@@ -23,7 +23,7 @@ MAX_ENTRIES: Final = 1 << 19
 
 
 class Halves(NamedTuple):
-    """Positions of the mirrored, strictly lower and diagonal entries of a symmetric pattern."""
+    """Positions in a symmetric CSR pattern: each entry's mirror image, the strict lower entries, the diagonal ones."""
 
     mirrored: AnyArray
     lower: AnyArray
@@ -53,7 +53,7 @@ class Triangles:
 
 
 def triangles(operands: Sequence[Operand], subscripts: Subscripts) -> Triangles | None:
-    """Return the decomposition if the prepared operands are three reads of one symmetric matrix, else None.
+    """Return the decomposition if the operands are reads of one symmetric matrix at three index pairs, else None.
 
     A matrix with a NaN is not equal to its transpose and gives None.
     """
@@ -92,7 +92,7 @@ _mutex: Final = forking.lock()
 
 
 def _halves(matrix: Sparse) -> Halves | None:
-    """Return the parts of a symmetric pattern, or None if the pattern is not symmetric."""
+    """Return the `Halves` of a matrix with a symmetric pattern, else None; values are not compared."""
     assert matrix.rows is not None
     indptr, indices = (np.ascontiguousarray(part) for part in matrix.rows)
     if not runtime_api.available or matrix.nnz > MAX_ENTRIES:
@@ -125,7 +125,7 @@ def _split(indptr: AnyArray, indices: AnyArray) -> Halves | None:
 
 
 def _of_diagonal(matrix: Sparse, diagonal: AnyArray) -> tuple[AnyArray, AnyArray]:
-    """Return ``a_ii Σ_k a_ik²`` over k other than i, and ``a_ii³``, for each diagonal entry."""
+    """Return two arrays with an element per diagonal entry: ``a_ii Σ_k a_ik²`` over k other than i, and ``a_ii³``."""
     assert matrix.rows is not None
     indptr, indices = matrix.rows
     on, values = indices[diagonal], matrix.values
