@@ -44,7 +44,7 @@ class Split(NamedTuple):
 
 def n_threads() -> int:
     """Return the maximum number of threads under the present options."""
-    return decisive_options()[0] or runtime_api.max_threads()
+    return decisive_options()[1] or runtime_api.max_threads()
 
 
 def code_of(indices: AnyArray) -> int:
