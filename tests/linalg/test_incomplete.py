@@ -11,12 +11,12 @@ import pytest
 import scipy.linalg
 import scipy.sparse as sps
 import scipy.sparse.linalg as scipys
+from autosparse._native import runtime_api
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.linalg import LinAlgError
 
 import autosparse as asp
-from autosparse._native import runtime_api
 from autosparse.linalg import preconditioners
 from autosparse.linalg.triangular import operators, triangle
 from tests.linalg.test_krylov import grid, hermitian
@@ -124,13 +124,13 @@ def test_vectors_of_other_dtypes(name: str) -> None:
     make, reference = PAIRS[name]
     S = systems("d")[1]
     wanted, X = np.linalg.inv(reference(S)), vectors(S.shape[0], "D")
-    for code, given in (("f", X.real.astype("f")), ("d", X.real), ("D", X), ("l", np.arange(120).reshape(40, 3))):
+    for code, x in (("f", X.real.astype("f")), ("d", X.real), ("D", X), ("l", np.arange(120).reshape(40, 3))):
         for of_M in "fd":
             M = make(asp.csr(S.astype(of_M)))
-            x = M @ given
-            assert x.dtype == np.result_type(of_M, given.dtype)
-            assert_close(x, wanted @ given, "f" if "f" in (of_M, code) else "d")
-            assert_close(M @ given[:, 0], wanted @ given[:, 0], "f" if "f" in (of_M, code) else "d")
+            found = M @ x
+            assert found.dtype == np.result_type(of_M, x.dtype)
+            assert_close(found, wanted @ x, "f" if "f" in (of_M, code) else "d")
+            assert_close(M @ x[:, 0], wanted @ x[:, 0], "f" if "f" in (of_M, code) else "d")
     assert make(sps.csr_array(np.diag([1, 2]))).dtype == np.float64
 
 

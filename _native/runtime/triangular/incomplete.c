@@ -4,13 +4,32 @@
 
 #include "claims.h"
 
+enum { MAX_ROWS = 256 }; /* chunks that run at once, as threads of the pool */
+
 typedef struct {
     const asp_triangle *triangle;
     const void *end, *diagonal;
     _Atomic int64_t failed; /* the first row without a valid pivot; n: none */
+    void *rows[MAX_ROWS];   /* arrays of n values, one for each chunk that runs now */
+    _Atomic int is_taken[MAX_ROWS], is_without_memory;
 } factorizing;
 
-static const double UPDATE_NS = 3.0; /* one entry of a row that is subtracted from another, one thread */
+static const double UPDATE_NS = 1.5; /* one entry of a row that is subtracted from another, one thread */
+
+/* Take an array of n values, zero at first; -1 without memory. */
+static int take_row(factorizing *it, size_t item_bytes)
+{
+    for (int at = 0; at < MAX_ROWS; at++) {
+        int is_free = 0;
+        if (!atomic_compare_exchange_strong_explicit(&it->is_taken[at], &is_free, 1, memory_order_acquire, memory_order_relaxed))
+            continue;
+        if (!it->rows[at]) it->rows[at] = calloc((size_t)it->triangle->n, item_bytes);
+        if (it->rows[at]) return at;
+        break;
+    }
+    atomic_store(&it->is_without_memory, 1);
+    return -1;
+}
 
 static void note_failure(factorizing *it, int64_t row)
 {
@@ -66,7 +85,8 @@ static int64_t factorize(const asp_row_run (*runs)[2], factorizing *it)
     const double serial_ns = UPDATE_NS * entries * (1 + entries / (double)n);
     it->failed = n;
     const int status = asp_run_stages(triangle, runs[triangle->dtype][triangle->itype != ASP_I32], it, serial_ns);
-    if (status != ASP_OK) runs[triangle->dtype][triangle->itype != ASP_I32](it, 0, n);
+    for (int at = 0; at < MAX_ROWS && it->rows[at]; at++) free(it->rows[at]);
+    if (status != ASP_OK || it->is_without_memory) return -2;
     return it->failed < n ? it->failed : -1;
 }
 

@@ -130,7 +130,10 @@ static int NAME(schedule)(const asp_triangle *triangle, const int32_t *level, in
         shared += works[l];
     }
     chunks[n_chunks] = triangle->n;
-    const int64_t found[] = {n_chunks, stage + 1, serial, shared};
+    int64_t jumps = 0;
+    const INDEX step = triangle->is_backward ? -1 : 1;
+    for (int64_t at = 1; at < triangle->n; at++) jumps += order[at] != order[at - 1] + step;
+    const int64_t found[] = {n_chunks, stage + 1, serial, shared, jumps};
     memcpy(counts, found, sizeof found);
     free(first);
     return ASP_OK;

@@ -29,7 +29,8 @@ int asp_triangle_take(int itype, int item_bytes, int64_t n, const void *start, c
 int64_t asp_triangle_levels(const asp_triangle *triangle, int32_t *level);
 /* Sort rows by level and divide them into chunks of stages. The chunks of one stage are independent of each other; rows of
  * a chunk are eliminated in the order given. chunks has room for n + 1 elements, stage_of for n. counts: chunks, stages,
- * and the work (entries, plus a constant for each row) of the stages of one chunk and of the other stages. */
+ * the work (entries, plus a constant for each row) of the stages of one chunk and of the other stages, and the rows that do
+ * not follow the row before them in the matrix. */
 int asp_triangle_schedule(const asp_triangle *triangle, const int32_t *level, int64_t n_levels, void *order, int64_t *chunks,
                           int32_t *stage_of, int64_t *counts);
 /* Solve for n_columns right-hand sides in place: X is in C order, with `leading` elements from one row to the next. With
@@ -40,8 +41,9 @@ int asp_triangle_solve(const asp_triangle *triangle, void *X, int64_t leading, i
 int64_t asp_triangle_width(int dtype, int64_t n_columns);
 /* Factorize in place a matrix with every diagonal entry: A = (I + L) U on the pattern of A. The triangle's start is the
  * first entry of a row, stop its diagonal; end[i] is the end of row i. Writes the inverse of the diagonal. Returns the
- * first row whose pivot is zero or NaN, or -1. */
+ * first row whose pivot is zero or NaN, -1, or -2 without memory. */
 int64_t asp_incomplete_lu(const asp_triangle *triangle, const void *end);
 /* Factorize in place a Hermitian matrix, A = L L^H on the pattern of its lower triangle. `diagonal` holds the real
- * diagonal of A. Writes the inverse of the diagonal of L. Returns the first row whose pivot is not positive, or -1. */
+ * diagonal of A. Writes the inverse of the diagonal of L. Returns the first row whose pivot is not positive,
+ * -1, or -2 without memory. */
 int64_t asp_incomplete_cholesky(const asp_triangle *triangle, const void *diagonal);

@@ -38,9 +38,13 @@ def ilu0(A: Any) -> LinearOperator:  # Any: a sparse or dense matrix
         Triangle(rows.indptr[:-1], split.lower_stop, rows.indices.copy(), data, inverse, is_backward=False)
     )
     failed = runtime_api.lib.asp_incomplete_lu(lower.record(n_threads()), runtime_api.pointer(end))
+    check_memory(failed)
     if failed >= 0:
         raise SingularError.pivot(
-            "ilu0", failed, f"the pivot is {data[split.lower_stop[failed]]}", "add a shift to the diagonal, or permute A"
+            "ilu0",
+            failed,
+            f"the pivot is {data[split.lower_stop[failed]]}",
+            "add a shift to the diagonal, or permute A",
         )
     upper = parts.scheduled(Triangle(split.upper_start, end, lower.indices, data, inverse, is_backward=True))
     return TriangularInverse((lower._replace(start=rows.indptr[:-1].copy(), inverse=None), upper), parts.dtype, parts.n)
@@ -67,12 +71,19 @@ def ic0(A: Any, shift: float = 0.0) -> LinearOperator:  # Any: as `ilu0`
     strict = taken(parts.rows, parts.rows.indptr[:-1], parts.split.lower_stop)
     lower = parts.scheduled(Triangle.over(strict, inverse, is_backward=False))
     failed = runtime_api.lib.asp_incomplete_cholesky(lower.record(n_threads()), runtime_api.pointer(diagonal))
+    check_memory(failed)
     if failed >= 0:
         raise SingularError.pivot(
             "ic0", failed, f"the pivot is not positive (shift={shift:g})",
             f"a larger shift, such as shift={max(0.001, 10 * shift):g}, or ilu0 if A is not positive definite",
         )  # fmt: skip
     return TriangularInverse((lower, _adjoint_of(lower, strict)), parts.dtype, parts.n)
+
+
+def check_memory(failed: int) -> None:
+    """Raise MemoryError for the result of a factorization that found no memory."""
+    if failed < -1:
+        raise MemoryError("no memory for the rows of an incomplete factorization")
 
 
 def _adjoint_of(lower: Triangle, strict: Rows) -> Triangle:

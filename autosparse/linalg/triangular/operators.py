@@ -12,9 +12,9 @@ from scipy.sparse.linalg import LinearOperator
 from autosparse._native import runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
-from autosparse.linalg.triangular.failures import RuntimeMissingError
 from autosparse.linalg.preconditioners import KNOWN_DTYPES, entries_of
 from autosparse.linalg.solves.conversions import converted, remembered
+from autosparse.linalg.triangular.failures import RuntimeMissingError
 from autosparse.linalg.triangular.rows import AnyArray, Rows, Split, canonical, n_threads, rows_of, split_of
 from autosparse.linalg.triangular.triangle import Schedule, Triangle, schedule_of
 
@@ -38,7 +38,7 @@ class TriangularInverse(LinearOperator):  # type: ignore[misc]  # SciPy's classe
         return tuple(step.schedule.reason for step in self.steps if isinstance(step, Triangle))
 
     def apply_into(self, x: AnyArray, out: AnyArray) -> None:
-        """Write the product with x to out. Both have the dtype of the operator and the same shape; out is in C order."""
+        """Write the product with x to out; both have the operator's dtype and the same shape, and out is in C order."""
         np.copyto(out, x)
         made = self._applied(out)
         if made is not out:

@@ -77,7 +77,7 @@ def split_of(rows: Rows) -> Split | None:
 
 
 def canonical(rows: Rows) -> tuple[Rows, Split]:
-    """Return the rows and their split; rows whose indices do not ascend are copied, sorted, and their duplicates added."""
+    """Return the rows and their split; rows whose indices do not ascend are copied, and their duplicates added."""
     split = split_of(rows)
     if split is not None:
         return rows, split

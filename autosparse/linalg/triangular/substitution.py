@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sps
 from numpy.linalg import LinAlgError
 
-from autosparse._native import runtime_api
+from autosparse._native import memory, runtime_api
 from autosparse.arrays import construct
 from autosparse.arrays.family import AutoSparseMatrix
 from autosparse.linalg.arguments import scipys
@@ -31,7 +31,7 @@ from autosparse.linalg.triangular.rows import (
 from autosparse.linalg.triangular.triangle import MIN_WORK, Schedule, Triangle, schedule_of
 
 
-def spsolve_triangular(
+def spsolve_triangular(  # noqa: PLR0917 - SciPy's signature
     A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False,
     unit_diagonal: bool = False,
 ) -> AnyArray:  # fmt: skip  # Any: whatever SciPy's function takes
@@ -160,7 +160,9 @@ def _right_sides(b: Any, shape: tuple[int, int], dtype: np.dtype[Any], *, is_ove
         )
     if is_overwritten and type(b) is np.ndarray and b.dtype == dtype and b.flags.carray:
         return b
-    return np.array(b, dtype=dtype, order="C")
+    X = memory.empty_output(b.shape, dtype)
+    np.copyto(X, b, casting="unsafe")
+    return X
 
 
 def _triangle_of(A: Any, side: _Side) -> Triangle:  # Any: an autosparse array
@@ -174,9 +176,7 @@ def _triangle_of(A: Any, side: _Side) -> Triangle:  # Any: an autosparse array
         return rows
 
     plan = remembered(A, ("triangle", *name), lambda: _plan_of(found_rows(), side), of_values=False)
-    values = remembered(
-        A, ("triangle's values", side.is_unit, *name), lambda: _values_of(found_rows(), plan, side)
-    )
+    values = remembered(A, ("triangle's values", side.is_unit, *name), lambda: _values_of(found_rows(), plan, side))
     own, split = (found_rows(), plan.split) if values.copy is None else values.copy
     assert split is not None
     if plan.gathered is not None and values.gathered is not None:

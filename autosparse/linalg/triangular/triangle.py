@@ -16,9 +16,11 @@ from autosparse.linalg.triangular.rows import DTYPES, AnyArray, Rows, code_of, n
 
 SYNCHRONIZATION: Final = 500
 """Cost of the end of a stage, in entries (about 1 ns each): the threads wait for each other."""
+JUMP: Final = 8
+"""Cost of a row that does not follow the row before it in the matrix, in entries: its data are not prefetched."""
 MIN_WORK: Final = 40_000
 """Minimum work of a triangle, in entries plus four per row, for which levels are computed."""
-MAX_SHARE: Final = 0.8
+MAX_SHARE: Final = 0.75
 """Maximum estimated time of a schedule as a fraction of the time of the loop over the rows."""
 
 
@@ -107,26 +109,32 @@ class Triangle(NamedTuple):
         )  # fmt: skip
 
 
+def levels_of(triangle: Triangle, threads: int) -> tuple[AnyArray, int]:
+    """Return the level of each row of a triangle that is not scattered, from 1 on, and the number of levels."""
+    level = np.zeros(triangle.n, np.int32)
+    pointer = runtime_api.ffi.cast("int32_t *", runtime_api.address_of(level))
+    return level, int(runtime_api.lib.asp_triangle_levels(triangle.record(threads), pointer))
+
+
 def schedule_of(triangle: Triangle) -> Schedule:
     """Return the schedule of a triangle that is not scattered, for the present number of threads."""
     threads, n = n_threads(), triangle.n
     work = triangle.indices.size + 4 * n
     if threads < 2 or work < MIN_WORK:
         return Schedule(f"{n:,} rows one after the other: {'one thread' if threads < 2 else 'too few for threads'}")
-    level, counts = np.zeros(n, np.int32), np.empty(4, np.int64)
-    record, lib, ffi = triangle.record(threads), runtime_api.lib, runtime_api.ffi
-    n_levels = lib.asp_triangle_levels(record, ffi.cast("int32_t *", runtime_api.address_of(level)))
+    level, n_levels = levels_of(triangle, threads)
     if n_levels * SYNCHRONIZATION > 4 * work:  # most levels are small: sorting them is of no use
         return Schedule(f"{n:,} rows one after the other: {n_levels:,} levels, too many for threads")
+    lib, ffi, address, counts = runtime_api.lib, runtime_api.ffi, runtime_api.address_of, np.empty(5, np.int64)
     order, chunks, stage_of = np.empty(n, triangle.indices.dtype), np.empty(n + 1, np.int64), np.empty(n, np.int32)
     status = lib.asp_triangle_schedule(
-        record, ffi.cast("int32_t *", runtime_api.address_of(level)), n_levels, runtime_api.pointer(order),
-        ffi.cast("int64_t *", runtime_api.address_of(chunks)), ffi.cast("int32_t *", runtime_api.address_of(stage_of)),
-        ffi.cast("int64_t *", runtime_api.address_of(counts)),
+        triangle.record(threads), ffi.cast("int32_t *", address(level)), n_levels, runtime_api.pointer(order),
+        ffi.cast("int64_t *", address(chunks)), ffi.cast("int32_t *", address(stage_of)),
+        ffi.cast("int64_t *", address(counts)),
     )  # fmt: skip
     runtime_api.raise_for(status)
-    n_chunks, n_stages, serial, shared = counts.tolist()
-    needed = serial + shared / min(threads, 8) + n_stages * SYNCHRONIZATION
+    n_chunks, n_stages, serial, shared, n_jumps = counts.tolist()
+    needed = serial + (shared + n_jumps * JUMP) / min(threads, 8) + n_stages * SYNCHRONIZATION
     if needed > MAX_SHARE * (serial + shared):
         return Schedule(f"{n:,} rows one after the other: {n_levels:,} levels, too small for threads")
     reason = f"{n_levels:,} levels in {n_stages:,} stages of {n_chunks:,} chunks"
