@@ -83,6 +83,12 @@ def test_long_doubles_are_refused_as_by_scipy(a: str, b: str) -> None:
         asp.linalg.spsolve_triangular(L, np.ones(3).astype(b))
 
 
+def test_one_warning_where_scipys_function_computes() -> None:
+    with pytest.warns(sps.SparseEfficiencyWarning) as seen, pytest.raises(TypeError):
+        asp.linalg.spsolve_triangular(np.eye(2), np.ones(2).astype("g"))
+    assert len(seen) == 1
+
+
 def same_error(*arguments: Any, **how: Any) -> None:
     with pytest.raises((ValueError, LinAlgError)) as theirs:
         SCIPYS(*arguments, **how)
@@ -91,9 +97,11 @@ def same_error(*arguments: Any, **how: Any) -> None:
     assert str(ours.value) == str(theirs.value)
 
 
+@pytest.mark.filterwarnings("ignore:CSC or CSR matrix format:scipy.sparse.SparseEfficiencyWarning")
 def test_errors_are_scipys() -> None:
     L = sps.csr_array(np.tril(np.ones((3, 3))))
     same_error(L[:, :2].tocsc(), np.ones(3))
+    same_error(sps.csr_array([1.0, 2.0]), np.ones(2))
     for b in (np.ones(4), np.ones((3, 1, 1)), np.float64(1)):
         same_error(L, b)
     for fmt in ("csr", "csc"):

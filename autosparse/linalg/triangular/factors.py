@@ -66,8 +66,8 @@ def ic0(A: Any, shift: float = 0.0) -> LinearOperator:  # Any: as `ilu0`
     if not 0 <= shift < np.inf:
         raise InputError.refused("ic0: shift must not be negative", given=f"shift={shift!r}", cure="shift=0.01")
     parts = Parts(A, "ic0")
-    diagonal = np.ascontiguousarray(parts.diagonal().real) * (1 + shift)
-    diagonal, inverse = diagonal.astype(parts.diagonal().real.dtype), np.empty(parts.n, parts.dtype)
+    diagonal = np.ascontiguousarray(parts.diagonal().real * (1 + float(shift)))
+    inverse = np.empty(parts.n, parts.dtype)
     strict = taken(parts.rows, parts.rows.indptr[:-1], parts.split.lower_stop)
     lower = parts.scheduled(Triangle.over(strict, inverse, is_backward=False))
     failed = runtime_api.lib.asp_incomplete_cholesky(lower.record(n_threads()), runtime_api.pointer(diagonal))

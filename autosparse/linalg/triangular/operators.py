@@ -106,10 +106,9 @@ class Parts:
     def __init__(self, A: Any, name: str) -> None:  # Any: whatever preconditioners take
         if not runtime_api.available:
             raise RuntimeMissingError.needed(name, fault=runtime_api.fault)
-        entries = entries_of(A, name)
-        matrix = entries if isinstance(entries, AutoSparseMatrix) and entries.format == "csr" else None
-        if matrix is None:
-            matrix = construct.wrapped(sps.csr_array(entries))
+        matrix: Any = entries_of(A, name)
+        if not isinstance(matrix, AutoSparseMatrix) or matrix.format != "csr":
+            matrix = construct.wrapped(sps.csr_array(matrix))
         dtype = matrix.dtype if matrix.dtype.char in KNOWN_DTYPES else np.dtype(np.float64)
         self.matrix = matrix = converted(matrix, dtype)
         self.rows: Rows = rows_of(matrix._cell)

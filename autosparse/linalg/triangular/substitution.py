@@ -72,7 +72,7 @@ def spsolve_triangular(  # noqa: PLR0917 - SciPy's signature
     dtype = _result_dtype(matrix, b, unit_diagonal)
     if dtype is None:
         return scipys("spsolve_triangular")(  # type: ignore[no-any-return]
-            A, b, lower, overwrite_A=overwrite_A, overwrite_b=overwrite_b, unit_diagonal=unit_diagonal
+            matrix, b, lower, overwrite_A=overwrite_A, overwrite_b=overwrite_b, unit_diagonal=unit_diagonal
         )
     if matrix.shape[0] != matrix.shape[1]:
         raise ValueError(f"A must be a square matrix but its shape is {matrix.shape}.")
@@ -137,7 +137,7 @@ def _compressed(A: Any) -> Any:  # Any: as `spsolve_triangular`
 
 def _result_dtype(A: Any, b: Any, is_unit: bool) -> np.dtype[Any] | None:  # Any: as `spsolve_triangular`
     """Return the dtype of x; None if SciPy's function must compute, or refuse, it."""
-    if not runtime_api.available:
+    if not runtime_api.available or len(A.shape) != 2:
         return None
     dtype = A.dtype if A.dtype.kind not in "biu" or is_unit else np.dtype(np.float64)
     b = np.asanyarray(b)

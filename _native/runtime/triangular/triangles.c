@@ -22,7 +22,7 @@ typedef struct {
     _Atomic int32_t highest;
 } leveling;
 
-#define BODY "structure_body.h"
+#define BODY "triangles_body.h"
 #include "each_index.h"
 
 int asp_triangle_split(int itype, int64_t n, const void *indptr, const void *indices, void *lower_stop, void *upper_start,
