@@ -107,7 +107,7 @@ class Parts:
         if not runtime_api.available:
             raise RuntimeMissingError.needed(name, fault=runtime_api.fault)
         matrix: Any = entries_of(A, name)
-        if not isinstance(matrix, AutoSparseMatrix) or matrix.format != "csr":
+        if getattr(matrix, "format", None) != "csr" or not isinstance(matrix, AutoSparseMatrix):
             matrix = construct.wrapped(sps.csr_array(matrix))
         dtype = matrix.dtype if matrix.dtype.char in KNOWN_DTYPES else np.dtype(np.float64)
         self.matrix = matrix = converted(matrix, dtype)
