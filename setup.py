@@ -9,11 +9,13 @@ it.
 from __future__ import annotations
 
 import os
+import runpy
 import sys
 import sysconfig
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from subprocess import SubprocessError
 from typing import Any
 
 from setuptools import setup
@@ -30,7 +32,7 @@ lib = ffi.dlopen(_path.join(_path.dirname(__file__), "{LIBRARY}"))
 """
 # Files with the longest compilation, in descending order of time.
 SLOWEST = ("kernels_avx512.c", "kernels_avx2.c", "dots_rows.c", "csf.c", "kernels_base.c", "attention.c")
-FAILURES = (BaseError, CCompilerError, OSError)
+FAILURES = (BaseError, CCompilerError, OSError, SubprocessError)
 
 if {"editable_wheel", "develop", "--inplace"} & set(sys.argv):
     # Editable installation: also build the functions that only tests call (_native/runtime/hooks.h).
@@ -50,7 +52,10 @@ class OptionalBuildExt(build_ext):
             _forget_builds(place)
         _compile_in_parallel(self.compiler)
         try:
-            super().build_extension(ext)
+            if self.editable_mode:  # as `make dev`: what has not changed since is not compiled again
+                runpy.run_path(str(HERE / RUNTIME))["build_into"](HERE / "_native", first=SLOWEST)
+            else:
+                super().build_extension(ext)
             return
         except FAILURES as error:
             sys.stderr.write(f"autosparse: no C extension: {error}\n")

@@ -1,9 +1,11 @@
-"""Native: from a SuperSchedule to machine code. Imported as `autosparse._native` only.
+"""Compilation of a SuperSchedule to machine code, and packing of operands. Import this package as `autosparse._native`
+only.
 
-``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``Kernel.bind`` -> ``BoundKernel.run``. SDDMM:
-``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP: ``reason_unfit_tensor``,
-``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are looked up on first use: importing autosparse imports none
-of this.
+Products are built by ``supports`` -> ``packed_bytes``/``pack`` -> ``build`` -> ``CompiledKernel.bind`` ->
+``BoundKernel.run``.
+SDDMM uses ``structure_bytes``/``pack_structure`` -> ``BoundSddmm``; MTTKRP uses ``reason_unfit_tensor``,
+``tensor_bytes``/``pack_tensor`` -> ``BoundMttkrp``. Names are imported on first use, so ``import autosparse`` imports
+none of these modules.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from autosparse._native.kernels.kernel import BoundKernel as BoundKernel
     from autosparse._native.kernels.kernel import BoundMttkrp as BoundMttkrp
     from autosparse._native.kernels.kernel import BoundSddmm as BoundSddmm
-    from autosparse._native.kernels.kernel import Kernel as Kernel
+    from autosparse._native.kernels.kernel import CompiledKernel as CompiledKernel
     from autosparse._native.storage.composite import composite_bytes as composite_bytes
     from autosparse._native.storage.composite import composite_reason_unfit as composite_reason_unfit
     from autosparse._native.storage.composite import pack_composite as pack_composite
@@ -67,7 +69,7 @@ _MODULES: Final = {
     "kernels.composite": ("CompositeKernel", "CompositeSpec", "composite_unsupported", "part_unsupported"),
     "storage.parts": ("Subset", "View", "block_fill", "subsets"),
     "storage.composite": ("composite_bytes", "composite_reason_unfit", "pack_composite"),
-    "kernels.kernel": ("BoundKernel", "BoundMttkrp", "BoundSddmm", "Kernel"),
+    "kernels.kernel": ("BoundKernel", "BoundMttkrp", "BoundSddmm", "CompiledKernel"),
     "storage.packing": ("PackedOperand", "pack", "packed_bytes", "reason_unfit"),
     "storage.row_orders": ("order_effort",),
     "ir.spec": ("VALUE_BYTES", "KernelSpec"),
@@ -78,7 +80,7 @@ _MODULES: Final = {
 _HOME: Final = {name: module for module, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str) -> Any:  # whatever the module of that name holds
+def __getattr__(name: str) -> Any:  # any public object of the modules
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     module = importlib.import_module(f"{__name__}.{_HOME[name]}")

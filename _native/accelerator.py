@@ -1,4 +1,6 @@
-"""The simulated accelerator in C: the same counts as `tuner.targets.simulation.simulate`, some 1,000 times as fast."""
+"""C implementation of the simulated accelerator: the same counts as `tuner.targets.simulation.simulate`, about 1,000
+times as fast.
+"""
 
 from __future__ import annotations
 
@@ -26,9 +28,10 @@ Numbers = Mapping[str, float]
 def accelerate(
     pattern: Pattern, order: NDArray[np.int32], *, machine: Numbers, operation: Numbers, tiling: Numbers
 ) -> tuple[float, dict[str, int]]:
-    """(cycles, COUNTS) of one product, rows in `order`; the mappings have the fields of MACHINE, OPERATION, TILING.
+    """Return (cycles, counts) of one product with the rows in `order`; counts are named by `COUNTS`.
 
-    Columns must ascend in every row. ValueError for a machine or a tiling of nothing, MemoryError without memory.
+    The mappings hold the fields named by `MACHINE`, `OPERATION` and `TILING`. Columns must ascend in every row. Raises
+    ValueError if a number of the machine or the tiling is not positive, and MemoryError.
     """
     indptr = np.ascontiguousarray(pattern.indptr, np.int32)
     indices = np.ascontiguousarray(pattern.indices, np.int32)

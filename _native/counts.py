@@ -1,4 +1,4 @@
-"""Counts in patterns by the runtime, in a pass over a sample; `autosparse.tuner.features.counts` says what they are."""
+"""Integer statistics of patterns, computed by the C runtime; `autosparse.tuner.features.counts` defines them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,17 @@ from autosparse.core.pattern import Pattern
 
 N_OF_LENGTHS: Final = 3
 N_OF_SAMPLE: Final = 5
-"""Numbers before those of slices and of blocks; see ``runtime/statistics/counts.c``."""
+"""Number of values in the results before those of slices (rows) and of blocks (sample); see
+``runtime/statistics/counts.c``."""
 
 
 def of_rows(pattern: Pattern, n_slots: int, n_sample: int, n_sizes: int) -> tuple[list[int], list[int]]:
-    """Of all row lengths, and of about `n_sample` entries, each on a thread of its own where two may be used.
+    """Return the statistics of all row lengths, and those of about `n_sample` entries; two threads compute them at
+    once.
 
-    Longest row, sum of squared lengths, empty rows, then `n_slots` pairs of slots and entries, flat; and: entries, sum
-    of gaps, gaps, entries on few diagonals, their cells, then blocks by `n_sizes` heights and widths. O(rows +
-    n_sample). MemoryError.
+    The first list holds the longest row, the sum of squared lengths, the number of empty rows, and `n_slots` pairs of
+    slots and entries. The second holds entries, sum and number of gaps, entries on few diagonals, cells of these
+    diagonals, and blocks by `n_sizes` heights and widths. Takes O(rows + n_sample). Raises MemoryError.
     """
     of_lengths = np.empty(N_OF_LENGTHS + 2 * n_slots, np.int64)
     of_sample = np.empty(N_OF_SAMPLE + n_sizes**2, np.int64)
@@ -37,7 +39,10 @@ def of_rows(pattern: Pattern, n_slots: int, n_sample: int, n_sizes: int) -> tupl
 
 
 def of_columns(pattern: Pattern, n_slots: int) -> list[int]:
-    """The first of `of_rows`, of the columns' lengths. O(nnz). MemoryError."""
+    """Return the statistics of the columns' lengths, with the layout of the first list of `of_rows`.
+
+    Takes O(nnz). Raises MemoryError.
+    """
     found = np.empty(N_OF_LENGTHS + 2 * n_slots, np.int64)
     itype, indptr, indices = _arrays(pattern)
     starts, columns, room = map(runtime_api.pointer, (indptr, indices, found))
@@ -47,7 +52,10 @@ def of_columns(pattern: Pattern, n_slots: int) -> list[int]:
 
 
 def distinct(pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int]:
-    """Sum of distinct columns in evenly spread windows of `n_entries` entries, and how many windows. MemoryError."""
+    """Return the sum of distinct columns in evenly spread windows of `n_entries` entries, and the number of windows.
+
+    Raises MemoryError.
+    """
     itype, _, indices = _arrays(pattern)
     columns = runtime_api.pointer(indices)
     found = runtime_api.lib.asp_distinct_columns(itype, pattern.n_cols, columns, pattern.nnz, n_entries, n_windows)
@@ -56,10 +64,11 @@ def distinct(pattern: Pattern, n_entries: int, n_windows: int) -> tuple[int, int
 
 
 def walks(pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[int, int]]:
-    """Distinct columns among the first `size` entries of breadth-first walks, and entries, for each of `sizes`.
+    """Return (distinct columns, entries) among the first `size` entries of breadth-first walks, for each of `sizes`.
 
-    `n_walks` walks over rows from evenly spread ones, column k of row i leading to row k; where a walk can go no
-    further it goes on with the next row not met. Sizes ascend; sums over the walks. MemoryError.
+    `n_walks` walks start at evenly spread rows, and an entry in column k of row i leads to row k. A walk that is
+    exhausted continues with the next unvisited row. Sizes must ascend; results are sums over the walks. Raises
+    MemoryError.
     """
     itype, indptr, indices = _arrays(pattern)
     ends, found = np.array(sizes, np.int64), np.empty((len(sizes), 2), np.int64)
@@ -69,7 +78,7 @@ def walks(pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[in
 
 
 def _arrays(pattern: Pattern) -> tuple[int, NDArray[Any], NDArray[Any]]:
-    """Index type, row starts and columns, which the caller keeps alive."""
+    """Return the code of the index type, the row starts and the columns; the caller keeps the arrays alive."""
     return (
         runtime_api.INDEX_CODES[pattern.index_dtype],
         np.ascontiguousarray(pattern.indptr),

@@ -1,8 +1,8 @@
-"""Memory for results: arrays that own their elements, in pages that earlier results gave back.
+"""Memory for results: arrays that own their elements, in pages reused from earlier results.
 
-A fresh large array costs a page fault for each page, as much time as a product that writes it once. NumPy lets an array
-name its own allocator (NEP 49); ours (`dense/output.c`) is in force only while `empty_output` allocates. Where it
-cannot be had (no extension, another NumPy ABI, a free-threaded interpreter) plain ``numpy.empty`` serves.
+A fresh large array costs a page fault per page, which takes as long as a product that writes it once. NumPy allows an
+array to have its own allocator (NEP 49); this one (`dense/output.c`) is active only while `empty_output` allocates.
+Where it is unavailable (no extension, another NumPy ABI, a free-threaded interpreter), ``numpy.empty`` is used.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from numpy.typing import NDArray
 from autosparse import forking
 from autosparse.config import get_options
 
-RECYCLED_FROM_BYTES: Final = 1 << 17  # smaller results come from malloc, which maps fresh pages from here on
+RECYCLED_FROM_BYTES: Final = 1 << 17  # smaller results come from malloc, which maps fresh pages from this size on
 _LARGEST_DEFAULT_BYTES: Final = 512 << 20
 
-# Slots of NumPy's C API table; the same since 1.22, and append-only by NumPy's rules.
+# Slots of NumPy's C API table, unchanged since 1.22; NumPy only appends to the table.
 _FEATURE_VERSION_SLOT: Final = 211
 _SET_HANDLER_SLOT: Final = 304
 _FIRST_FEATURE_VERSION: Final = 0x0F  # NumPy 1.22
-_CAPSULE_NAME: Final = b"mem_handler"  # PyCapsule_New keeps the address: the object must live as long as the capsule
+_CAPSULE_NAME: Final = b"mem_handler"  # PyCapsule_New stores the address: the object must live as long as the capsule
 
 
 class _Handler:
-    """NumPy's door to allocators: `swap(capsule)` puts one in force in this context and returns the one before."""
+    """NumPy's interface to allocators: `swap(capsule)` activates one in this context and returns the previous one."""
 
     def __init__(self) -> None:
         umath = sys.modules.get("numpy._core._multiarray_umath") or sys.modules["numpy.core._multiarray_umath"]
@@ -52,7 +52,7 @@ class _Handler:
         self.limit_bytes = -1
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype[Any], *, is_scratch: bool = False) -> NDArray[Any]:
-        """``np.empty`` with our allocator."""
+        """Return ``np.empty(shape, dtype)``, allocated by this allocator."""
         before = self.swap(self.capsules[is_scratch])
         try:
             return np.empty(shape, dtype)
@@ -60,7 +60,7 @@ class _Handler:
             self.swap(before)
 
     def limit(self, wanted_bytes: int | None) -> int:
-        """Put the setting `output_pool_bytes` into force; the limit that now holds."""
+        """Apply the setting `output_pool_bytes` and return the limit that now holds."""
         limit_bytes = default_pool_bytes() if wanted_bytes is None else wanted_bytes
         if limit_bytes != self.limit_bytes:
             lib.asp_output_limit(limit_bytes)
@@ -73,7 +73,7 @@ _tried = False
 
 
 def _get_handler() -> _Handler | None:
-    """Our allocator, believed only after NumPy itself has called an array made with it ours."""
+    """Return the allocator, or None if NumPy does not report it as the handler of an array made with it."""
     global _handler, _tried
     if _tried:
         return _handler
@@ -86,7 +86,7 @@ def _get_handler() -> _Handler | None:
             if name_of(candidate.empty((3,), np.dtype(np.float32))) == "autosparse_output":
                 _handler = candidate
         except (AttributeError, KeyError, OSError, RuntimeError, ValueError):
-            _handler = None  # another NumPy: numpy.empty serves
+            _handler = None  # another NumPy: numpy.empty is used
     return _handler
 
 
@@ -98,7 +98,7 @@ _default_pool_bytes: int | None = None
 
 
 def default_pool_bytes() -> int:
-    """The smaller of 512 MiB and a sixteenth of the memory of this machine."""
+    """Return the default size of the pool of freed results: 1/16 of this machine's memory, at most 512 MiB."""
     global _default_pool_bytes
     if _default_pool_bytes is None:
         try:
@@ -110,16 +110,16 @@ def default_pool_bytes() -> int:
 
 
 def release_kept() -> None:
-    """Give the pages of freed results, which are kept for the next ones, back to the system."""
+    """Return the pages of freed results, which are kept for reuse, to the system."""
     if _handler is not None and _handler.limit_bytes > 0:
         lib.asp_output_limit(0)
         lib.asp_output_limit(_handler.limit_bytes)
 
 
 def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """An uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on with recycled pages.
+    """Return an uninitialised C-ordered array of `shape` that owns its elements; from 128 KiB on its pages are reused.
 
-    At most `output_pool_bytes` (setting) of freed results are kept; 0 turns recycling off.
+    At most `output_pool_bytes` (setting) of freed results are kept; 0 turns reuse off.
     """
     if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
         return np.empty(shape, dtype)
@@ -130,7 +130,9 @@ def empty_output(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 def empty_scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
-    """The same for packed copies and results of tuning, whose pages are recycled only inside `scratch_recycled`."""
+    """Return an uninitialised array for packed copies and results of tuning, whose pages are reused only inside
+    `scratch_recycled`.
+    """
     if math.prod(shape) * dtype.itemsize < RECYCLED_FROM_BYTES:
         return np.empty(shape, dtype)
     handler = _handler if _tried else _get_handler()
@@ -138,9 +140,9 @@ def empty_scratch(shape: tuple[int, ...], dtype: np.dtype[Any]) -> NDArray[Any]:
 
 
 class ScratchPool:
-    """Freed scratch memory is kept for the next packed copy while at least one tuning holds the pool.
+    """Pool of freed scratch memory, which is kept for the next packed copy while at least one tuning holds the pool.
 
-    With the last `release` all of it goes back to the system.
+    The last `release` returns all of it to the system.
     """
 
     def __init__(self) -> None:
@@ -168,7 +170,7 @@ SCRATCH: Final = ScratchPool()
 
 @contextmanager
 def scratch_recycled() -> Iterator[None]:
-    """Recycle scratch memory inside the block; what results the block has left in the pool go back to the system."""
+    """Reuse scratch memory inside the block; afterwards, trim the pool of results to its previous size."""
     kept_bytes = lib.asp_output_kept_bytes() if available else 0
     SCRATCH.hold()
     try:
@@ -180,28 +182,28 @@ def scratch_recycled() -> Iterator[None]:
 
 
 LARGE_OUTPUT_BYTES: Final = 1 << 20
-"""Results from here on take recycled pages: fresh ones cost as much as the product."""
+"""Bytes of a result from which recycled pages are used, because fresh pages cost as much time as the product."""
 
 
 def empty_result(shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-    """Memory for the result of a product, as the executor gives it."""
+    """Return uninitialised memory for the result of a product, allocated as the executor does."""
     n_bytes = dtype.itemsize * shape[0] * (shape[1] if len(shape) == 2 else 1)
     return np.empty(shape, dtype) if n_bytes < LARGE_OUTPUT_BYTES else empty_output(shape, dtype)
 
 
 def copied(array: NDArray[Any]) -> NDArray[Any]:
-    """A contiguous copy of `array` in such memory."""
+    """Return a contiguous copy of `array` in memory from `empty_output`."""
     copy = empty_output(array.shape, array.dtype)
     np.copyto(copy, array)
     return copy
 
 
 ALL_THREADS_FROM_BYTES: Final = 1 << 20
-"""Bytes of arrays from which on `copied_all` uses all threads: one thread copies less in the time that they start."""
+"""Bytes from which `copied_all` uses all threads; below, one thread finishes before others have started."""
 
 
 def copied_all(arrays: Sequence[NDArray[Any]], n_bytes: int) -> list[NDArray[Any]]:
-    """Return contiguous copies of one-dimensional arrays of `n_bytes` together: large ones are copied by all threads.
+    """Return contiguous copies of one-dimensional arrays of `n_bytes` in total; large ones are copied by all threads.
 
     Raises MemoryError.
     """

@@ -1,9 +1,9 @@
-"""Where CPython and NumPy keep the fields of their objects, and the builtins of the C runtime that read them there.
+"""Layout of CPython's and NumPy's objects, and the builtins of the C runtime that read their fields.
 
-What a small product must know of its operands takes microseconds to ask from Python, and nanoseconds to read from the
-objects themselves. NumPy's array objects lie as its ABI says, slots where Python has put them: both are tried out on
-probes. Where something is not found as expected (other interpreters, no GIL, a runtime built without Python's headers)
-there are no builtins, and Python asks.
+Inspecting the operands of a small product takes microseconds in Python and nanoseconds in C. The layout of NumPy's
+arrays is part of its ABI, and the offsets of slots are found at run time; both are verified on probe objects. If
+anything differs (other interpreters, no GIL, a runtime built without Python's headers), there are no builtins, and
+Python code is used.
 """
 
 from __future__ import annotations
@@ -22,11 +22,13 @@ _FLAGS: Final = 0x0501  # NPY_ARRAY_C_CONTIGUOUS | ALIGNED | WRITEABLE
 
 
 class _Mark:
-    """What is looked for in an object's memory."""
+    """Object that `slot_offsets` searches for in another object's memory."""
 
 
 def slot_offsets(make: Callable[[], Any], names: tuple[str, ...]) -> Mapping[str, int] | None:
-    """Bytes from an object that `make` makes to these slots of it; None where one is not found, or not in one place."""
+    """Return the offsets in bytes of these slots in an object created by `make`, or None unless each is found exactly
+    once.
+    """
     if sys.implementation.name != "cpython" or not getattr(sys, "_is_gil_enabled", lambda: True)():
         return None
     found, probe = {}, make()
@@ -42,7 +44,7 @@ def slot_offsets(make: Callable[[], Any], names: tuple[str, ...]) -> Mapping[str
 
 
 def lies_as_expected(array: Any) -> bool:
-    """Whether the fields of an array object are those of entry_python.h."""
+    """Return whether the fields of an array object have the layout that entry_python.h assumes."""
     data, n_dims, dimensions, strides, base, descr, flags = (
         kind.from_address(id(array) + HEADER + at * _WORD).value
         for at, kind in enumerate((ctypes.c_size_t, ctypes.c_int, *(ctypes.c_size_t,) * 4, ctypes.c_int))
@@ -69,27 +71,29 @@ def _arrays_are_known() -> bool:
 
 
 arrays_are_known: Final = _arrays_are_known()
-"""Whether the runtime's builtins can read array objects."""
+"""True if the runtime's builtins can read array objects."""
 
-Maker = Callable[[Any, object], Any]
+Factory = Callable[[Any, object], Any]
 
 
-def maker(name: str) -> Maker | None:
-    """The function of two objects whose address the runtime's function `name` tells."""
+def maker(name: str) -> Factory | None:
+    """Return the C function of two objects whose address the runtime's function `name` returns, or None if
+    unavailable.
+    """
     if not arrays_are_known or not hasattr(runtime_api.lib, name):
         return None
     signature = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
-    made: Maker = signature(int(getattr(runtime_api.lib, name)()))
+    made: Factory = signature(int(getattr(runtime_api.lib, name)()))
     return made
 
 
 def address_of(state: Any) -> int:
-    """Address of a cffi structure."""
+    """Return the address of a cffi structure."""
     return int(runtime_api.ffi.cast("uintptr_t", state))
 
 
 def _builtin(name: str) -> Any:
-    """The builtin of few_api.h on what NumPy's objects are like."""
+    """Return the builtin of small_product_api.h that `name` creates for NumPy's array types, or None if unavailable."""
     make = maker(name)
     if make is None:
         return None
@@ -103,10 +107,20 @@ def _builtin(name: str) -> Any:
 
 
 look: Final = _builtin("asp_look_maker")
-"""([indptr, indices, data], n_rows, n_cols, checked) -> dtype code + 4 * index code, or less than 0: ask Python."""
-few: Final = _builtin("asp_few_maker")
-"""([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most) -> ns; negative: not computed."""
+"""Builtin that validates a CSR matrix; None: unavailable.
+
+Called as ``look([indptr, indices, data], n_rows, n_cols, checked)``. Returns dtype code + 4 * index code, or a
+negative number if Python code must inspect the arrays.
+"""
+small_product: Final = _builtin("asp_small_product_maker")
+"""Builtin that computes a small product; None: unavailable.
+
+Called as ``few([indptr, indices, data], n_rows, n_cols, checked, B, out, transposed, flags, most)``. Returns the time
+in ns, or a negative number if nothing was computed.
+"""
 compile_sweep: Final = _builtin("asp_sweep_compiler_maker")
-"""(steps, n_threads) -> (run, bind) of a sweep (`linalg.sweeps`), None where the steps do not fit; None: ask Python."""
+"""Builtin ``compile_sweep(steps, n_threads)`` that returns (run, bind) of a sweep (`linalg.sweeps`), or None if the
+steps do not fit each other; None: unavailable."""
 references: Final = _builtin("asp_references_maker")
-"""(list) -> references to its members and to what those are views of, for comparing two moments; None: ask Python."""
+"""Builtin ``references(list)`` that counts the references to its members and to their base arrays; None: unavailable.
+"""

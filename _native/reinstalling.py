@@ -1,4 +1,6 @@
-"""How to get the C runtime after all where it was not built: pip's command for what was installed here."""
+"""Instructions for users whose installation has no C runtime: pip's command for the way in which the package was
+installed.
+"""
 
 from __future__ import annotations
 
@@ -9,17 +11,19 @@ import urllib.parse
 from typing import Any, Final
 
 OPTIONS: Final = ("--no-cache-dir", "--force-reinstall", "--no-deps")
-"""Without the first, pip takes the wheel that it has kept: the one without a runtime."""
+"""Options of pip. Without the first, pip would reuse its cached wheel, which has no runtime."""
 
 
-def cure() -> str:
-    """What a user has to do, in one sentence."""
+def hint() -> str:
+    """Return, in one sentence, what a user has to do."""
     command = " ".join(("python -m pip install", *OPTIONS, *map(shlex.quote, origin())))
     return f"install a C compiler (apt-get install gcc libc6-dev), then {command}"
 
 
 def origin() -> tuple[str, ...]:
-    """What pip was told to install: a folder (editable or not), an archive, a repository, or the package's name."""
+    """Return pip's argument for this installation: a folder (editable or not), an archive, a repository, or the
+    package name.
+    """
     try:
         told: dict[str, Any] = json.loads(
             importlib.metadata.distribution("autosparse").read_text("direct_url.json") or "{}"

@@ -1,9 +1,10 @@
-"""C (+)= A B and C (+)= A^T B for CSR operands, hashes, structure checks: Python's side of the C runtime.
+"""Python interface of the C runtime: C (+)= A B and C (+)= A^T B for CSR operands, hashes, structure checks.
 
-`lib` and `ffi` are the compiled extension, or None when it was not built (`available` is then False and nothing else
+`lib` and `ffi` are the compiled extension, or None when it was not built (`available` is then False, and nothing else
 here may be called). The hot path calls `lib.asp_csr_mm` directly. For a pointer to a contiguous array,
-``ffi.from_buffer(array)`` takes 0.1 us (and holds a reference); ``ffi.cast("void *", address)`` of an address kept from
-`address_of` takes 0.1 us too; `pointer` does both steps for any strides in 0.3 us. The functions below check more.
+``ffi.from_buffer(array)`` takes 0.1 us (and holds a reference), as does ``ffi.cast("void *", address)`` of an address
+that `address_of` returned. `pointer` does both steps for any strides in 0.3 us. The functions below validate their
+arguments.
 """
 
 from __future__ import annotations
@@ -40,48 +41,50 @@ def _why_not_built() -> str:
     return reason or "no reason was noted; `pip install -v` shows what the compiler says"
 
 
-lib: Any  # cffi objects carry no types
+lib: Any  # cffi objects have no types
 ffi: Any
-fault: str  # why there is no runtime; "" where there is one
+fault: str  # why there is no runtime; "" if there is one
 lib, ffi, fault = _load()
 
 available: Final = lib is not None
 
 DTYPE_CODES: Final = {"float32": 0, "float64": 1, "complex64": 2, "complex128": 3}
 INDEX_CODES: Final = {"int32": 0, "int64": 1}
-_CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.items()}  # a name takes 0.5 µs to be made
+# creating a dtype's name takes 0.5 µs
+_CODE_OF_INDEX: Final = {np.dtype(name): code for name, code in INDEX_CODES.items()}
 
 FLAG_ACCUMULATE: Final = 1  # C += A B
-FLAG_DETERMINISTIC: Final = 2  # one summation order whatever the number of threads
+FLAG_DETERMINISTIC: Final = 2  # one summation order for any number of threads
 
 ISA_LEVELS: Final = {"baseline": 0, "avx2": 1, "avx512": 2}
 
-_DATA_OFFSET: Final = object.__basicsize__  # an ndarray keeps the address of its elements right after the object header
+# an ndarray stores the address of its elements right after the object header
+_DATA_OFFSET: Final = object.__basicsize__
 
 
 def is_there() -> bool:
-    """`available`; where it is not, one warning per process says why, what follows, and the cure."""
+    """Return `available`; if False, warn once per process with the reason, the consequence and the remedy."""
     if not available:
-        from autosparse._native.reinstalling import cure  # never needed where the runtime is there
+        from autosparse._native.reinstalling import hint  # not needed where the runtime is available
 
-        warn_once(FallbackWarning, "runtime", FallbackWarning.no_runtime(fault, cure=cure()))
+        warn_once(FallbackWarning, "runtime", FallbackWarning.no_runtime(fault, hint=hint()))
     return available
 
 
 def _address_by_interface(array: NDArray[Any]) -> int:
-    """The address as NumPy's own protocol tells it (0.5 us)."""
+    """Return an array's address from NumPy's own protocol (0.5 us)."""
     address: int = array.__array_interface__["data"][0]
     return address
 
 
 def _address_by_layout(array: NDArray[Any]) -> int:
-    """The address read from the array object itself (0.15 us)."""
+    """Return an array's address read from the array object itself (0.15 us)."""
     address: int = lib.asp_pointer_at(id(array), _DATA_OFFSET)
     return address
 
 
 def _choose_address_of() -> Any:
-    """The layout is NumPy's ABI since 1.0; believe it only after it gave the right answer for two arrays."""
+    """Return the faster function if it gives the right address for two arrays; the layout is NumPy's ABI since 1.0."""
     probes = (np.empty(7), np.empty((3, 3), dtype=np.float32)[1:, ::-1])
     if available and all(_address_by_layout(probe) == _address_by_interface(probe) for probe in probes):
         return _address_by_layout
@@ -92,28 +95,28 @@ address_of: Final = _choose_address_of()
 
 
 def pointer(array: NDArray[Any]) -> Any:
-    """``void *`` to the first element; the caller keeps `array` alive."""
+    """Return a ``void *`` to the first element; the caller keeps `array` alive."""
     return ffi.cast("void *", address_of(array))
 
 
 def max_threads() -> int:
-    """Threads that OpenMP would use here (OMP_NUM_THREADS, threadpoolctl, allowed CPUs), at least 1."""
+    """Return the number of threads that OpenMP would use (OMP_NUM_THREADS, threadpoolctl, allowed CPUs), at least 1."""
     threads: int = lib.asp_max_threads()
     return max(threads, 1)
 
 
 def gathers() -> bool:
-    """Whether gather instructions are faster on this CPU than a load for each element (measured once per process)."""
+    """Return whether gather instructions are faster here than one load per element (measured once per process)."""
     return not available or bool(lib.asp_gathers())
 
 
 def path() -> str:
-    """The file of the C runtime, which must be `available`."""
+    """Return the path of the C runtime, which must be `available`."""
     return str(sys.modules["autosparse._native._runtime"].__file__)
 
 
 def best_isa() -> str:
-    """The highest instruction set of this processor that the runtime, which must be `available`, has kernels for."""
+    """Return the highest instruction set of this CPU for which the runtime, which must be `available`, has kernels."""
     level: int = lib.asp_best_isa()
     return next(name for name, one in ISA_LEVELS.items() if one == level)
 
@@ -121,14 +124,14 @@ def best_isa() -> str:
 _held_isa: str | None = None
 _held_wait = "auto"
 WAITS: Final = ("auto", "active", "passive")
-"""Values of the setting `wait`, in the order of `asp_pool_wait`."""
+"""Values of the setting `wait`, in the order of the codes of `asp_pool_wait`."""
 
 
 def hold(isa: str | None, wait: str) -> None:
-    """Set what the compiled runtime has one of per process: the instruction set and how the pool's threads wait.
+    """Set the runtime's process-wide state: the instruction set, and how the pool's threads wait.
 
-    `isa`: highest instruction set of the kernels compiled at install; None: what the CPU has. `wait`: see the setting.
-    Products of other threads are as right with any of them.
+    `isa` is the highest instruction set of the precompiled kernels; None means that of the CPU. `wait` is the setting
+    of that name. Concurrent products of other threads stay correct.
     """
     global _held_isa, _held_wait
     if isa != _held_isa:
@@ -146,7 +149,7 @@ def _hold(options: config.Options) -> None:
 
 
 def _leading(array: NDArray[Any]) -> int:
-    """Elements from one row to the next (of a vector: from one element to the next)."""
+    """Return the number of elements from one row to the next (for a vector: from one element to the next)."""
     if array.size == 0:
         return 1
     if array.ndim == 2 and array.shape[1] > 1 and array.strides[1] != array.itemsize:
@@ -167,10 +170,11 @@ def matmul(
     threads: int = 1,
     flags: int = 0,
 ) -> NDArray[Any]:
-    """Out (+)= A B, or A^T B when `transposed`; `csr` is (indptr, indices, data) of A (shape), B and out 1-D or 2-D.
+    """Compute out (+)= A B, or A^T B if `transposed`; `csr` is (indptr, indices, data) of A (`shape`), B and out are
+    1-D or 2-D.
 
-    All values of one dtype of `DTYPE_CODES`, indices of one of `INDEX_CODES`. Raises ValueError for shapes, dtypes and
-    strides that do not fit, MemoryError when the work space does.
+    All values must have the same dtype of `DTYPE_CODES`, all indices the same one of `INDEX_CODES`. Raises ValueError
+    for shapes, dtypes or strides that do not fit, and MemoryError for lack of work space.
     """
     indptr, indices, data = csr
     inner, outer = (shape[0], shape[1]) if transposed else (shape[1], shape[0])
@@ -190,43 +194,45 @@ def matmul(
     return out
 
 
-def has_twins(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
-    """Whether rows in turn have their entries in the same columns, from a look at some: wide products gain by it."""
+def has_identical_rows(indptr: NDArray[Any], indices: NDArray[Any]) -> bool:
+    """Return whether sampled consecutive rows have identical columns; products with several columns run faster on such
+    rows.
+    """
     code, n_rows = INDEX_CODES[indices.dtype.name], indptr.size - 1
-    return bool(lib.asp_has_twins(code, n_rows, pointer(indptr), pointer(indices)))
+    return bool(lib.asp_has_identical_rows(code, n_rows, pointer(indptr), pointer(indices)))
 
 
 def hash64(array: NDArray[Any]) -> int:
-    """The low half of `hash128`."""
+    """Return the low half of `hash128`."""
     digest: int = lib.asp_xxh3_low(pointer(array), array.nbytes)
     return digest
 
 
 def hash128(array: NDArray[Any]) -> int:
-    """XXH3 (128 bits) of the bytes of a contiguous array."""
+    """Return XXH3 (128 bits) of the bytes of a contiguous array."""
     low_high = ffi.new("uint64_t[2]")
     lib.asp_xxh3_128(pointer(array), array.nbytes, low_high)
     return int(low_high[1]) << 64 | int(low_high[0])
 
 
 def chunk_hashes(array: NDArray[Any]) -> NDArray[np.uint64]:
-    """64-bit hash of each chunk (ASP_LOOK_CHUNK bytes) of a contiguous array, by all threads where that pays."""
+    """Return a 64-bit hash of each chunk (ASP_LOOK_CHUNK bytes) of a contiguous array; large arrays use all threads."""
     hashes = np.empty(-(-array.nbytes // lib.ASP_LOOK_CHUNK), np.uint64)
     lib.asp_look(pointer(array), array.nbytes, lib.ASP_LOOK_CHUNK, pointer(hashes), max_threads())
     return hashes
 
 
 def structure_hashes(indptr: NDArray[Any], indices: NDArray[Any]) -> tuple[int, int]:
-    """`hash128` of the row starts and of the indices in use."""
+    """Return `hash128` of the row starts and of the stored indices."""
     return hash128(np.ascontiguousarray(indptr)), hash128(np.ascontiguousarray(indices))
 
 
 def sparsity_hash(
     shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any], known: tuple[int, int] | None = None
 ) -> str:
-    """128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr, the indices in use.
+    """Return 128 bits, as 32 hex digits, of a CSR structure: shape, index width, indptr and stored indices.
 
-    `known`: their `structure_hashes`, where they were made already.
+    `known` holds the structure's `structure_hashes` if they have been computed already.
     """
     nnz = int(indptr[-1])
     head = np.array([*shape, nnz, indptr.itemsize, indices.itemsize], dtype=np.int64)
@@ -234,7 +240,7 @@ def sparsity_hash(
 
 
 def tensor_hash(shape: tuple[int, ...], coords: NDArray[Any]) -> str:
-    """128 bits, as 32 hex digits, of a tensor's coordinates (ndim, nnz): shape, index width, every coordinate."""
+    """Return 128 bits, as 32 hex digits, of a tensor's coordinates (ndim, nnz): shape, index width and coordinates."""
     head = np.array([len(shape), *shape, coords.shape[1], coords.itemsize], dtype=np.int64)
     return _joint_hash([hash128(np.ascontiguousarray(array)) for array in (head, *coords)])
 
@@ -255,7 +261,9 @@ STRUCTURE_FAULTS: Final = {
 def check_structure(
     shape: tuple[int, int], indptr: NDArray[Any], indices: NDArray[Any], *, threads: int = 1
 ) -> str | None:
-    """What is wrong with a CSR structure (see STRUCTURE_FAULTS), or None: kernels trust what passed."""
+    """Return the fault of a CSR structure (see STRUCTURE_FAULTS), or None if kernels may use it without further
+    checks.
+    """
     if indptr.shape != (shape[0] + 1,):
         return f"indptr has length {indptr.size}, not {shape[0] + 1}"
     code = lib.asp_csr_check(
@@ -272,10 +280,10 @@ def transpose(
     threads: int = 1,
     room: Callable[[tuple[int], np.dtype[Any]], NDArray[Any]] = np.empty,
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any] | None, NDArray[Any] | None]:
-    """(indptr, indices, data, perm) of A^T in CSR, rows of A in order; ``data_t == data[perm]``.
+    """Return (indptr, indices, data, perm) of A^T in CSR, with rows of A in order and ``data_t == data[perm]``.
 
-    `csr` is (indptr, indices, data or None) of A; perm is None unless asked for; `room` makes arrays, uninitialised.
-    MemoryError when there is no room.
+    `csr` is (indptr, indices, data or None) of A; perm is None unless `with_permutation`; `room` allocates
+    uninitialised arrays. Raises MemoryError.
     """
     indptr, indices, data = csr
     nnz = int(indptr[-1])
@@ -291,7 +299,7 @@ def transpose(
 
 
 def gather(source: NDArray[Any], perm: NDArray[Any], out: NDArray[Any], *, threads: int = 1) -> NDArray[Any]:
-    """out[k] = source[perm[k]]: the values of a permuted copy, after the original's values changed."""
+    """Compute out[k] = source[perm[k]], which updates the values of a permuted copy, and return `out`."""
     if out.dtype != source.dtype or out.shape != perm.shape:
         raise ValueError(f"source {source.dtype}, perm {perm.shape} and out {out.dtype} {out.shape} do not fit")
     code = INDEX_CODES[perm.dtype.name]
@@ -300,14 +308,14 @@ def gather(source: NDArray[Any], perm: NDArray[Any], out: NDArray[Any], *, threa
 
 
 def add_at(values: NDArray[Any], numbers: NDArray[Any] | None, positions: NDArray[Any], out: NDArray[Any]) -> None:
-    """out[positions[q]] += values[numbers[q]], one after the other; `numbers` None: values[q]."""
+    """Compute out[positions[q]] += values[numbers[q]] in order of q; with `numbers` None, values[q] is added."""
     numbered, itype = (ffi.NULL, 0) if numbers is None else (pointer(numbers), INDEX_CODES[numbers.dtype.name])
     code = DTYPE_CODES[values.dtype.name]
     lib.asp_add_at(code, itype, positions.size, pointer(values), numbered, pointer(positions), pointer(out))
 
 
 def raise_for(status: int) -> None:
-    """Raise for what a function of the runtime returned, unless it is 0."""
+    """Raise the exception for the status code that a function of the runtime returned, unless it is 0."""
     if status == 2:
         raise MemoryError("no memory for the work space of a product")
     if status:

@@ -1,4 +1,4 @@
-"""The greedy choice of tiles by the runtime: which operator computes each entry of a matrix."""
+"""Greedy choice of tiles by the C runtime: which operator computes each entry of a matrix."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
 def choose_tiles(
     pattern: Pattern, operators: Sequence[tuple[int, int, int, float, float]], options: Mapping[str, float]
 ) -> tuple[Array, Array, Array]:
-    """(operator of each entry, (cost, iterations, tiles) of all, cost of each operator alone).
+    """Return (operator of each entry, (cost, iterations, tiles) of the plan, cost of each operator alone).
 
-    `operators`: (family, r, c, cost of a tile, of an entry) as ``tiles_api.h`` has them, `options` the fields of its
-    asp_tile_options. O(entries x operators) but for the sorting of each run of rows.
+    `operators` are (family, r, c, cost per tile, cost per entry) as in ``tiles_api.h``; `options` are the fields of
+    its asp_tile_options. Takes O(entries x operators), and the sorting of each group of rows. Raises MemoryError.
     """
     ffi, lib = runtime_api.ffi, runtime_api.lib
     given = ffi.new("asp_tile_operator[]", [tuple(one) for one in operators])

@@ -33,7 +33,7 @@ _HOMES = {
     "autosparse.arrays.functions": ("matmul",),
     "autosparse.arrays.sampled": ("sddmm",),
     "autosparse.arrays.sparse_tensor": ("mttkrp", "tensor"),
-    "autosparse.asymptotic.surface": ("einsum", "einsum_path"),
+    "autosparse.contraction.surface": ("einsum", "einsum_path"),
     "autosparse.cache": ("wisdom_export", "wisdom_forget", "wisdom_import"),
     "autosparse.config": ("Effort", "Options", "get_options", "options", "set_options"),
     "autosparse.errors": ("AutosparseError",),
@@ -41,7 +41,8 @@ _HOMES = {
     "autosparse.notices": ("CacheWarning", "FallbackWarning", "SnapshotWarning"),
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names}
-_SUBMODULES = ("csgraph", "dask", "linalg", "ours", "torch")
+_SUBMODULES = ("csgraph", "dask", "linalg", "scipy_compat", "torch")
+_DEPRECATED = ("ours",)  # modules that warn when they are imported
 _MAPPED = ("tuner", "cache", "_native")  # top-level folders that are installed as subpackages
 
 
@@ -54,7 +55,7 @@ def _check_installed() -> None:
         raise ImportError(
             f"autosparse is imported from its checkout {checkout!r}, where {', '.join(missing)} cannot be found: "
             f"these folders become autosparse.{missing[0]}, ... only by an installation.\n"
-            f"  Cure: python -m pip install -e {checkout!r}"
+            f"  Hint: python -m pip install -e {checkout!r}"
         )
 
 
@@ -67,7 +68,7 @@ def _without_garbage(module: str) -> Any:
     leave
     garbage; without collection the process would use 6 MB more.
     """
-    if module.startswith(("autosparse.arrays", "autosparse.asymptotic")):
+    if module.startswith(("autosparse.arrays", "autosparse.contraction")):
         importlib.import_module("scipy.sparse")
     was_enabled = gc.isenabled()
     gc.disable()
@@ -81,7 +82,7 @@ def _without_garbage(module: str) -> Any:
 def __getattr__(name: str) -> Any:  # Any: the attribute of the home module
     if name in _HOME_OF:
         value = getattr(_without_garbage(_HOME_OF[name]), name)
-    elif name in _SUBMODULES:
+    elif name in _SUBMODULES or name in _DEPRECATED:
         value = importlib.import_module(f"{__name__}.{name}")
     elif name == "__all__":
         value = sorted({*_HOME_OF, *_scipy_names()})

@@ -12,8 +12,6 @@ from autosparse.arrays.functions import matmul as matmul
 from autosparse.arrays.sampled import sddmm as sddmm
 from autosparse.arrays.sparse_tensor import mttkrp as mttkrp
 from autosparse.arrays.sparse_tensor import tensor as tensor
-from autosparse.asymptotic.surface import einsum as einsum
-from autosparse.asymptotic.surface import einsum_path as einsum_path
 from autosparse.cache import wisdom_export as wisdom_export
 from autosparse.cache import wisdom_forget as wisdom_forget
 from autosparse.cache import wisdom_import as wisdom_import
@@ -22,6 +20,8 @@ from autosparse.config import Options as Options
 from autosparse.config import get_options as get_options
 from autosparse.config import options as options
 from autosparse.config import set_options as set_options
+from autosparse.contraction.surface import einsum as einsum
+from autosparse.contraction.surface import einsum_path as einsum_path
 from autosparse.errors import AutosparseError as AutosparseError
 from autosparse.interop.installing import install as install
 from autosparse.interop.installing import uninstall as uninstall

@@ -83,7 +83,7 @@ def times(target: Accelerator, matrix: Any, *, operation: str = simulation.DEFAU
         raise InputError.refused(
             f"the accelerator {target.name!r} cannot be simulated",
             given="a description without a machine",
-            cure='add "machine" to the file, or measure with a simulator of your own',
+            hint='add "machine" to the file, or measure with a simulator of your own',
         )
     pattern = pattern_of(matrix)
     found = np.full(len(target.configurations), math.nan)
@@ -179,7 +179,7 @@ def transfer(
         raise InputError.refused(
             f"samples of {missing[0]!r}, but no such matrix",
             given=f"matrices {sorted(matrices)}",
-            cure="the matrix by the name that its samples have",
+            hint="the matrix by the name that its samples have",
         )
     sources, phi = shipped_sources(operation), additive(target)
     rows, y, patterns = [], [], []

@@ -114,11 +114,11 @@ class Setting(NamedTuple):
     help: str
 
 
-MOST_THREADS: Final = 4096
+MAX_THREADS: Final = 4096
 """Upper bound of `threads`. Larger than any machine; kernels divide their work into a few parts per thread."""
-MOST_BYTES: Final = 2**63 - 1
-MOST_RUNS: Final = 2**63 - 1
-MOST_RATIO: Final = 1e6
+MAX_BYTES: Final = 2**63 - 1
+MAX_RUNS: Final = 2**63 - 1
+MAX_RATIO: Final = 1e6
 """Upper bound of `extra_memory`, a ratio of bytes: finite, and beyond the memory of any machine."""
 
 
@@ -170,50 +170,52 @@ SETTINGS: Final[Mapping[str, Setting]] = {
     row.name: row
     for row in (
         Setting("effort", "AUTOSPARSE_EFFORT", Effort, "off, estimate, measure or full", "Upper bound on tuning work."),
-        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MOST_RUNS), "an integer from 1 to 2**63 - 1",
-                "How often each product will be run."),
-        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MOST_THREADS), f"an integer from 1 to {MOST_THREADS}",
-                "Most threads a kernel may use."),
-        Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0", "Most seconds one tuning may take."),
+        Setting("runs", "AUTOSPARSE_RUNS", _integer(1, MAX_RUNS), "an integer from 1 to 2**63 - 1",
+                "Expected number of runs of each product (default: estimated from the products so far)."),
+        Setting("threads", "AUTOSPARSE_THREADS", _integer(1, MAX_THREADS), f"an integer from 1 to {MAX_THREADS}",
+                "Maximum number of threads per product (default: all cores that the process may use)."),
+        Setting("budget_s", "AUTOSPARSE_BUDGET_S", _real(0.0), "seconds >= 0",
+                "Maximum time of one tuning, in seconds."),
         Setting("background", "AUTOSPARSE_BACKGROUND", _flag, "true or false", "Tune in a background thread."),
         Setting("deterministic", "AUTOSPARSE_DETERMINISTIC", _flag, "true or false",
-                "Always sum in the same order (bitwise reproducible)."),
-        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MOST_RATIO), "a ratio in [0, 1e6]",
-                "Most bytes of packed copies, relative to the bytes of the CSR matrix itself."),
+                "Use the default kernels with one order of summation: the same bits in every run."),
+        Setting("extra_memory", "AUTOSPARSE_EXTRA_MEMORY", _real(0.0, MAX_RATIO), "a ratio in [0, 1e6]",
+                "Maximum bytes of packed copies, as a multiple of the bytes of the CSR matrix."),
         Setting("storage", "AUTOSPARSE_STORAGE", _one_of(*STORAGE_NAMES), "bfloat16 or float16",
-                "Let tuned products A @ B in float32 read values of A rounded to 16 bits, each within 2^-8 or 2^-11 of "
-                "itself (sums stay float32; default: values as they are)."),
+                "Let tuned products A @ B in float32 read values of A rounded to 16 bits, with a relative error of at "
+                "most 2^-8 or 2^-11 (sums stay float32; default: no rounding)."),
         Setting("hybrid", "AUTOSPARSE_HYBRID", _flag, "true or false",
-                "Store a matrix in parts, each in a format of its own: always look for such plans, or never use any "
-                "(default: a full search looks where the model expects a gain)."),
+                "Store a matrix in parts, each in its own format. True: every search considers such plans; False: none "
+                "is used (default: a full search considers them where the model expects a gain)."),
         Setting("overhead", "AUTOSPARSE_OVERHEAD", _real(0.0, 1.0), "a ratio in [0, 1]",
-                "Most time that unasked tuning may take, relative to the time already spent in products."),
+                "Maximum time of tuning that was not asked for, as a share of the time spent in products."),
         Setting("share", "AUTOSPARSE_SHARE", _flag, "true or false",
-                "Let csr, csc and tensor share the caller's arrays where `copy` is not given, as up to version 0.2 "
+                "Share the caller's arrays in csr, csc and tensor where `copy` is not given, as up to version 0.2 "
                 "(default: the matrix owns a copy)."),
-        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false", "Remember plans, kernels and accounts on disk."),
-        Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder", "Where plans and kernels are kept."),
-        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MOST_BYTES), "bytes from 0 to 2**63 - 1",
-                "Size limit of the cache; the entries unused for longest go first."),
-        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MOST_BYTES),
+        Setting("cache", "AUTOSPARSE_CACHE", _flag, "true or false",
+                "Keep plans, kernels and the time spent on problems on disk."),
+        Setting("cache_dir", "AUTOSPARSE_CACHE_DIR", _path, "a folder",
+                "Folder of plans and kernels (default: the user's cache folder)."),
+        Setting("cache_max_bytes", "AUTOSPARSE_CACHE_MAX_BYTES", _integer(0, MAX_BYTES), "bytes from 0 to 2**63 - 1",
+                "Maximum size of the cache; entries that were unused for longest are removed first."),
+        Setting("output_pool_bytes", "AUTOSPARSE_OUTPUT_POOL_BYTES", _integer(0, MAX_BYTES),
                 "bytes from 0 to 2**63 - 1",
-                "Most bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0 turns it off)."),
+                "Maximum bytes of freed large results kept for reuse (default: 512 MiB or 1/16 of RAM; 0: none)."),
         Setting("dump_dir", "AUTOSPARSE_DUMP_DIR", _path, "a folder",
-                "Write IR and C of each kernel here; edited C is read back."),
+                "Folder to which IR and C of each kernel are written; edited C is read back."),
         Setting("models", "AUTOSPARSE_MODELS", _path, "a folder",
-                "Learned cost models (default: those calibrated for this machine, else those that come with "
-                "autosparse)."),
+                "Folder of learned cost models (default: those calibrated for this machine, else the shipped ones)."),
         Setting("model", "AUTOSPARSE_MODEL", _one_of("boosted", "waconet", "statistics"),
                 "boosted, waconet or statistics",
-                "Cost model: boosted trees, WACO's network where one is shipped (else trees), or statistics alone."),
+                "Cost model: boosted trees, WACO's network (trees where no network is shipped), or statistics alone."),
         Setting("compiler", "AUTOSPARSE_CC", str, "a C compiler command, or numba",
                 "Compiler for generated kernels (default: cc, gcc, clang, ziglang's, then numba)."),
         Setting("isa", "AUTOSPARSE_ISA", _one_of(*ISA_NAMES), "baseline, avx2 or avx512",
-                "Highest instruction set used."),
+                "Highest instruction set to use (default: the highest that the processor has)."),
         Setting("wait", "AUTOSPARSE_WAIT", _one_of("auto", "active", "passive"), "auto, active or passive",
-                "How threads of the pool wait for the next product: awake for up to 1 ms, or asleep at once (default: "
-                "awake while products follow within 1 ms and no thread of the process waits for a core). The pool is "
-                "one for the process: the latest caller's setting holds."),
+                "Wait of the pool's threads for the next product. active: awake for up to 1 ms; passive: asleep at "
+                "once; auto: awake while products follow within 1 ms and no thread of the process waits for a core. "
+                "The process has one pool: the latest caller's setting holds."),
     )
 }  # fmt: skip
 
@@ -266,7 +268,9 @@ def _base_options() -> InForce:
     return _from_environment
 
 
-_NO_SETTINGS: Final = frozenset({"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED"})
+_NO_SETTINGS: Final = frozenset(
+    {"MATRICES", "WACO", "SANITIZE", "UPSTREAM_OUT", "UPSTREAM_MODE", "BENCH_STARTED", "STRICT"}
+)
 """Variables that tests, builds and benchmarks read."""
 _noticed: set[str] = set()
 
@@ -379,6 +383,11 @@ def xdg_cache_home() -> str:
 def in_continuous_integration() -> bool:
     """Return whether the variable CI is set; progress bars are not drawn then."""
     return bool(os.environ.get("CI"))
+
+
+def is_strict() -> bool:
+    """Return whether programming errors of the tuner are raised (AUTOSPARSE_STRICT=1, for tests), not contained."""
+    return os.environ.get("AUTOSPARSE_STRICT", "0") not in ("", "0")
 
 
 def child_environment(**extra: str) -> dict[str, str]:

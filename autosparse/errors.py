@@ -34,9 +34,9 @@ class EinsumError(AutosparseError, ValueError):
     """Error for subscripts, operands or programs of an einsum that do not fit together; first lines are NumPy's."""
 
     @classmethod
-    def refused(cls, first_line: str, *facts: str, cure: str = "") -> EinsumError:
+    def refused(cls, first_line: str, *facts: str, hint: str = "") -> EinsumError:
         """Build the error from what is wrong, the facts that disagree, and what to do."""
-        return cls("\n  ".join((first_line, *facts, *([f"Cure: {cure}."] if cure else []))))
+        return cls("\n  ".join((first_line, *facts, *([f"Hint: {hint}."] if hint else []))))
 
     def worded(self, first_line: str | None, *facts: str) -> EinsumError:
         """Return a copy of the error with another first line (where given) and with more facts after it."""
@@ -61,7 +61,7 @@ class ShapeError(AutosparseError, ValueError):
         return cls(
             f"matmul: dimension mismatch with signature (n,k={k}),(k={n_rows}{rest})->(n{rest})\n"
             f"  A has {k} columns (shape {n} x {k}); B has {n_rows} rows (shape {'x'.join(map(str, b_shape))}).\n"
-            f"  Cure: pass B with {k} rows, or transpose one of the operands."
+            f"  Hint: pass B with {k} rows, or transpose one of the operands."
         )
 
     @classmethod
@@ -69,7 +69,7 @@ class ShapeError(AutosparseError, ValueError):
         """Build the error for ``out=`` of another shape than the product."""
         return cls(
             f"out has shape {tuple(got)}, but the product has shape {tuple(wanted)}.\n"
-            f"  Cure: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
+            f"  Hint: out=np.empty({tuple(wanted)}, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -80,7 +80,7 @@ class ShapeError(AutosparseError, ValueError):
             f"{first_line}\n"
             f"  The left operand has {n_columns} columns (shape {tuple(left)}); "
             f"the right one has {n_rows} rows (shape {tuple(right)}).\n"
-            f"  Cure: a right operand with {n_columns} rows, or transpose one of the two."
+            f"  Hint: a right operand with {n_columns} rows, or transpose one of the two."
         )
 
     @classmethod
@@ -88,14 +88,14 @@ class ShapeError(AutosparseError, ValueError):
         """Build the error for ``explain(B)`` with a B that the product would not accept."""
         return cls(
             f"B has shape {tuple(shape)}, but the product needs {n_rows} rows.\n"
-            f"  Cure: pass B with {n_rows} rows, or its number of columns as an integer."
+            f"  Hint: pass B with {n_rows} rows, or its number of columns as an integer."
         )
 
     @classmethod
     def unfit(cls, what: str, *, wanted: str, **shapes: Sequence[int]) -> ShapeError:
         """Build the error for operands of `what` whose shapes do not satisfy `wanted`."""
         given = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
-        return cls(f"{what}: shapes do not fit: {given}.\n  Cure: {wanted}.")
+        return cls(f"{what}: shapes do not fit: {given}.\n  Hint: {wanted}.")
 
     @property
     def first_line(self) -> str:
@@ -111,7 +111,7 @@ class LayoutError(AutosparseError, ValueError):
         """Build the error for a read-only ``out=``."""
         return cls(
             "output array is read-only: out.flags.writeable is False, but the product is written to it.\n"
-            "  Cure: out=np.empty(shape, dtype=...), or omit out=."
+            "  Hint: out=np.empty(shape, dtype=...), or omit out=."
         )
 
     @classmethod
@@ -120,7 +120,7 @@ class LayoutError(AutosparseError, ValueError):
         return cls(
             f"out has strides {tuple(strides)}, but entries of a row must follow each other every {itemsize} bytes "
             f"and rows must start a multiple of {itemsize} bytes apart.\n"
-            f"  Cure: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
+            f"  Hint: out in C order (out=np.empty(shape, dtype=...)), or rows of such an array."
         )
 
 
@@ -133,7 +133,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"index pointer size {size} should be {wanted}\n"
             f"  indptr has {size} entries; {wanted - 1} compressed rows need {wanted}.\n"
-            f"  Cure: an indptr with {wanted} entries, or another shape."
+            f"  Hint: an indptr with {wanted} entries, or another shape."
         )
 
     @classmethod
@@ -142,7 +142,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             "Last value of index pointer should be less than the size of index and data arrays\n"
             f"  indptr ends at {n_stored}; indices has {n_indices} entries and data {n_data}.\n"
-            "  Cure: indices and data with at least indptr[-1] entries."
+            "  Hint: indices and data with at least indptr[-1] entries."
         )
 
     @classmethod
@@ -150,7 +150,7 @@ class StructureError(AutosparseError, ValueError):
         """Build the error for an indptr that does not start at 0."""
         return cls(
             f"index pointer should start with 0\n  indptr[0] is {value}.\n"
-            "  Cure: subtract indptr[0] from indptr and slice indices and data accordingly."
+            "  Hint: subtract indptr[0] from indptr and slice indices and data accordingly."
         )
 
     @classmethod
@@ -159,7 +159,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"indptr must be a non-decreasing sequence\n"
             f"  indptr[{row}] is {start}, but indptr[{row + 1}] is {end}.\n"
-            "  Cure: indptr must be the running total of entries per compressed row."
+            "  Hint: indptr must be the running total of entries per compressed row."
         )
 
     @classmethod
@@ -167,7 +167,7 @@ class StructureError(AutosparseError, ValueError):
         """Build the error for an index beyond the matrix."""
         return cls(
             f"indices must be < {extent}\n  indices holds {index}; the matrix has {extent} along that axis.\n"
-            "  Cure: a larger shape=, or indices counted from 0."
+            "  Hint: a larger shape=, or indices counted from 0."
         )
 
     @classmethod
@@ -175,7 +175,7 @@ class StructureError(AutosparseError, ValueError):
         """Build the error for a negative index."""
         return cls(
             f"indices must be >= 0\n  indices holds {index}; the smallest index is 0.\n"
-            "  Cure: count indices from 0 (negative indices do not wrap around here)."
+            "  Hint: count indices from 0 (negative indices do not wrap around here)."
         )
 
     @classmethod
@@ -193,7 +193,7 @@ class StructureError(AutosparseError, ValueError):
         return cls(
             f"a sparse tensor's structure is not valid: {fault}\n"
             f"  It has {shape[0]} rows (compressed), {shape[1]} columns and {n_stored} stored entries.\n"
-            f"  Cure: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
+            f"  Hint: starts of rows that rise from 0 to {n_stored}, and columns from 0 to {shape[1] - 1}."
         )
 
 
@@ -201,18 +201,18 @@ class InputError(AutosparseError, ValueError):
     """Error for an object that no sparse matrix can be made from."""
 
     @classmethod
-    def refused(cls, first_line: str, *, given: str, cure: str) -> InputError:
+    def refused(cls, first_line: str, *, given: str, hint: str) -> InputError:
         """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
-        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+        return cls(f"{first_line}\n  Given: {given}.\n  Hint: {hint}.")
 
 
 class InputTypeError(AutosparseError, TypeError):
     """Error for an input of a type that no sparse matrix can be made from, or that an argument does not accept."""
 
     @classmethod
-    def refused(cls, first_line: str, *, given: str, cure: str) -> InputTypeError:
+    def refused(cls, first_line: str, *, given: str, hint: str) -> InputTypeError:
         """Build the error from SciPy's (or autosparse's) first line, a description of the input, and what to do."""
-        return cls(f"{first_line}\n  Given: {given}.\n  Cure: {cure}.")
+        return cls(f"{first_line}\n  Given: {given}.\n  Hint: {hint}.")
 
 
 class DtypeError(AutosparseError, TypeError):
@@ -223,7 +223,7 @@ class DtypeError(AutosparseError, TypeError):
         """Build the error for ``out=`` of another dtype than the product (dtypes format themselves)."""
         return cls(
             f"out has dtype {got}, but the product has dtype {wanted}.\n"
-            f"  Cure: out=np.empty(shape, dtype={str(wanted)!r})."
+            f"  Hint: out=np.empty(shape, dtype={str(wanted)!r})."
         )
 
     @classmethod
@@ -231,7 +231,7 @@ class DtypeError(AutosparseError, TypeError):
         """Build the error for operands of `what` whose dtypes differ or are not supported."""
         return cls(
             f"{what}: operands have dtypes {', '.join(map(str, dtypes))}.\n"
-            f"  Cure: convert them to one of {', '.join(map(str, known))}."
+            f"  Hint: convert them to one of {', '.join(map(str, known))}."
         )
 
 
@@ -247,7 +247,7 @@ class OptionError(AutosparseError, ValueError):
     def bad_value(cls, name: str, value: object, *, domain: str, source: str = "option") -> OptionError:
         """Build the error for a value outside the domain of setting `name`; `source` says where the value came from."""
         return cls(
-            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Cure: set {name} to {domain}."
+            f"{source} {name}={shown(value)} is not valid: it must be {domain}.\n  Hint: set {name} to {domain}."
         )
 
     @classmethod
@@ -255,7 +255,7 @@ class OptionError(AutosparseError, ValueError):
         """Build the error for a checkpoint of a run with other settings or data."""
         return cls(
             f"{str(path)!r} is the checkpoint of another run: {differences}.\n"
-            "  Cure: another --out, the settings of that run, or remove the checkpoint to begin anew."
+            "  Hint: another --out, the settings of that run, or remove the checkpoint to begin anew."
         )
 
 
@@ -286,7 +286,7 @@ class InputFileError(AutosparseError, ValueError):
         """Build the error for a file of a known kind that does not parse."""
         return cls(
             f"cannot read a sparse matrix from {str(path)!r}: {reason}\n"
-            f"  Cure: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
+            f"  Hint: a Matrix Market file (.mtx, .mtx.gz, .mtx.bz2, .tar.gz), one written by "
             f"scipy.sparse.save_npz (.npz), or a tensor by its entries (.tns)."
         )
 
@@ -295,7 +295,7 @@ class InputFileError(AutosparseError, ValueError):
         """Build the error for a file whose suffix names no known format."""
         return cls(
             f"cannot tell the format of {str(path)!r} from its name: known suffixes are {', '.join(known)}.\n"
-            f"  Cure: rename the file, or read it yourself and pass the matrix."
+            f"  Hint: rename the file, or read it yourself and pass the matrix."
         )
 
 
@@ -312,13 +312,13 @@ class MissingExtraError(AutosparseError, ImportError):
     def needed(cls, package: str, *, extra: str, purpose: str) -> MissingExtraError:
         """Build the error for `purpose`, which needs `package` from the extra `extra`."""
         first = _CPU_BUILDS.get(package, "")
-        cure = f"  Cure: pip install 'autosparse[{extra}]'{first}"
-        return cls(f"{purpose} needs {package}, which is not installed.\n{cure}")
+        hint = f"  Hint: pip install 'autosparse[{extra}]'{first}"
+        return cls(f"{purpose} needs {package}, which is not installed.\n{hint}")
 
     @classmethod
     def by_hand(cls, package: str, *, purpose: str, how: str) -> MissingExtraError:
         """Build the error for `purpose`, which needs `package`; no extra installs it, `how` says what to do."""
-        return cls(f"{purpose} needs {package}, which is not installed.\n  Cure: {how}.")
+        return cls(f"{purpose} needs {package}, which is not installed.\n  Hint: {how}.")
 
 
 class BuildError(AutosparseError, RuntimeError):
@@ -342,13 +342,13 @@ class PackError(AutosparseError, MemoryError):
         """Build the error for a packed operand that would exceed the limit on extra memory."""
         return cls(
             f"format {fmt} needs {needed_bytes:,} bytes for this pattern, more than the {limit_bytes:,} allowed.\n"
-            f"  Cure: raise options(extra_memory=...) or choose another format."
+            f"  Hint: raise options(extra_memory=...) or choose another format."
         )
 
     @classmethod
     def unfit(cls, fmt: object, reason: str) -> PackError:
         """Build the error for a pattern that the format's index types cannot represent."""
-        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Cure: wider index bits or another format.")
+        return cls(f"format {fmt} cannot hold this pattern: {reason}.\n  Hint: wider index bits or another format.")
 
 
 class RoomError(AutosparseError, MemoryError):
@@ -360,7 +360,7 @@ class RoomError(AutosparseError, MemoryError):
         there_is = "more than there is" if available_bytes is None else f"and {available_bytes:,} bytes are available"
         return cls(
             f"the matrix would own a copy of its arrays, which takes {needed_bytes:,} bytes, {there_is}.\n"
-            f"  Cure: copy=False shares the arrays of the caller, or free memory first."
+            f"  Hint: copy=False shares the arrays of the caller, or free memory first."
         )
 
 
@@ -368,9 +368,9 @@ class CacheError(AutosparseError, OSError):
     """Error for an explicit cache request that failed (export, import, clear, a folder for a kernel)."""
 
     @classmethod
-    def failed(cls, what: str, path: Path | str, *, reason: str, cure: str) -> CacheError:
+    def failed(cls, what: str, path: Path | str, *, reason: str, hint: str) -> CacheError:
         """Build the error for an action `what` ("import wisdom from", ...) that failed on `path`."""
-        return cls(f"cannot {what} {str(path)!r}: {reason}\n  Cure: {cure}")
+        return cls(f"cannot {what} {str(path)!r}: {reason}\n  Hint: {hint}")
 
 
 class RecordError(AutosparseError, ValueError):
@@ -388,7 +388,10 @@ class RecordError(AutosparseError, ValueError):
 
 
 TUNING_FAILURES: Final = (
-    AutosparseError, ArithmeticError, AssertionError, AttributeError, BufferError, EOFError, ImportError, LookupError,
-    MemoryError, OSError, RuntimeError, StopIteration, SyntaxError, TypeError, ValueError, Warning,
+    AutosparseError, FloatingPointError, ImportError, MemoryError, OSError, RuntimeError, Warning,
 )  # fmt: skip
-"""What tuning may die of without taking the user's product with it: everything but exits and interrupts."""
+"""Exceptions that compiling, loading, packing, timing and the cache may raise although the tuner has no fault.
+
+RuntimeError is raised by LLVM, by torch and for threads that cannot be started; FloatingPointError and Warning by the
+user's own ``np.errstate`` and warning filters. Everything else is a programming error (`containment.contained`).
+"""

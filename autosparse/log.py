@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, TextIO
 
 from autosparse.config import in_continuous_integration
+from autosparse.containment import new_fault
 
 LOGGER: Final = logging.getLogger("autosparse")
 LOGGER.addHandler(logging.NullHandler())  # a library must not print "no handlers could be found"
@@ -36,12 +37,16 @@ EVENTS: Final[Mapping[str, int]] = {
 """Tag -> logging level of its records."""
 
 
-def event(tag: str, message: str = "", **facts: object) -> None:
-    """One record `tag: message key=value ...`; costs a dictionary lookup and a comparison when nobody listens."""
+def event(tag: str, message: str = "", *, error: BaseException | None = None, **facts: object) -> None:
+    """Log one record `tag: message key=value ...`; costs a dictionary lookup and a comparison when nobody listens.
+
+    The record has a traceback if `error` is a programming error that has not been logged before.
+    """
     level = EVENTS[tag]
     if LOGGER.isEnabledFor(level):
         text = " ".join([message, *(f"{name}={value}" for name, value in facts.items())]).strip()
-        LOGGER.log(level, "%s: %s", tag, text, extra={"event": tag, "facts": facts}, stacklevel=2)
+        fault = None if error is None else new_fault(error)
+        LOGGER.log(level, "%s: %s", tag, text, exc_info=fault, extra={"event": tag, "facts": facts}, stacklevel=2)
 
 
 Progress = Callable[[float, str], None]

@@ -16,16 +16,16 @@ class FallbackWarning(RuntimeWarning):
     """
 
     @staticmethod
-    def no_runtime(fault: str, *, cure: str) -> str:
+    def no_runtime(fault: str, *, hint: str) -> str:
         """Return the message for an installation without the C runtime; `fault` is the reason."""
-        return f"SciPy computes every product: {fault}.\n  Results are right, but no faster.\n  Cure: {cure}."
+        return f"SciPy computes every product: {fault}.\n  Results are right, but no faster.\n  Hint: {hint}."
 
     @staticmethod
     def not_built(error: BuildError) -> str:
         """Return the message for a kernel that could not be compiled, with the hint of `error` where it has one."""
         first, *rest = str(error).split("\n")
-        cures = [line for line in rest if line.startswith("  Cure:")]
-        return "\n".join([f"a kernel could not be built, the default kernel is used: {first}", *cures])
+        hints = [line for line in rest if line.startswith("  Hint:")]
+        return "\n".join([f"a kernel could not be built, the default kernel is used: {first}", *hints])
 
     @staticmethod
     def wrong_kernel(compiler: str, difference: str) -> str:
@@ -33,7 +33,7 @@ class FallbackWarning(RuntimeWarning):
         return (
             f"a generated kernel was compared with the default kernel and is not used: {difference}\n"
             f"  Results are unaffected. Compiler: {compiler}.\n"
-            f"  Cure: set AUTOSPARSE_CC to another compiler; with a compiler that you trust, please report this."
+            f"  Hint: set AUTOSPARSE_CC to another compiler; with a compiler that you trust, please report this."
         )
 
 
@@ -50,7 +50,7 @@ class CacheWarning(RuntimeWarning):
         return (
             f"the autosparse cache in {str(folder)!r} cannot be {'written' if readable else 'used'}: {reason}\n"
             f"  Results are unaffected. {kept}othing new is remembered after this process.\n"
-            f"  Cure: set AUTOSPARSE_CACHE_DIR to a folder that only you can write, or options(cache=False)."
+            f"  Hint: set AUTOSPARSE_CACHE_DIR to a folder that only you can write, or options(cache=False)."
         )
 
     @staticmethod
@@ -73,7 +73,7 @@ class SnapshotWarning(UserWarning):
         return (
             f"the matrix holds the values that the tensor had when csr() was called, and the tensor was written since\n"
             f"  Given: {tensor}.\n"
-            f"  Cure: csr(tensor, copy=False) follows the tensor; csr(tensor) again takes its values of now."
+            f"  Hint: csr(tensor, copy=False) follows the tensor; csr(tensor) again takes its values of now."
         )
 
 

@@ -1,49 +1,22 @@
-"""`import autosparse.ours as sp`: scipy.sparse with functions that return autosparse matrices.
-
-`import autosparse as sp` gives SciPy's own constructors (`sp.random_array`, `sp.vstack`), which return SciPy's types
-until `csr` wraps them. Here each function of scipy.sparse that returns a sparse matrix returns an autosparse matrix.
-csr
-and csc results share SciPy's arrays. Results in other formats become csr, unless the call names a `format`.
-
->>> import autosparse.ours as sp
->>> A = sp.vstack([sp.eye_array(3), sp.random_array((2, 3))])  # an autosparse.csr_array
-"""
+"""Deprecated name of `autosparse.scipy_compat`, removed in the release after 0.3."""
 
 from __future__ import annotations
 
-import functools
-import inspect
-from collections.abc import Callable
+import warnings
 from typing import Any
 
-import scipy.sparse as sps
+from autosparse import scipy_compat
 
-import autosparse
-from autosparse.arrays import construct
+warnings.warn(
+    "autosparse.ours is now autosparse.scipy_compat; the old name will be removed in the release after 0.3",
+    DeprecationWarning,
+    stacklevel=2,
+)
 
 
-def __getattr__(name: str) -> Any:  # Any: an attribute of scipy.sparse or autosparse
-    if name == "__all__":
-        return list(autosparse.__all__)
-    value = getattr(autosparse, name)
-    if inspect.isfunction(value) and value.__module__.startswith("scipy.sparse"):
-        value = _returning_ours(value)
-    globals()[name] = value
-    return value
+def __getattr__(name: str) -> Any:  # Any: whatever `scipy_compat` returns
+    return getattr(scipy_compat, name)
 
 
 def __dir__() -> list[str]:
-    return dir(autosparse)
-
-
-def _returning_ours(function: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(function)
-    def call(*arguments: Any, **how: Any) -> Any:
-        found = function(*arguments, **how)
-        if not sps.issparse(found) or found.ndim != 2:
-            return found
-        if found.format in ("csr", "csc"):
-            return construct.wrapped(found)
-        return found if how.get("format") is not None else construct.csr(found, copy=False)
-
-    return call
+    return dir(scipy_compat)

@@ -38,7 +38,7 @@ from peerlib.table import markdown
 from peerlib.timing import Protocol, Timing, take_turns
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.calibration.collection import CollectingLab, context_for
 from autosparse.core.schedule import SuperSchedule
 
 PARTS: Final = ("format", "schedule", "both")
@@ -81,63 +81,63 @@ def opened(file: MatrixFile, op: Op, args: argparse.Namespace) -> Iterator[Colle
     """Open the collecting context of `op` on the pattern of a file, with random values."""
     found = load(file.path, dtype=args.dtype).tocoo()
     pattern = Coordinates.of(found.shape, (found.row, found.col))
-    with config.options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
-        yield lab
+    with config.options(threads=args.threads), context_for(pattern, op, args.dtype) as context:
+        yield context
 
 
-def race(lab: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
+def race(context: CollectingLab, named: Mapping[str, SuperSchedule | None]) -> tuple[dict[str, Any], dict[str, str]]:
     """Time the named schedules in alternation; return timings by name, and the reasons of those left out by name.
 
     None is the default kernel. Equal schedules are timed once. Schedules whose packed copies do not fit beside the
     others are timed in a later round. The first schedule runs in every round and its time normalises the rounds.
     """
-    trials = {one: lab(one) for one in dict.fromkeys(named.values())}
-    lab.build([trial for one, trial in trials.items() if one is not None])
+    trials = {one: context(one) for one in dict.fromkeys(named.values())}
+    context.build([trial for one, trial in trials.items() if one is not None])
     first, *waiting = trials
     times: dict[SuperSchedule | None, dict[str, float]] = {}
     while True:
-        found, crowded = _heat(lab, {one: trials[one] for one in (first, *waiting)})
+        found, lacks_memory = _batch(context, {one: trials[one] for one in (first, *waiting)})
         drift = times[first]["median_s"] / found[first].median_s if times else 1.0
         for one, timing in found.items():
             seconds = {name: value * drift for name, value in asdict(timing).items() if name.endswith("_s")}
             times.setdefault(one, {**asdict(timing), **seconds})
-        if not crowded or len(crowded) == len(waiting):
+        if not lacks_memory or len(lacks_memory) == len(waiting):
             break
-        waiting = crowded
+        waiting = lacks_memory
     absent = {name: trials[one].failed for name, one in named.items() if one not in times}
     kept = {name: times[one] for name, one in named.items() if one in times}
     return kept, {name: why or "no room, or too slow" for name, why in absent.items()}
 
 
-def _heat(
-    lab: CollectingLab, trials: Mapping[SuperSchedule | None, Trial]
+def _batch(
+    context: CollectingLab, trials: Mapping[SuperSchedule | None, Trial]
 ) -> tuple[dict[SuperSchedule | None, Timing], list[SuperSchedule | None]]:
     """Time the trials that fit into memory together; return their timings and the schedules that did not fit."""
     runs: dict[SuperSchedule | None, Callable[[], object]] = {}
-    crowded = []
+    lacks_memory = []
     try:
         for one, trial in trials.items():
             trial.pack()
-            if trial.crowded:
-                crowded.append(one)
-            elif (run := lab.served(trial, is_fresh=True)) is not None:  # all use the same output
+            if trial.lacks_memory:
+                lacks_memory.append(one)
+            elif (run := context.served(trial, is_fresh=True)) is not None:  # all use the same output
                 runs[one] = run
         timings = take_turns({str(at): run for at, run in enumerate(runs.values())}, PROTOCOL)
-        return dict(zip(runs, timings.values(), strict=True)), crowded
+        return dict(zip(runs, timings.values(), strict=True)), lacks_memory
     finally:
         for trial in trials.values():
             trial.drop()
 
 
-def search(lab: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
+def search(context: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
     """Search each part of the space for its fastest schedules; `seconds` bounds the total time."""
     base = base_schedule(op)
     found: dict[str, list[SuperSchedule]] = {}
-    parts = {"format": lambda: format_part(lab, base), "schedule": lambda: schedule_part(base)}
+    parts = {"format": lambda: format_part(context, base), "schedule": lambda: schedule_part(base)}
     parts["both"] = lambda: whole([*found["format"][:1], *found["schedule"][:1], base])
     n_measured = {}
     for name in PARTS:
-        found[name], n_measured[name] = PartSearch(lab, parts[name]()).best(SHARES[name] * seconds, N_FINALISTS)
+        found[name], n_measured[name] = PartSearch(context, parts[name]()).best(SHARES[name] * seconds, N_FINALISTS)
     return {
         "finalists": {name: [one.to_json() for one in fastest] for name, fastest in found.items()},
         "n_measured": n_measured,
@@ -145,7 +145,7 @@ def search(lab: CollectingLab, op: Op, seconds: float) -> dict[str, Any]:
     }
 
 
-def ablate(lab: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+def ablate(context: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """Time the finalists of each part beside the base and the default kernel; name the fastest of each part.
 
     The part "both" includes the finalists of the two other parts.
@@ -153,7 +153,7 @@ def ablate(lab: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -
     base = base_schedule(op)
     read = {name: [SuperSchedule.from_json(text) for text in texts] for name, texts in finalists.items()}
     entrants = {one.to_json(): one for one in (base, *(one for fastest in read.values() for one in fastest))}
-    times, left_out = race(lab, {**entrants, "default": None})
+    times, left_out = race(context, {**entrants, "default": None})
     winners = {"base": base.to_json()}
     for name in PARTS:
         of_part = entrants if name == "both" else {one.to_json(): one for one in (base, *read[name])}
@@ -162,9 +162,9 @@ def ablate(lab: CollectingLab, op: Op, finalists: Mapping[str, Sequence[str]]) -
     return {"times": {**kept, "default": times["default"]}, "left_out": left_out, "schedules": winners}
 
 
-def borrowed(lab: CollectingLab, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
+def borrowed(context: CollectingLab, op: Op, tuned: Mapping[str, SuperSchedule]) -> dict[str, Any]:
     """Time the schedules tuned for each matrix of `tuned` on this matrix, beside the base."""
-    times, left_out = race(lab, {"base": base_schedule(op), **tuned})
+    times, left_out = race(context, {"base": base_schedule(op), **tuned})
     return {"times": times, "left_out": left_out}
 
 
@@ -193,26 +193,26 @@ def run(args: argparse.Namespace, results: ResultFile) -> None:
         if not has_begun:
             results.append({"kind": "run", "run": run_id, "machine": machine_facts()})
             has_begun = True
-        with opened(file, op, args) as lab:
-            matrix = lab.problem.pattern
+        with opened(file, op, args) as context:
+            matrix = context.problem.pattern
             facts = {"matrix": file.name, "operation": op.name, "dtype": args.dtype, "threads": args.threads}
             record = {"kind": "case", "run": run_id, "key": key, "experiment": experiment, **facts}
-            record |= {"shape": list(matrix.shape), "nnz": matrix.nnz, **measure(lab)}
+            record |= {"shape": list(matrix.shape), "nnz": matrix.nnz, **measure(context)}
         results.append(record)
         print(f"{experiment:8s} {op.name:8s} {file.name:32s} {_brief(record)}", flush=True)
 
     for op in (OPS[name] for name in args.ops.split(",")):
         for file in files:
             if args.step != "race":
-                cell("search", file, op, lambda lab, op=op: search(lab, op, args.seconds))
+                cell("search", file, op, lambda context, op=op: search(context, op, args.seconds))
             found = _done(results).get(key_of("search", file.name, op, args))
             if args.step != "search" and found is not None:
-                cell("ablation", file, op, lambda lab, op=op, found=found: ablate(lab, op, found["finalists"]))
+                cell("ablation", file, op, lambda context, op=op, found=found: ablate(context, op, found["finalists"]))
         crossed = files[: args.cross]
         tuned = tuned_for(results.cases(experiment="ablation"), op, [file.name for file in crossed])
         if len(tuned) == len(crossed) and args.step != "search":
             for file in crossed:
-                cell("cross", file, op, lambda lab, op=op, tuned=tuned: borrowed(lab, op, tuned))
+                cell("cross", file, op, lambda context, op=op, tuned=tuned: borrowed(context, op, tuned))
 
 
 def _done(results: ResultFile) -> dict[str, dict[str, Any]]:
@@ -223,8 +223,8 @@ def compile_all(args: argparse.Namespace) -> None:
     """Build every kernel that the searches can ask for."""
     for file in find_matrices(args.matrices, min_nnz=args.min_nnz, only=tuple(args.only), limit=args.limit):
         for op in (OPS[name] for name in args.ops.split(",")):
-            with opened(file, op, args) as lab:
-                specs = kernels_of(lab, base_schedule(op))
+            with opened(file, op, args) as context:
+                specs = kernels_of(context, base_schedule(op))
                 _native.build_many(specs, store=cache.open_store(), compiler=config.get_options().compiler)
                 print(f"{op.name:8s} {file.name:32s} {len(specs)} kernels", flush=True)
 

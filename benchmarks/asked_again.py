@@ -1,7 +1,7 @@
 """Measure the gain of correcting the learned model by the times of its first candidates
 (`tuner.search.residual_model`).
 
-    python benchmarks/asked_again.py --op spmv --data benchmarks/data/xeon480 --matrices FOLDER
+    python benchmarks/asked_again.py --op spmv --data build/data/training/xeon480 --matrices FOLDER
 
 The tuner is replayed on collected data of one machine. For each pattern that no training saw, 18 of the timed schedules
 are chosen, and the fastest of them is compared with the fastest schedule of all (or the default kernel). Policy "at

@@ -30,7 +30,7 @@ from autosparse.tuner.space.waco import waco_space
 from peerlib.table import aligned, seconds
 
 from autosparse import _native, cache, config
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import BuildError
 
@@ -53,14 +53,14 @@ def drawn(op: Op, *, n_patterns: int, n_schedules: int, seed: int = 0) -> Iterat
     for at in range(n_patterns):
         pattern = generate(families[at % len(families)], nnz=SIZES[at % len(SIZES)], seed=seed + at)
         rng = np.random.default_rng([seed, at])
-        with lab_for(pattern, op) as lab:
-            problem, model = lab.problem, statistics_model(lab.problem)
-            chosen = first_draw(problem, lab.supports, model, rng=rng, shares=shares, template=pool.sample)
+        with context_for(pattern, op) as context:
+            problem, model = context.problem, statistics_model(context.problem)
+            chosen = first_draw(problem, context.supports, model, rng=rng, shares=shares, template=pool.sample)
             ours = [one for one in chosen if own.contains(one)]
             order = np.argsort(model.rank(problem, ours))[:N_BEST]
             best = [ours[place] for place in order.tolist()]
             homes = [own, pool.space]
-            chosen += neighbourhood(problem, lab.supports, best, chosen, n=shares.neighbours, rng=rng, homes=homes)
+            chosen += neighbourhood(problem, context.supports, best, chosen, n=shares.neighbours, rng=rng, homes=homes)
             yield from (_spec(op, one, problem.target.isa) for one in chosen)
 
 

@@ -29,6 +29,7 @@ if __name__ == "__main__":
     parser.add_argument("--packages", type=Path, help="folder of installed packages, searched last")
     parser.add_argument("--taco", type=Path, help="checkout of TACO")
     parser.add_argument("--only", nargs="+", choices=[*figure7.KERNELS, *inputs.GRAPHS], help="kernels or graphs")
+    parser.add_argument("--record", action="store_true", help="write page and figure into benchmarks/results")
     chosen = parser.parse_args()
     if chosen.packages:
         sys.path.append(str(chosen.packages))

@@ -24,6 +24,7 @@ from typing import Any, Final
 from peerlib.environment import matrices_folder, start_again
 from peerlib.graph_networks import MODELS, Forward, Task, contenders, make_task
 from peerlib.machine import machine_facts
+from peerlib.pictures import save
 from peerlib.records import ResultFile
 from peerlib.table import aligned, seconds
 from peerlib.timing import Protocol, take_turns
@@ -190,8 +191,7 @@ def draw(found: Sequence[dict[str, Any]], path: Path) -> None:
         axes.axhline(1.0, color="black", linewidth=0.5)
         axes.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     figure.tight_layout()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    save(figure, path, dpi=110)
 
 
 def main() -> int:

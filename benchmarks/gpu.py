@@ -176,7 +176,7 @@ def main(given: Sequence[str] | None = None) -> int:
     import torch
 
     if not options.dry and not torch.cuda.is_available():
-        print("no GPU: torch.cuda.is_available() is False. Cure: a machine with one, or --dry", file=sys.stderr)
+        print("no GPU: torch.cuda.is_available() is False. Hint: a machine with one, or --dry", file=sys.stderr)
         return 1
     if options.dry:
         _stand_in()

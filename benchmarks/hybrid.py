@@ -31,6 +31,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import output
 from peerlib.environment import start_again
 from peerlib.hybrid_case import (
     DEFAULT,
@@ -56,7 +57,7 @@ from peerlib.timing import Protocol
 N_SINGLES: Final = 3
 N_COMPOSITES: Final = 2
 """Number of fastest composites of a search that are timed besides the chosen plan."""
-LEAST_NNZ: Final = 100_000
+MIN_NNZ: Final = 100_000
 SEED: Final = 0
 
 
@@ -212,7 +213,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--matrices", type=Path, help="folder of real matrices, used instead of planted ones")
     add("--only", action="append", default=[], metavar="NAME", help="only this matrix (repeatable)")
     add("--transposed", action="store_true", help="use the transposes of the real matrices, in CSR")
-    add("--least-nnz", type=int, default=LEAST_NNZ, help="minimum number of entries of real matrices")
+    add("--least-nnz", type=int, default=MIN_NNZ, help="minimum number of entries of real matrices")
     add("--limit", type=int, help="number of real matrices, drawn at random from alternating groups")
     add("--products", default="matmul:32,matmul:256", help="products of the real matrices")
     add("--chosen-only", action="store_true", help="time the two chosen plans only")
@@ -229,10 +230,12 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         default=Path.home() / ".cache" / "autosparse-hybrid",
         help="persistent cache for the kernels of races",
     )
-    add("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid.jsonl")
+    add("--json", type=Path, help="JSON lines (default: hybrid.jsonl in build/benchmarks, or results with --record)")
+    add("--record", action="store_true", help="keep the default output in benchmarks/results")
     add("--table", type=Path, help="write the tables as Markdown")
     add("--report", action="store_true", help="print the tables of --json and measure nothing")
     parsed = parser.parse_args(given)
+    parsed.json = parsed.json or output("hybrid.jsonl", record=parsed.record or parsed.report)
     parsed.products = [product(one) for one in parsed.products.split(",")]
     return parsed
 

@@ -21,8 +21,9 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 from peerlib import hybrid_cases as made
+from peerlib.archives import output
 from peerlib.environment import matrices_folder, start_again
-from peerlib.hybrid_case import HybridCase, lab_for
+from peerlib.hybrid_case import HybridCase, context_for
 from peerlib.machine import machine_facts
 from peerlib.matrices import load
 from peerlib.records import ResultFile
@@ -89,7 +90,7 @@ def singles(columns: int) -> dict[str, list[Any]]:
 def planned_single(view: Any, kind: str, costs: Any) -> float:
     """Return the planned cost of a single format over that of CSR."""
     from autosparse.tuner.hybrid.costs import CSR, Operator
-    from autosparse.tuner.hybrid.divisions import sample_of
+    from autosparse.tuner.hybrid.partitions import sample_of
 
     from autosparse import _native
 
@@ -101,25 +102,27 @@ def planned_single(view: Any, kind: str, costs: Any) -> float:
     return float((1.0 / fill).mean()) * tile / costs.tile(CSR, 1)
 
 
-def composites(lab: Any) -> dict[Any, float]:
+def composites(context: Any) -> dict[Any, float]:
     """Return the planned cost over that of CSR of composites of every partition, including unpromising ones."""
-    from autosparse.tuner.hybrid.divisions import divisions
+    from autosparse.tuner.hybrid.partitions import partitions
 
     from autosparse import _native
     from autosparse.core.composite import Part
     from autosparse.tuning.hybrid import _composite, _Place, _view, costs_of, first_schedules
 
     found: dict[Any, float] = {}
-    problem = lab.problem
-    for division in divisions(_view(lab), problem.n_dense_cols, _native.block_fill, costs_of(lab), worth=math.inf):
+    problem = context.problem
+    for partition in partitions(
+        _view(context), problem.n_dense_cols, _native.block_fill, costs_of(context), worth=math.inf
+    ):
         parts = []
-        for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
+        for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True)):
             tried = first_schedules(problem, kind, selection, at)
-            place = _Place(division, at)
+            place = _Place(partition, at)
             parts.append([Part(selection, one) for one in tried if place.reason(problem.operation, one) is None][:2])
         for chosen in zip(*(part if len(part) > 1 else part * 2 for part in parts), strict=True):
-            if (composite := _composite(problem.operation, division, chosen)) is not None:
-                found[composite] = division.predicted_ratio
+            if (composite := _composite(problem.operation, partition, chosen)) is not None:
+                found[composite] = partition.predicted_ratio
     return found
 
 
@@ -131,17 +134,17 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
     group, name, make = matrix
     with asp.options(extra_memory=MEMORY, hybrid=True, cache_dir=cache, threads=1):
         A = asp.csr(sp.csr_array(make()), copy=True)
-        lab = lab_for(A, HybridCase(name, "matmul", columns))
-        view, costs = _view(lab), costs_of(lab)
+        context = context_for(A, HybridCase(name, "matmul", columns))
+        view, costs = _view(context), costs_of(context)
         planned = {}
         for kind, schedules in singles(columns).items():
             ratio = planned_single(view, kind, costs)
             planned |= dict.fromkeys(schedules, ("single", kind, ratio))
-        for composite, ratio in composites(lab).items():
+        for composite, ratio in composites(context).items():
             kind = "rows" if composite.parts[0].takes_rows else "values"
             dense = kind == "rows" and composite.parts[0].schedule.format.split("k") > 1
             planned[composite] = ("composite", "dense rows" if dense else kind, ratio)
-        times = _times(lab, [None, *planned], protocol)
+        times = _times(context, [None, *planned], protocol)
     measured = [
         [*planned[one], times[one], str(one) if planned[one][0] == "composite" else str(one.format)]
         for one in planned
@@ -153,14 +156,14 @@ def measure(matrix: Matrix, columns: int, cache: Path, protocol: Protocol) -> di
     }  # fmt: skip
 
 
-def _times(lab: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
+def _times(context: Any, schedules: Sequence[Any], protocol: Protocol) -> dict[Any, float]:
     """Return median seconds of a product by schedule, for the schedules that can run."""
-    trials = [lab(one) for one in schedules]
-    lab.build([one for one in trials if one.schedule is not None])
+    trials = [context(one) for one in schedules]
+    context.build([one for one in trials if one.schedule is not None])
     runs = {}
     for trial in trials:
         trial.pack()
-        if (run := lab.served(trial, is_fresh=False)) is not None:
+        if (run := context.served(trial, is_fresh=False)) is not None:
             runs[trial.schedule] = run
     times = take_turns(runs, protocol)
     for trial in trials:
@@ -268,11 +271,12 @@ def main() -> int:
     parser.add_argument(
         "--cache", type=Path, default=Path.home() / ".cache" / "autosparse-hybrid", help="persistent cache for kernels"
     )
-    parser.add_argument("--json", type=Path, default=Path(__file__).parent / "results" / "hybrid_costs.jsonl")
+    parser.add_argument("--json", type=Path, help="default: hybrid_costs.jsonl in build, or results with --record")
+    parser.add_argument("--record", action="store_true", help="keep the default output in benchmarks/results")
     parser.add_argument("--table", type=Path, help="write the tables as Markdown")
     parser.add_argument("--report", action="store_true", help="print the tables of --json and measure nothing")
     args = parser.parse_args()
-    results = ResultFile(args.json)
+    results = ResultFile(args.json or output("hybrid_costs.jsonl", record=args.record or args.report))
     if not args.report:
         start_again(1)
         known = {line["key"] for line in results.cases()}

@@ -52,7 +52,7 @@ def matrix(name: str) -> Any | None:
 
 def costs_for(n_columns: int, columns: int) -> Any:
     """Return costs of primitives measured on this machine, or the default costs."""
-    from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS
+    from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS
 
     from autosparse.config import get_options
     from autosparse.tuning.learned import calibrated_folder
@@ -138,7 +138,7 @@ def main() -> int:
     ]  # fmt: skip
     planned = [["matrix", "entries", "search s", "paper (T5)", *ablations]]
     measured = [["matrix", "entries", "product ms", "operators", *ablations]]
-    from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS
+    from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS
 
     whose = "that are the default" if costs_for(1, args.columns) == DEFAULT_COSTS else "measured on this machine"
     for name in args.cases.split(","):

@@ -29,16 +29,17 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.features.setting import N_SETTING
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.scorers import guess_column, inputs, n_inputs
-from autosparse.tuner.search.acceptance import believable_ratio, is_believed
+from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.training.boosted import machine_weights
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
-from autosparse.tuner.training.data import Case, read_data
+from autosparse.tuner.training.data import TrainingCase, read_data
+from peerlib.archives import extracted
 from peerlib.environment import matrices_folder
+from peerlib.records import ResultFile
 from peerlib.table import markdown
 
 from autosparse.core.problem import Problem
 
-DATA: Final = Path(__file__).resolve().parent / "data"
 SPLITS: Final = ("validation", "held_out")
 FEWEST: Final = 10
 """Minimum number of patterns in a split for evaluation, and in training for a model of a kind's own."""
@@ -50,9 +51,9 @@ STIFF: Final = replace(SETTINGS, leaves=15, fewest=200, ridge=100.0)
 class Seen:
     """A case in the input form of the trees: rows (n, features); the last column is the statistics model's guess."""
 
-    case: Case
+    case: TrainingCase
     rows: np.ndarray = field(repr=False)
-    believed: Mapping[bool, np.ndarray] = field(repr=False)
+    accepted: Mapping[bool, np.ndarray] = field(repr=False)
     """Maximum accepted predicted ratio per program, (n,); the key tells whether the model is of other kinds."""
 
     @property
@@ -83,13 +84,13 @@ WAYS: Final[Mapping[str, Way]] = {
 
 def data_folders() -> list[Path]:
     """Return the folders of committed measurements of this library's programs."""
-    folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in DATA.rglob(pattern)}
-    return sorted(folder for folder in folders if folder.name != "transfer")
+    folders = {path.parent for pattern in ("sp*.npz", "sd*.npz") for path in extracted("training").rglob(pattern)}
+    return sorted(folders)
 
 
 def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Seen]:
     """Return every case of the data that is not sealed; each pattern is made once."""
-    by_recipe: dict[Any, list[Case]] = {}
+    by_recipe: dict[Any, list[TrainingCase]] = {}
     for case in read_data(folders, op).cases:
         if case.split != "sealed":
             by_recipe.setdefault(case.recipe, []).append(case)
@@ -107,17 +108,17 @@ def prepared(op: str, matrices: Path | None, folders: Sequence[Path]) -> list[Se
             )  # fmt: skip
             ratios = np.asarray(predicted_ratios(problem, case.schedules))
             rows = features_of(inputs(numbers, where), np.hstack([case.codes, guess_column(ratios)]))
-            believed = {is_foreign: believed_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
-            found.append(Seen(case, rows, believed))
+            accepted = {is_foreign: accepted_ratios(problem, case, ratios, is_foreign) for is_foreign in (False, True)}
+            found.append(Seen(case, rows, accepted))
     return found
 
 
-def believed_ratios(problem: Problem, case: Case, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
+def accepted_ratios(problem: Problem, case: TrainingCase, guesses: np.ndarray, is_foreign: bool) -> np.ndarray:
     """Return the maximum predicted ratio at which the library accepts each program of `case`; 0 if it never does."""
     found = []
     for schedule, guess in zip(case.schedules, guesses, strict=True):
-        most = believable_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
-        found.append(most if is_believed(schedule, 0.0, most=most, is_learned=True) else 0.0)
+        most = acceptance_ratio(problem, is_learned=True, is_foreign=is_foreign, guess=float(guess))
+        found.append(most if is_accepted(schedule, 0.0, most=most, is_learned=True) else 0.0)
     return np.asarray(found)
 
 
@@ -172,7 +173,7 @@ def share(cases: Sequence[Seen], predicted: Callable[[Seen], np.ndarray], *, mar
     for one in cases:
         costs, ratios = predicted(one), np.minimum(one.case.ratios, 1e3)
         if margins_of is not None:
-            costs = np.where(np.exp(costs) <= one.believed[margins_of], costs, np.inf)
+            costs = np.where(np.exp(costs) <= one.accepted[margins_of], costs, np.inf)
         best = int(costs.argmin())
         taken = float(ratios[best]) if costs[best] < 0 else 1.0
         logs.append(math.log(min(1.0, float(ratios.min())) / taken))
@@ -217,9 +218,9 @@ def report(records: Sequence[Mapping[str, Any]]) -> str:
     rows = [["operation", "kind left out", "trained on", "way", "split", "patterns", "share", "default", "of its own",
              "with margins", "of its own"]]  # fmt: skip
     for one in records:
-        for split, (n, reached, default, *believed) in one["shares"].items():
+        for split, (n, reached, default, *accepted) in one["shares"].items():
             at_home = own.get((one["op"], one["kind"]), {}).get(split, ())
-            pairs = [(reached, at_home[1:2]), (believed[0] if believed else None, at_home[3:4])]
+            pairs = [(reached, at_home[1:2]), (accepted[0] if accepted else None, at_home[3:4])]
             shown = [
                 (
                     f"{mine:.3f}" if mine is not None else "-",
@@ -245,8 +246,7 @@ def main(given: Sequence[str] | None = None) -> int:
     args = parser.parse_args(given)
     folders = data_folders()
     path = args.out.with_suffix(".jsonl") if args.out else None
-    lines = path.read_text(encoding="utf-8").splitlines() if path is not None and path.exists() else []
-    records = [json.loads(line) for line in lines]
+    records = list(ResultFile(path).lines())
     for op in args.ops.split(","):
         ways = {name: WAYS[name] for name in args.ways.split(",")}
         if args.again:
@@ -254,6 +254,7 @@ def main(given: Sequence[str] | None = None) -> int:
         known = {one["kind"] for one in records if one["op"] == op}
         records += judged(op, prepared(op, args.matrices, folders), ways, known)
         if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("".join(json.dumps(one) + "\n" for one in records), encoding="utf-8")
     text = report(records)
     print(text)

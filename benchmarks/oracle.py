@@ -11,7 +11,7 @@ Each matrix and operation takes two steps. Each step writes one JSON line, so th
   packed copies that users have (option `extra_memory`);
 * *race*: the default kernel, the choice of each tier and the N_FINALISTS fastest of the long search, interleaved in one
   process, N_RACES times with fresh packed copies. A time is the median over the races. A race, or a tier's decision
-  before it, that other processes disturb is repeated, at most MOST_TRIES times in all.
+  before it, that other processes disturb is repeated, at most MAX_TRIES times in all.
 
 The *oracle* is the fastest contender of the race. Among near-equal contenders the luckiest wins, so shares of it are
 biased low. Compilers take most of a search: `--step compile`, with a persistent --cache, builds every kernel that a
@@ -41,17 +41,17 @@ from autosparse.tuner.collect.recipes import RealFile, is_held_out, is_sealed, r
 from autosparse.tuner.space import spaces
 from autosparse.tuner.training.data import is_validation
 from peerlib.environment import matrices_folder, start_again
-from peerlib.oracle_report import MOST_LOAD, report
+from peerlib.oracle_report import MAX_LOAD, report
 from peerlib.records import ResultFile, given_arguments
 
 from autosparse import cache
-from autosparse.calibration.collection import CollectingLab, build_ahead, lab_for
+from autosparse.calibration.collection import CollectingLab, build_ahead, context_for
 from autosparse.config import Effort, Options, get_options, options, set_options
 from autosparse.core.composite import Schedule, schedule_from_json
 from autosparse.core.plan import Plan
 from autosparse.errors import TUNING_FAILURES
 from autosparse.tuning import planner
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ N_FINALISTS: Final = 5
 N_RACES: Final = 3
 N_PROPOSED: Final = 64
 """Number of the learned model's favourites whose kernels are built ahead."""
-MOST_TRIES: Final = 3
+MAX_TRIES: Final = 3
 """Maximum number of tries of a disturbed step; the least disturbed try counts."""
 WHOLE: Final = 0.6
 """Fraction of its budget below which a search is regarded as exhaustive.
@@ -125,12 +125,12 @@ def kind_of(group: str) -> str:
 # -- the two steps ----------------------------------------------------------------------------------------------------
 
 
-def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
+def decided(context: TuningContext, effort: Effort, budget_s: float, start: Plan | None = None) -> dict[str, Any]:
     """Return the decision of tuning with `effort`, with compiled kernels but no stored plan."""
     if start is None:
         cache.open_store(get_options()).forget(("plan", "features"))
     start_s = time.perf_counter()
-    decision = planner.plan(lab, runs=None, effort=effort, budget_s=budget_s)
+    decision = planner.plan(context, runs=None, effort=effort, budget_s=budget_s)
     if decision.trial is not None:
         decision.trial.drop()
     plan = decision.plan
@@ -146,33 +146,34 @@ def decided(lab: KernelLab, effort: Effort, budget_s: float, start: Plan | None 
 
 
 def undisturbed(do: Callable[[], T]) -> tuple[T, float]:
-    """Return the result of `do` and the number of processors that others kept busy; retry above MOST_LOAD."""
+    """Return the result of `do` and the number of processors that others kept busy; retry above MAX_LOAD."""
     tries: list[tuple[T, float]] = []
-    while len(tries) < MOST_TRIES:
+    while len(tries) < MAX_TRIES:
         before = Load.now()
         tries.append((do(), others_load(before)))
-        if not tries[-1][1] > MOST_LOAD:  # nan: unknown
+        if not tries[-1][1] > MAX_LOAD:  # nan: unknown
             break
     return min(tries, key=lambda one: one[1])
 
 
-def as_users_have_it(lab: CollectingLab) -> KernelLab:
-    """Return the context of `lab` with users' memory limit for packed copies; races hold many copies, searches two."""
-    settings = lab.lab.options._replace(extra_memory=Options().extra_memory)
-    return dataclasses.replace(lab.lab, options=settings)
+def as_users_have_it(context: CollectingLab) -> TuningContext:
+    """Return the context of `context` with users' memory limit for packed copies; races hold many copies, searches
+    two."""
+    settings = context.context.options._replace(extra_memory=Options().extra_memory)
+    return dataclasses.replace(context.context, options=settings)
 
 
-def tiers_of(lab: KernelLab) -> dict[str, dict[str, Any]]:
+def tiers_of(context: TuningContext) -> dict[str, dict[str, Any]]:
     """Return the decision of each tier."""
-    return {name: decided(lab, Effort(name), budget_s) for name, budget_s in TIERS.items()}
+    return {name: decided(context, Effort(name), budget_s) for name, budget_s in TIERS.items()}
 
 
-def searched(lab: KernelLab, least_s: float, most_s: float) -> dict[str, Any]:
+def searched(context: TuningContext, least_s: float, most_s: float) -> dict[str, Any]:
     """Return the decisions of the tiers, and the fastest schedules of a search that is long enough or took `most_s`."""
-    tiers = tiers_of(lab)
+    tiers = tiers_of(context)
     budget_s, spent_s = least_s, 0.0
     while True:
-        found = decided(lab, Effort.FULL, budget_s)
+        found = decided(context, Effort.FULL, budget_s)
         spent_s += found["seconds"]
         is_enough = found["n_timed"] >= MORE_CANDIDATES * tiers["measure"]["n_timed"]
         is_whole = found["seconds"] < WHOLE * budget_s
@@ -181,16 +182,16 @@ def searched(lab: KernelLab, least_s: float, most_s: float) -> dict[str, Any]:
         budget_s *= 2
 
 
-def raced(lab: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
+def raced(context: CollectingLab, search: Mapping[str, Any], *, decide_again: bool) -> dict[str, Any]:
     """Return times of every contender relative to the default kernel, as medians over N_RACES races."""
     from ablation import race
 
-    tiers, load = undisturbed(lambda: tiers_of(as_users_have_it(lab))) if decide_again else (search["tiers"], None)
+    tiers, load = undisturbed(lambda: tiers_of(as_users_have_it(context))) if decide_again else (search["tiers"], None)
     chosen = [one["schedule"] for one in (*search["tiers"].values(), *tiers.values())]
     texts = [search["long"]["schedule"], *search["long"]["fastest"], *chosen]
     entrants: dict[str, Schedule | None] = {"default": None}
     entrants |= {text: schedule_from_json(text) for text in texts if text is not None}
-    found = [undisturbed(lambda: race(lab, entrants)) for _ in range(N_RACES)]
+    found = [undisturbed(lambda: race(context, entrants)) for _ in range(N_RACES)]
     races = [{name: one["median_s"] for name, one in times.items()} for (times, _), _ in found]
     left_out = found[-1][0][1]
     names = [name for name in entrants if all(name in one for one in races)]
@@ -243,8 +244,11 @@ def compile_ahead(args: argparse.Namespace) -> None:
     set_options(threads=args.threads, cache_dir=args.cache)
     made: set[tuple[str, Schedule]] = set()
     for file, op, key in cells(args):
-        with options(threads=args.threads), lab_for(read_coordinates(args.matrices / file.name), op, args.dtype) as lab:
-            found = [*lab.proposed(N_PROPOSED), *spaces.everything(lab.problem, lab.supports)]
+        with (
+            options(threads=args.threads),
+            context_for(read_coordinates(args.matrices / file.name), op, args.dtype) as context,
+        ):
+            found = [*context.proposed(N_PROPOSED), *spaces.everything(context.problem, context.supports)]
         fresh = [one for one in dict.fromkeys(found) if (op.name, one) not in made]
         made |= {(op.name, one) for one in fresh}
         print(f"compile {key}: {build_ahead(op, fresh, args.dtype) if fresh else 0} kernels", flush=True)
@@ -254,11 +258,11 @@ def _step(
     args: argparse.Namespace, file: RealFile, op: Op, *, key: str, step: str, done: Mapping[str, Any]
 ) -> dict[str, Any]:
     pattern = read_coordinates(args.matrices / file.name)
-    with options(threads=args.threads), lab_for(pattern, op, args.dtype) as lab:
+    with options(threads=args.threads), context_for(pattern, op, args.dtype) as context:
         if step == "search":
-            found = searched(as_users_have_it(lab), args.seconds, args.most)
+            found = searched(as_users_have_it(context), args.seconds, args.most)
         else:
-            found = raced(lab, done[f"{key}|search"], decide_again=args.decide_again)
+            found = raced(context, done[f"{key}|search"], decide_again=args.decide_again)
     facts = {"matrix": file.name.removesuffix(".npz"), "group": file.group, "operation": op.name, "nnz": pattern.nnz}
     return {"kind": "case", "key": f"{key}|{step}", "case": key, "step": step, **facts, **found}
 

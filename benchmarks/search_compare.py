@@ -29,10 +29,10 @@ from typing import Any
 import numpy as np
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, real_files
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.graph import ProgramGraph, best_first, exhaustive
-from autosparse.tuner.learned.predict import LearnedModel, Scale
+from autosparse.tuner.learned.predict import LearnedModel, RatioScale
 from autosparse.tuner.learned.scorers import guess_column, scorer_of
 from autosparse.tuner.learned.weights import LearnedWeights
 from autosparse.tuner.space.template import Categorical, Code, TemplateSpace
@@ -99,7 +99,7 @@ Score = Callable[[np.ndarray], np.ndarray]  # nodes of the graph -> predicted co
 
 def _scored(model: LearnedModel, problem: Problem, features: np.ndarray) -> Score:
     """Return a function that predicts the costs of the model's programs with given numbers."""
-    costs, programs = model.scorer.on(features, Setting.of(problem, model.rates)), model.programs
+    costs, programs = model.scorer.on(features, RunSetting.of(problem, model.rates)), model.programs
     if model.scorer.reads_guesses:
         guesses = model.guess(problem, [model.schedule(node) for node in range(len(model.codes))])
         programs = np.hstack([programs, guess_column(np.asarray(guesses))])
@@ -286,7 +286,7 @@ def read(folder: Path, op: str) -> tuple[LearnedModel, ProgramGraph]:
     graph = ProgramGraph.load(folder / f"{op}.graph.safetensors")
     if graph.model != weights.name:
         raise RecordError.broken(f"graph of {op}", reason=f"belongs to model {graph.model}, not {weights.name}")
-    scale = Scale.from_data(weights.about.get("scale", {}))
+    scale = RatioScale.from_data(weights.about.get("scale", {}))
     return LearnedModel(weights, graph.codes, scale, scorer_of(weights)), graph
 
 

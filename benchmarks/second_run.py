@@ -136,7 +136,7 @@ def _served_from(A: Any) -> int | None:
     dispatcher = A._cell.dispatcher
     found = []
     for state in dispatcher.states.values() if dispatcher is not None else ():
-        state.settle()
+        state.commit()
         if state.n_tuned:
             found.append(state.n_calls - state.n_tuned)
     return min(found, default=None)

@@ -156,9 +156,7 @@ def main() -> int:
     """Measure and print."""
     args = arguments()
     if args.report:
-        lines = args.json.read_text(encoding="utf-8").splitlines()
-        read = (Row(**fields) for line in lines if (fields := json.loads(line)).pop("kind") == "case")
-        rows = list({(row.name, row.n, row.dtype): row for row in read}.values())  # the newest record counts
+        rows = kept_rows(args.json)
     else:
         start_again(args.threads)
         from autosparse.config import set_options
@@ -170,10 +168,22 @@ def main() -> int:
     print(aligned(table(rows)))
     print(summary(rows))
     if args.table:
-        facts = [line for line in ResultFile(args.json).lines() if line["kind"] == "machine"]
-        told = f"\n\n{machine_line(facts[-1])}" if facts else ""
-        args.table.write_text(f"{markdown(table(rows))}\n\n{summary(rows)}{told}\n", encoding="utf-8")
+        args.table.write_text(page(args.json, rows), encoding="utf-8")
     return 0
+
+
+def kept_rows(path: Path) -> list[Row]:
+    """Return the rows of a result file, the newest of each operation, size and dtype."""
+    cases = (line for line in ResultFile(path).lines() if line["kind"] == "case")
+    read = (Row(**{name: value for name, value in line.items() if name != "kind"}) for line in cases)
+    return list({(row.name, row.n, row.dtype): row for row in read}.values())
+
+
+def page(path: Path | None, rows: Sequence[Row]) -> str:
+    """Return the table of `rows` as Markdown, with the machine that the result file `path` names."""
+    facts = [line for line in ResultFile(path).lines() if line["kind"] == "machine"]
+    told = f"\n\n{machine_line(facts[-1])}" if facts else ""
+    return f"{markdown(table(rows))}\n\n{summary(rows)}{told}\n"
 
 
 def _append(path: Path, rows: Sequence[Row]) -> None:

@@ -33,7 +33,7 @@ from peerlib.environment import child_environment
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import aligned, markdown, seconds
-from programlib.race import ENOUGH, MOST_DISTURBED, Samples, Spent, compile_bytecode
+from programlib.race import ENOUGH, MAX_DISTURBED, Samples, Spent, compile_bytecode
 from programs import environment_of, machine_line
 from solverlib import contenders, systems
 
@@ -132,7 +132,7 @@ def race(case: Case, args: argparse.Namespace, environment: Mapping[str, str]) -
                 found[one] = call(("solve", *how), fresh)
             _check(case, found, given, args.most)
             disturbed = Spent.now().others_since(before)
-            if disturbed > MOST_DISTURBED and n_repeated < args.rounds:
+            if disturbed > MAX_DISTURBED and n_repeated < args.rounds:
                 n_repeated += 1
                 continue
             for one in taking:

@@ -1,7 +1,7 @@
 """Fit the rates of the statistics model of MTTKRP (`tuner.analytic.mttkrp.TensorRates`) to measured schedules.
 
-    python benchmarks/tensor_rates.py --measure 30 --data benchmarks/data/xeon480    # tensors of order 4 and 5
-    python benchmarks/tensor_rates.py --data benchmarks/data/xeon480 --matrices FOLDER
+    python benchmarks/tensor_rates.py --measure 30 --data build/data/training/xeon480    # tensors of order 4 and 5
+    python benchmarks/tensor_rates.py --data build/data/training/xeon480 --matrices FOLDER
 
 Data collections contain tensors of order 3. Tensors of order 4 and 5 are generated from those of order 3 by adding one
 or two modes. A new mode is short or long; its indices are uniform, popular, or a function of another mode with noise.
@@ -23,8 +23,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import scipy.optimize
 from autosparse.tuner.analytic.mttkrp import TensorRates, tensor_facts, terms
+from autosparse.tuner.collect.batches import Batches
 from autosparse.tuner.collect.files import REFUSED, Measurements, merge, read_merged
-from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.generators.base import FAMILIES, generate
@@ -98,7 +98,7 @@ def measure(n: int, path: Path, seed: int) -> None:
     """Measure the patterns among `n` that `path` lacks; store the results after every pattern."""
     from autosparse.tuner.analytic.models import statistics_model
 
-    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.calibration.collection import context_for, machine_facts
 
     done = read_merged(path) if path.exists() else []
     known = {one.recipe for one in done}
@@ -107,19 +107,19 @@ def measure(n: int, path: Path, seed: int) -> None:
             continue
         pattern = tensor_of(recipe, None)
         op = dataclasses.replace(OP, n_dims=recipe.n_dims)
-        with lab_for(pattern, op) as lab:
-            problem, heats = lab.problem, Heats(lab)
-            chosen = drawn(problem, lab.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
-            heats.run(chosen, until_s=heats.clock() + PATTERN_S)
-            columns, heat_columns = heats.columns()
+        with context_for(pattern, op) as context:
+            problem, batches = context.problem, Batches(context)
+            chosen = drawn(problem, context.supports, statistics_model(problem), np.random.default_rng(recipe.seed))
+            batches.run(chosen, until_s=batches.clock() + PATTERN_S)
+            columns, batch_columns = batches.columns()
             facts: dict[str, Any] = {
                 "op": OP.name, "operation": OP.operation, "n_dense_cols": OP.n_dense_cols, "dtype": problem.dtype,
                 "threads": problem.threads, "recipe": dataclasses.asdict(recipe), "held_out": False,
                 "shape": list(pattern.shape), "nnz": pattern.nnz, "sparsity_hash": problem.pattern.sparsity_hash,
                 "seed": seed, "measured_at": int(time.time()), "machine": machine_facts(),
             }  # fmt: skip
-            schedules = [one.schedule.to_json() for one in heats.timings]
-        done.append(Measurements(facts, schedules, columns, heat_columns))
+            schedules = [one.schedule.to_json() for one in batches.timings]
+        done.append(Measurements(facts, schedules, columns, batch_columns))
         merge(done, path)
         best = np.nanmin(columns["ratio"], initial=np.inf)
         print(
@@ -175,7 +175,7 @@ def _case(one: Measurements, matrices: Path | None) -> Case | None:
     if len(kept) < 4:
         return None
     found = terms(tensor_facts(pattern, 0), problem, [None, *(schedule for schedule, _ in kept)])
-    default_ns = 1e9 * float(np.nanmedian(one.heats["default_s"]))
+    default_ns = 1e9 * float(np.nanmedian(one.batches["default_s"]))
     return Case(one.recipe, found, np.log([ratio for _, ratio in kept]), default_ns)
 
 

@@ -22,6 +22,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import extracted
 from peerlib.case import Case, Operation, Prepared
 from peerlib.environment import matrices_folder, start_again
 from peerlib.matrices import MatrixFile, find_matrices, held_out, load
@@ -29,7 +30,6 @@ from peerlib.records import ResultFile, given_arguments
 from peerlib.registry import contenders
 from peerlib.timing import Protocol, take_turns
 
-DATA: Final = Path(__file__).resolve().parent / "data"
 PEERS: Final = ("scipy", "mkl", "mkl-hint")
 NO_MODELS: Final = Path("no models")
 EFFORTS: Final = ("estimate", "measure")
@@ -79,7 +79,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     add("--efforts", default=",".join(EFFORTS), help="tiers to measure")
     add("--budget", type=float, default=20.0, help="maximum seconds of one tuning")
     add("--models", type=Path, metavar="DIR", help="learned models (`calibrate --out DIR`; default: the shipped ones)")
-    add("--data", type=Path, default=DATA, help="measured schedules that BestFormat is trained on")
+    add("--data", type=Path, help="measured schedules for training BestFormat (default: those of benchmarks/data)")
     add("--vectors", type=Path, help="persistent statistics of their patterns (default: DATA/vectors.npz)")
     add("--cache", type=Path, help="persistent folder of kernels (default: an empty one)")
     add("--rounds", type=int, default=11)
@@ -200,11 +200,12 @@ def selectors(args: argparse.Namespace, operations: Sequence[Operation]) -> dict
     from peerlib.best_format import BestFormat, training_vectors
 
     folder = args.matrices if args.matrices.is_dir() else args.matrices.parent
-    kept = args.vectors or args.data / "vectors.npz"
+    data = args.data or extracted("training")
+    kept = args.vectors or data / "vectors.npz"
     found = {}
     for operation in operations:
         for name in dict.fromkeys((operation.name, "spmm32" if operation.kind == "spmm" else "spmv")):
-            measured = list(read_folder(args.data, name))
+            measured = list(read_folder(data, name))
             if measured:
                 vectors = training_vectors(measured, folder, kept)
                 found[operation.name] = Selector(BestFormat.train(operation.kind, measured, vectors), name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -19,7 +18,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import extracted, output
 from peerlib.environment import matrices_folder
+from peerlib.records import ResultFile
 from transferlib.methods import METHODS, make_bench
 from transferlib.patterns import Named, chosen
 from transferlib.report import report
@@ -55,7 +56,8 @@ QUESTIONS: Final = (
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("--matrices", type=Path, default=matrices_folder(), help="folder of real matrices")
-    parser.add_argument("--json", type=Path, default=HERE / "results" / "transfer.jsonl")
+    parser.add_argument("--json", type=Path, help="default: transfer.jsonl in build, or results with --record")
+    parser.add_argument("--record", action="store_true", help="keep the outputs in benchmarks/results")
     parser.add_argument(
         "--kept", type=Path, default=HERE.parent / "build" / "transfer", help="folder of trained models and features"
     )
@@ -67,6 +69,7 @@ def main() -> int:
         "--validate", action="store_true", help="only compare the candidates for shipping, on the pool alone"
     )
     arguments = parser.parse_args()
+    arguments.json = arguments.json or output("transfer.jsonl", record=arguments.record or arguments.report)
     if not arguments.report:
         if arguments.matrices is None:
             parser.error("no folder of matrices: give --matrices DIR or set AUTOSPARSE_MATRICES")
@@ -75,7 +78,7 @@ def main() -> int:
         for question in QUESTIONS:
             if arguments.only in (None, f"{question.target}-{question.operation}"):
                 _answer(question, arguments)
-    lines = [json.loads(line) for line in arguments.json.read_text(encoding="utf-8").splitlines()]
+    lines = list(ResultFile(arguments.json).lines())
     arguments.json.with_suffix(".md").write_text(report(lines), encoding="utf-8")
     return 0
 
@@ -89,7 +92,9 @@ def _validate(arguments: argparse.Namespace) -> int:
         worlds = (_world(target, one.operation, matrices, arguments) for target in (one.target, one.source))
         found[name] = validated(*worlds, _say)
         print(table(found), flush=True)
-    (HERE / "results" / "transfer-validation.md").write_text(table(found), encoding="utf-8")
+    page = output("transfer-validation.md", record=arguments.record)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(table(found), encoding="utf-8")
     return 0
 
 
@@ -131,7 +136,7 @@ def _wanted(question: Question, world: World, every: Sequence[Draw], lines: Line
 
 def _world(name: str, operation: str, matrices: Sequence[Named], arguments: argparse.Namespace) -> World:
     target = accelerators.read(name)
-    path = path_of(HERE / "data" / "transfer", target, operation)
+    path = path_of(extracted("simulated"), target, operation)
     times = collect(path, target, operation, matrices=matrices, folder=arguments.matrices, progress=_say)
     return make_world(
         target, operation, times, matrices=matrices, folder=arguments.matrices, kept=arguments.kept, progress=_say
@@ -145,11 +150,9 @@ class Lines:
         self._path = path
         self._facts = {name: question[name] for name in ("target", "source", "operation")}
         self._known: set[tuple[str, int, int]] = set()
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                one = json.loads(line)
-                if all(one[name] == value for name, value in self._facts.items()):
-                    self._known.add((one["method"], one["k"], one["draw"]))
+        for one in ResultFile(path).lines():
+            if all(one[name] == value for name, value in self._facts.items()):
+                self._known.add((one["method"], one["k"], one["draw"]))
 
     def has(self, method: str, k: int, draw: int) -> bool:
         """Return whether the file has this line."""
@@ -159,8 +162,7 @@ class Lines:
         """Append one line."""
         values = {name: round(value, 5) for name, value in dataclasses.asdict(found).items()}
         line = {**self._facts, "method": method, "k": k, "draw": draw.seed, **values}
-        with self._path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(line) + "\n")
+        ResultFile(self._path).append(line)
         self._known.add((method, k, draw.seed))
 
 

@@ -37,8 +37,8 @@ PARTS: Final = ("solve", "setup", "cg")
 CHAIN: Final = 4.0
 """Rows per level below which a triangle is a chain."""
 RTOL: Final = 1e-8
-MOST_ITERATIONS: Final = 150
-QUICK: Final = {"most_entries": 30_000, "rounds": 1, "systems": 2}
+MAX_ITERATIONS: Final = 150
+QUICK: Final = {"max_entries": 30_000, "rounds": 1, "systems": 2}
 
 
 def timed(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
@@ -52,14 +52,14 @@ def timed(calls: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
     return {name: statistics.median(some) for name, some in times.items()}
 
 
-def real_matrices(most_entries: int) -> Iterator[tuple[str, Any]]:
+def real_matrices(max_entries: int) -> Iterator[tuple[str, Any]]:
     """Yield the square real matrices in CSR with at most so many entries."""
     folder = matrices_folder()
     for path in sorted(folder.glob("*.npz")) if folder is not None else ():
         with np.load(path) as file:
             if "format" not in file or "data" not in file or len(set(file["shape"])) != 1:
                 continue
-            if file["data"].size > most_entries:
+            if file["data"].size > max_entries:
                 continue
         yield path.stem, scipy.sparse.csr_array(scipy.sparse.load_npz(path)).astype(float)
 
@@ -84,7 +84,7 @@ def solve_rows(args: argparse.Namespace) -> list[list[str]]:
     """Return the table of triangular solves, with geometric means at its end."""
     table = [["triangle", "rows", "entries", "rows per level", "SciPy", "ours, first", "1 thread", "ours", "ratio"]]
     ratios: dict[str, list[float]] = {"others": [], "chains": []}
-    for name, m in real_matrices(args.most_entries):
+    for name, m in real_matrices(args.max_entries):
         L = lower_triangle(m)
         b, A, alone = np.ones(L.shape[0]), asp.csr(L), asp.csr(L, copy=True)
 
@@ -113,7 +113,7 @@ def solve_rows(args: argparse.Namespace) -> list[list[str]]:
 def systems(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
     """Yield (name, definite matrix, right-hand side) of grids and real matrices."""
     n_left, wanted = args.systems, set(filter(None, args.only.split(",")))
-    for name in (*(one for one in GRIDS if np.prod([GRIDS[one][0]] * GRIDS[one][1]) <= args.most_entries), *REAL):
+    for name in (*(one for one in GRIDS if np.prod([GRIDS[one][0]] * GRIDS[one][1]) <= args.max_entries), *REAL):
         if wanted and name not in wanted:
             continue
         if name in GRIDS:
@@ -121,7 +121,7 @@ def systems(args: argparse.Namespace) -> Iterator[tuple[str, Any, Any]]:
             b = np.random.default_rng(0).random(m.shape[0])
         else:
             made = make(name, "definite", "float64") if matrices_folder() is not None else None
-            if made is None or made.m.nnz > args.most_entries:
+            if made is None or made.m.nnz > args.max_entries:
                 continue
             m, b = made.m, made.b
         yield name, m, b
@@ -161,13 +161,13 @@ def with_spilu(m: Any, b: Any, count: Callable[[Any], None]) -> Any:
     symmetric = {"permc_spec": "MMD_AT_PLUS_A", "diag_pivot_thresh": 0.0, "options": {"SymmetricMode": True}}
     factor = scipy.sparse.linalg.spilu(m.tocsc(), **symmetric)
     M = scipy.sparse.linalg.LinearOperator(m.shape, factor.solve)
-    return scipy.sparse.linalg.cg(m, b, M=M, rtol=RTOL, maxiter=MOST_ITERATIONS, callback=count)
+    return scipy.sparse.linalg.cg(m, b, M=M, rtol=RTOL, maxiter=MAX_ITERATIONS, callback=count)
 
 
 def with_ic0(m: Any, b: Any, count: Callable[[Any], None]) -> Any:
     """Solve by our functions, from the matrix of SciPy's on."""
     A = asp.csr(m)
-    return asp.linalg.cg(A, b, M=asp.linalg.ic0(A), rtol=RTOL, maxiter=MOST_ITERATIONS, callback=count)
+    return asp.linalg.cg(A, b, M=asp.linalg.ic0(A), rtol=RTOL, maxiter=MAX_ITERATIONS, callback=count)
 
 
 def cg_rows(args: argparse.Namespace) -> list[list[str]]:
@@ -201,7 +201,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--parts", default=",".join(PARTS), help=f"comma-separated, of {', '.join(PARTS)}")
-    parser.add_argument("--most-entries", type=int, default=3_000_000, help="maximum number of entries of a matrix")
+    parser.add_argument("--max-entries", type=int, default=3_000_000, help="maximum number of entries of a matrix")
     parser.add_argument("--systems", type=int, default=100, help="maximum number of systems of setup and cg")
     parser.add_argument("--only", default="", help="names of systems of setup and cg, comma-separated")
     parser.add_argument("--rounds", type=int, default=3)

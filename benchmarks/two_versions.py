@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-MOST_BYTES: Final = 8 << 20
+MAX_BYTES: Final = 8 << 20
 """Maximum size of a file; every n-th of the smaller ones is taken, by size."""
 ROUNDS: Final = {"small": 9, "untuned": 3, "tuned": 1}
 """Number of processes of each version; tuned ones alternate for every matrix."""
@@ -147,7 +147,7 @@ def lines_of(rounds: list[Round]) -> list[dict[str, object]]:
 def chosen(folder: Path, count: int) -> list[str]:
     """Return every n-th of the smaller matrices, by size."""
     files = [path for path in folder.rglob("*") if path.suffix in (".npz", ".mtx")]
-    files = sorted((path for path in files if path.stat().st_size <= MOST_BYTES), key=lambda path: path.stat().st_size)
+    files = sorted((path for path in files if path.stat().st_size <= MAX_BYTES), key=lambda path: path.stat().st_size)
     return [str(path) for path in files[:: max(1, len(files) // count)]][:count]
 
 

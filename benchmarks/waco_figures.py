@@ -17,6 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.archives import output
 from peerlib.records import ResultFile
 from peerlib.summary import Distribution
 from peerlib.table import markdown
@@ -125,8 +126,7 @@ def figure_15(folder: Path) -> dict[str, list[tuple[float, float]]]:
 def figure_16a(path: Path) -> dict[str, list[tuple[float, float]]]:
     """Return (trials, geometric mean over patterns of the best predicted ratio so far) by strategy."""
     runs: dict[str, list[Record]] = {}
-    for line in path.read_text(encoding="utf-8").splitlines():
-        record = json.loads(line)
+    for record in ResultFile(path).lines():
         if "strategy" in record:
             runs.setdefault(record["strategy"], []).append(record)
     found = {}
@@ -251,8 +251,10 @@ def draw(out: Path) -> list[str]:
 def main(given: Sequence[str] | None = None) -> int:
     """Write the page and the figures."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("--out", type=Path, default=RESULTS / "waco")
+    parser.add_argument("--out", type=Path, help="folder (default: build/benchmarks/waco; with --record, results/waco)")
+    parser.add_argument("--record", action="store_true", help="write into benchmarks/results/waco")
     args = parser.parse_args(given)
+    args.out = args.out or output("waco", record=args.record)
     args.out.mkdir(parents=True, exist_ok=True)
     written = text()
     (args.out / "waco.md").write_text(written, encoding="utf-8")

@@ -171,7 +171,7 @@ class PrivateArtefacts:
             except OSError as err:
                 raise BuildError(
                     f"building a kernel in {_temporary_folder()!r} failed: {err}\n"
-                    "  Cure: free some space, or set TMPDIR to a folder that can be written."
+                    "  Hint: free some space, or set TMPDIR to a folder that can be written."
                 ) from err
             return path
 

@@ -51,7 +51,7 @@ def file_name(key: str) -> str:
     return key if is_plain else digest(key.encode("utf-8", "surrogatepass"))
 
 
-class Maker(Protocol):
+class ToolchainIdentity(Protocol):
     """Identity of the code generator whose kernels a plan chooses from; see `autosparse._native.kernels.identity`."""
 
     @property
@@ -97,8 +97,8 @@ class PlanKey:
     schema: int = PLAN_SCHEMA
 
     @classmethod
-    def of(cls, problem: Problem, *, space: str, maker: Maker) -> PlanKey:
-        """Return the key of `problem` for a search in `space` among kernels of `maker`."""
+    def of(cls, problem: Problem, *, space: str, toolchain: ToolchainIdentity) -> PlanKey:
+        """Return the key of `problem` for a search in `space` among kernels of `toolchain`."""
         from autosparse.core.problem import columns_bucket
 
         return cls(
@@ -112,10 +112,10 @@ class PlanKey:
             deterministic=problem.deterministic,
             target=problem.target.key(),
             space=space,
-            implementation=maker.implementation,
-            compiler=maker.compiler,
-            emitter=maker.emitter,
-            runtime=maker.runtime,
+            implementation=toolchain.implementation,
+            compiler=toolchain.compiler,
+            emitter=toolchain.emitter,
+            runtime=toolchain.runtime,
         )
 
     def to_json(self) -> dict[str, Any]:

@@ -16,16 +16,16 @@ DELAY_S: Final = 0.02
 """Delay in seconds between a record and its writing, so that products after a tuning are not slowed down."""
 
 
-class Settled(Protocol):
+class DeferringStore(Protocol):
     """Object with postponed records: a store."""
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Write the postponed records."""
 
 
-_stores: weakref.WeakSet[Settled] = weakref.WeakSet()
+_stores: weakref.WeakSet[DeferringStore] = weakref.WeakSet()
 """Stores that have ever postponed a record."""
-_waiting: queue.SimpleQueue[weakref.ref[Settled]] = queue.SimpleQueue()
+_waiting: queue.SimpleQueue[weakref.ref[DeferringStore]] = queue.SimpleQueue()
 _writer: threading.Thread | None = None
 _mutex = forking.lock()
 _writing = forking.lock()
@@ -33,8 +33,8 @@ _writing = forking.lock()
 _is_over = False
 
 
-def write_soon(store: Settled) -> None:
-    """Call `store.settle()` soon, at the latest when the process exits."""
+def write_soon(store: DeferringStore) -> None:
+    """Call `store.flush()` soon, at the latest when the process exits."""
     global _writer
     with _mutex:
         _stores.add(store)
@@ -49,10 +49,10 @@ def write_soon(store: Settled) -> None:
     _waiting.put(weakref.ref(store))
 
 
-def settle_all() -> None:
+def flush_all_stores() -> None:
     """Write all postponed records now."""
     for store in list(_stores):
-        store.settle()
+        store.flush()
 
 
 def _finish() -> None:
@@ -60,7 +60,7 @@ def _finish() -> None:
     global _is_over
     with _writing:
         _is_over = True
-    settle_all()
+    flush_all_stores()
 
 
 def _write() -> None:
@@ -69,7 +69,7 @@ def _write() -> None:
         time.sleep(DELAY_S)
         with _writing:
             if store is not None and not _is_over:
-                store.settle()
+                store.flush()
         del store
 
 

@@ -21,24 +21,24 @@ from autosparse.ops import EINSUM
 T = TypeVar("T")
 
 
-MOST_COUNT: Final = 2**53
+MAX_COUNT: Final = 2**53
 """Maximum of all counts, bytes included. Integers up to this value are exact as floats."""
-MOST_SECONDS: Final = 1e15
+MAX_SECONDS: Final = 1e15
 """Maximum of all seconds, dates and ratios. Sums and products of such numbers are finite."""
 
 
-MOST_PROGRAM_CHARS: Final = 4096
+MAX_PROGRAM_CHARS: Final = 4096
 """Maximum length of a program's text, in characters; programs of four operands take a few hundred."""
 
 
 def _is_int(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MOST_COUNT
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_COUNT
 
 
 def _is_float(value: object) -> bool:
     """Return whether a JSON value is a valid time, date or ratio."""
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value <= MOST_SECONDS  # type: ignore[operator]  # nan gives False
+    return is_number and 0 <= value <= MAX_SECONDS  # type: ignore[operator]  # nan gives False
 
 
 _CHECKS: Final[Mapping[str, Callable[[object], bool]]] = {
@@ -260,7 +260,7 @@ def _features(record: Record) -> Record:
 
 def _is_finite(value: object) -> bool:
     is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and -MOST_SECONDS <= value <= MOST_SECONDS  # type: ignore[operator]
+    return is_number and -MAX_SECONDS <= value <= MAX_SECONDS  # type: ignore[operator]
 
 
 def _machine(record: Record) -> Record:
@@ -278,10 +278,8 @@ def _program(record: Record) -> Record:
     Callers check that the enumeration lists the program; the text is only compared and never parsed.
     """
     program = record.get("program") if isinstance(record, dict) else None
-    if not isinstance(program, str) or len(program) > MOST_PROGRAM_CHARS:
-        raise RecordError.bad_field(
-            EINSUM.name, "program", program, expected=f"at most {MOST_PROGRAM_CHARS} characters"
-        )
+    if not isinstance(program, str) or len(program) > MAX_PROGRAM_CHARS:
+        raise RecordError.bad_field(EINSUM.name, "program", program, expected=f"at most {MAX_PROGRAM_CHARS} characters")
     tasks = record.get("tasks", 0.0)
     if not _is_float(tasks):
         raise RecordError.bad_field(EINSUM.name, "tasks", tasks, expected="a number of turns of loops")
@@ -307,7 +305,7 @@ def _is_mean(pair: object) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class RecordKind:
     """Kind of record: its name, its check, and the rule that chooses between two records of one key."""
 
     name: str
@@ -321,16 +319,16 @@ class Kind:
         return SCHEMAS[self.name]
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[Mapping[str, RecordKind]] = {
     row.name: row
     for row in (
-        Kind("plan", plan_from_record, _better_plan, is_wisdom=True),
-        Kind("history", History.from_record, _longer_history, is_wisdom=True),
-        Kind("machine", _machine, _newer, is_wisdom=False),  # cost estimates: the tuner checks their ranges
-        Kind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
-        Kind(EINSUM.name, _program, _newer, is_wisdom=True),
-        Kind("device_plan", _device_plan, _newer, is_wisdom=True),
-        Kind("failure", Failure.from_record, _newer, is_wisdom=False),
+        RecordKind("plan", plan_from_record, _better_plan, is_wisdom=True),
+        RecordKind("history", History.from_record, _longer_history, is_wisdom=True),
+        RecordKind("machine", _machine, _newer, is_wisdom=False),  # cost estimates: the tuner checks their ranges
+        RecordKind("features", _features, _newer, is_wisdom=False),  # features of patterns, for learned models
+        RecordKind(EINSUM.name, _program, _newer, is_wisdom=True),
+        RecordKind("device_plan", _device_plan, _newer, is_wisdom=True),
+        RecordKind("failure", Failure.from_record, _newer, is_wisdom=False),
     )
 }
 WISDOM_KINDS: Final = tuple(row.name for row in KINDS.values() if row.is_wisdom)

@@ -47,7 +47,7 @@ class Store:
         self._reason: str | None = None if cache_folder else "the cache is turned off by an option"
         self._memory = Memory(clock=time.monotonic)
         self._late: dict[tuple[str, str], Callable[[], Record]] = {}
-        self._settling = forking.rlock()
+        self._flushing = forking.rlock()
         self._private = PrivateArtefacts()
         self._counts: Counter[str] = Counter()
         self._written_bytes = 0
@@ -74,7 +74,7 @@ class Store:
         """
         name = (kind, key)
         if name in self._late:
-            self.settle(name)
+            self.flush(name)
         if not fresh:
             found = self._memory.get(name)
             if found is not None:
@@ -98,10 +98,10 @@ class Store:
         self._late[kind, key] = make
         late.write_soon(self)
 
-    def settle(self, name: tuple[str, str] | None = None) -> None:
+    def flush(self, name: tuple[str, str] | None = None) -> None:
         """Save what `save_later` has postponed: one record (kind, key), or all."""
         for one in [name] if name is not None else list(self._late):
-            with self._settling:  # other threads block until the record is saved
+            with self._flushing:  # other threads block until the record is saved
                 if (make := self._late.get(one)) is not None:
                     self.save(*one, make())
                     if self._late.get(one) is make:
@@ -112,7 +112,7 @@ class Store:
 
         `change` receives a copy of the newest record, or None if there is none. Return its result.
         """
-        self.settle((kind, key))
+        self.flush((kind, key))
         with self.exclusive(kind, key, wait_s=UPDATE_WAIT_S) as is_locked:
             old = self._load_from_disk(kind, key, is_locked=is_locked)
             record = change(copy.deepcopy(old))
@@ -265,7 +265,7 @@ class Store:
 
     def entries(self) -> list[Entry]:
         """Return all records and kernels, most recently used first."""
-        self.settle()
+        self.flush()
         found = [] if self._folder is None else list(self._folder.entries())
         known = {(entry.kind, entry.name) for entry in found}
         for envelope in self._memory.envelopes() if self._reason else []:
@@ -278,7 +278,7 @@ class Store:
 
     def keys_with_prefix(self, kind: str, prefix: str) -> list[str]:
         """Return the plain keys of `kind` that begin with `prefix` (at least two hex digits)."""
-        self.settle()
+        self.flush()
         known = [envelope.key for envelope in self._memory.envelopes() if envelope.kind == kind]
         found = dict.fromkeys(key for key in known if key.startswith(prefix))
         if self._folder is not None:
@@ -287,7 +287,7 @@ class Store:
 
     def envelopes(self, kinds: Sequence[str] = WISDOM_KINDS) -> list[Envelope]:
         """Return every valid record of `kinds` with its key and origin."""
-        self.settle()
+        self.flush()
         found = {(item.kind, item.key): item for item in self._memory.envelopes() if self._reason}
         for envelope in self._folder.envelopes(kinds) if self._folder is not None else ():
             found.setdefault((envelope.kind, envelope.key), envelope)
@@ -295,7 +295,7 @@ class Store:
 
     def adopt(self, other: Envelope) -> bool:
         """Keep a record from elsewhere unless its kind's rule prefers the existing one; return whether it was kept."""
-        self.settle((other.kind, other.key))
+        self.flush((other.kind, other.key))
         with self.exclusive(other.kind, other.key, wait_s=UPDATE_WAIT_S) as is_locked:
             self._load_from_disk(other.kind, other.key, is_locked=is_locked)
             mine = self._memory.get((other.kind, other.key))
@@ -306,7 +306,7 @@ class Store:
 
     def forget(self, kinds: Sequence[str]) -> None:
         """Remove every record of `kinds`; raise CacheError if the folder's permissions forbid it."""
-        self.settle()
+        self.flush()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("clear the cache", self._folder.root):
@@ -314,7 +314,7 @@ class Store:
 
     def discard(self, entries: Sequence[Entry]) -> None:
         """Remove these entries; raise CacheError if the folder's permissions forbid it."""
-        self.settle()
+        self.flush()
         self._memory.forget()
         if self._folder is not None:
             with _asked_for("remove entries of the cache", self._folder.root):
@@ -380,5 +380,5 @@ def _asked_for(what: str, path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as err:
-        cure = "check that the folder is yours to write and its disk is not full."
-        raise CacheError.failed(what, path, reason=err.strerror or str(err), cure=cure) from err
+        hint = "check that the folder is yours to write and its disk is not full."
+        raise CacheError.failed(what, path, reason=err.strerror or str(err), hint=hint) from err

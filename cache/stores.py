@@ -47,7 +47,7 @@ def close_stores() -> None:
     """Drop all stores of this process, so that the next `open_store` examines the folders again (for tests)."""
     with _stores_mutex:
         for store in _stores.values():
-            store.settle()
+            store.flush()
         _stores.clear()
 
 

@@ -85,7 +85,7 @@ def _reason(facts: os.stat_result, *, is_cache: bool) -> str | None:
     if sys.platform == "win32":
         return None
     if facts.st_uid != os.geteuid() and (is_cache or facts.st_uid not in _trusted_owners()):
-        return f"belongs to another user (uid {facts.st_uid}, ours is {os.geteuid()})"
+        return f"belongs to another user (uid {facts.st_uid}; this process runs as uid {os.geteuid()})"
     protected = bool(facts.st_mode & stat.S_ISVTX) and not is_cache
     if not protected and writable_by_others(facts):
         return f"can be written by other users (mode {stat.S_IMODE(facts.st_mode):o})"

@@ -77,7 +77,7 @@ def _as_path(path: object) -> Path:
     if isinstance(path, (str, os.PathLike)) and isinstance(os.fspath(path), str):
         return Path(path)
     raise InputTypeError.refused(
-        "wisdom is kept in a file", given=f"{type(path).__name__} {path!r:.60}", cure="pass the path of a file"
+        "wisdom is kept in a file", given=f"{type(path).__name__} {path!r:.60}", hint="pass the path of a file"
     )
 
 
@@ -93,7 +93,7 @@ def write(store: Store, path: Path, *, kinds: Sequence[str]) -> int:
     except (OSError, ValueError) as err:  # ValueError: a name that no file can have
         reason = getattr(err, "strerror", None) or str(err)
         raise CacheError.failed(
-            "export wisdom to", path, reason=reason, cure="name a file in a folder you can write."
+            "export wisdom to", path, reason=reason, hint="name a file in a folder you can write."
         ) from err
     return len(document["entries"])
 
@@ -162,4 +162,4 @@ def _entries_of(found: object, path: Path) -> list[object]:
 
 
 def _unreadable(path: Path, reason: str) -> CacheError:
-    return CacheError.failed("import wisdom from", path, reason=reason, cure="name a file that wisdom_export wrote.")
+    return CacheError.failed("import wisdom from", path, reason=reason, hint="name a file that wisdom_export wrote.")

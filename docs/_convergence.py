@@ -15,15 +15,15 @@ import scipy.sparse as sps
 import autosparse as asp
 
 N: Final = 60
-"""Points along each side of the grid."""
-MOST: Final = 300
-"""Products shown."""
+"""Number of grid points along each side."""
+MAX_PRODUCTS: Final = 300
+"""Maximum number of products in the plot."""
 PRODUCTS: Final = {"cg": 1, "minres": 1, "gmres": 1, "bicgstab": 2}
-"""Solver -> products of one iteration."""
+"""Number of products in one iteration, by solver."""
 
 
 def systems() -> dict[str, tuple[Any, tuple[str, ...]]]:
-    """Title -> matrix, and the solvers for it."""
+    """Return the matrix and its solvers, by the title of the plot."""
     eye = sps.eye_array(N)
     line = sps.diags_array([-np.ones(N - 1), 2 * np.ones(N), -np.ones(N - 1)], offsets=[-1, 0, 1])
     wind = sps.diags_array([-0.4 * np.ones(N - 1), 0.4 * np.ones(N - 1)], offsets=[-1, 1])
@@ -36,7 +36,7 @@ def systems() -> dict[str, tuple[Any, tuple[str, ...]]]:
 
 
 def residuals(solver: str, A: Any, b: Any) -> list[float]:
-    """|b - A x| over |b| after each iteration, by x as the solver shows it."""
+    """Return |b - A x| / |b| after each iteration, computed from the solver's x."""
     found = [1.0]
 
     def note(x: Any) -> None:
@@ -44,10 +44,10 @@ def residuals(solver: str, A: Any, b: Any) -> list[float]:
 
     if solver == "gmres":  # shows x at restarts only, the norm of the residual in every iteration
         asp.linalg.gmres(
-            A, b, rtol=1e-10, restart=20, maxiter=MOST // 20, callback=found.append, callback_type="pr_norm"
+            A, b, rtol=1e-10, restart=20, maxiter=MAX_PRODUCTS // 20, callback=found.append, callback_type="pr_norm"
         )
     else:
-        getattr(asp.linalg, solver)(A, b, rtol=1e-10, maxiter=MOST // PRODUCTS[solver], callback=note)
+        getattr(asp.linalg, solver)(A, b, rtol=1e-10, maxiter=MAX_PRODUCTS // PRODUCTS[solver], callback=note)
     return found
 
 
@@ -63,7 +63,7 @@ def draw(path: Path) -> None:
         for solver in solvers:
             found = residuals(solver, A, b)
             ax.semilogy(PRODUCTS[solver] * np.arange(len(found)), found, label=solver)
-        ax.set(title=title, xlabel="products with A", xlim=(0, MOST), ylim=(1e-10, 1e2))
+        ax.set(title=title, xlabel="products with A", xlim=(0, MAX_PRODUCTS), ylim=(1e-10, 1e2))
         ax.legend(frameon=False)
     axes[0].set_ylabel("|b - A x| / |b|")
     figure.savefig(path, dpi=160)

@@ -1,10 +1,10 @@
-"""A Sphinx extension: tables and plots made of benchmarks/results, and links that are looked at."""
+"""Sphinx extension that makes tables and plots from benchmarks/results and checks the links within the site."""
 
 from __future__ import annotations
 
 import html.parser
-import json
 import math
+import re
 import statistics
 import sys
 from collections import defaultdict
@@ -20,22 +20,26 @@ REPOSITORY = HERE.parent
 RESULTS = REPOSITORY / "benchmarks" / "results"
 MADE = HERE / "_generated"
 ASV = REPOSITORY / "build" / "asv" / "html"
-"""What `make bench` makes: a folder `asv` of pages, and nothing else."""
+"""Folder that `make bench` writes; it holds only a folder `asv` of pages."""
 DARK, LIGHT, INK = "#30588c", "#8fb1d9", "#555"
 SHOWN: Final = {"autosparse, not tuned": "not tuned", "autosparse, lazily": "tuned as products are run"}
-"""Rows of the totals that the first page draws -> what they are called there."""
+"""Map from rows of totals.md to their labels in the plot of the start page."""
+
+TITLES: Final = {"spmv": "A @ x", "spmm256": "A @ B, 256 columns"}
+"""Map from operations of totals.md to titles of plots."""
 
 log = logging.getLogger(__name__)
 
 
 def records(name: str) -> list[dict[str, Any]]:
-    """The lines of one file of measurements that hold times."""
-    lines = (RESULTS / name).read_text(encoding="utf-8").splitlines()
-    return [one for one in map(json.loads, lines) if "operation" in one]
+    """Return the lines of one file of measurements that hold times; the file may be in an archive."""
+    from peerlib.records import ResultFile
+
+    return [one for one in ResultFile(RESULTS / name).lines() if "operation" in one]
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
-    """Markdown."""
+    """Return a Markdown table."""
     lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)]) + "\n"
 
@@ -45,7 +49,7 @@ def geometric_mean(values: list[float]) -> float:
 
 
 def paper_tables() -> str:
-    """The paper's Tables 4 and 5 beside ours, by the code that the benchmarks' reports use."""
+    """Return the paper's Tables 4 and 5 beside ours, made by the code of the benchmarks' reports."""
     sys.path.insert(0, str(REPOSITORY / "benchmarks"))
     from peerlib.paper import paper_table
 
@@ -56,7 +60,7 @@ def paper_tables() -> str:
 
 
 def speedups(path: Path) -> None:
-    """The plot of the first page, from the totals: products of SciPy over ours as they are repeated."""
+    """Draw the plot of the start page from the totals: time of SciPy over ours against the number of products."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(8, 3.4), layout="constrained")
@@ -67,7 +71,7 @@ def speedups(path: Path) -> None:
                 [10**n for n in range(len(values))], [1 / value for value in values], "o-", color=colour, label=name
             )
         ax.axhline(1, color=INK, linewidth=1, linestyle=":")
-        ax.set(title=title, xlabel="products", yscale="log")
+        ax.set(title=TITLES.get(title, title), xlabel="products", yscale="log")
         ax.set_yticks([0.25, 0.5, 1, 2, 4, 8], ["1/4", "1/2", "1", "2", "4", "8"])
         ax.set_ylim(0.2, 10)
     axes[0].set_ylabel("times as fast as SciPy")
@@ -76,7 +80,7 @@ def speedups(path: Path) -> None:
 
 
 def total_tables() -> dict[str, dict[str, list[float]]]:
-    """Operation -> {how: time of 1, 10, ... products over SciPy's}, of totals.md (made by benchmarks/totals.py)."""
+    """Read totals.md: operation -> {label: time of 1, 10, ... products over SciPy's}."""
     found: dict[str, dict[str, list[float]]] = {}
     for line in (RESULTS / "totals.md").read_text(encoding="utf-8").splitlines():
         if line.startswith("## "):
@@ -88,7 +92,7 @@ def total_tables() -> dict[str, dict[str, list[float]]]:
 
 
 def pictures_of_tuning() -> None:
-    """The three pictures of an explanation, of a matrix of skewed rows that is tuned here and now."""
+    """Tune a matrix with rows of very different lengths and write the three plots of its explanation."""
     import scipy.sparse as sps
 
     import autosparse as asp
@@ -112,7 +116,7 @@ def pictures_of_tuning() -> None:
 
 
 def make(app: Any) -> None:
-    """Write everything that pages include."""
+    """Write all files that pages include."""
     MADE.mkdir(exist_ok=True)
     (MADE / "paper.md").write_text(paper_tables(), encoding="utf-8")
     (MADE / "programs.md").write_text((RESULTS / "programs.md").read_text(encoding="utf-8"), encoding="utf-8")
@@ -131,13 +135,13 @@ def make(app: Any) -> None:
 
 
 def kept_table(name: str) -> str:
-    """The table that the benchmark of this name made; where it was not kept, that it was not."""
+    """Return the table of the benchmark `name`, or a sentence that there is none."""
     made = RESULTS / f"{name}.md"
     return made.read_text(encoding="utf-8") if made.is_file() else "No results are kept yet.\n"
 
 
 def pages_of_asv(config: Any) -> str:
-    """A link to the pages that asv made, which the site then holds; where there are none, that there are none."""
+    """Add the pages of asv to the site and return a link to them, or a sentence that there are none."""
     if not (ASV / "asv" / "index.html").is_file():
         return "This copy of the site was built where `make bench` had not run.\n"
     config.html_extra_path.append(str(ASV))
@@ -145,12 +149,12 @@ def pages_of_asv(config: Any) -> str:
 
 
 def shifted(text: str) -> str:
-    """Markdown whose headings stand one level lower."""
+    """Return the Markdown text with every heading one level lower."""
     return "".join(f"#{line}" if line.startswith("#") else line for line in text.splitlines(keepends=True))
 
 
 class Page(html.parser.HTMLParser):
-    """Links and names of one page."""
+    """Parser that collects the links and the anchor names of one page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -166,7 +170,7 @@ class Page(html.parser.HTMLParser):
 
 
 def check_links(app: Any, exception: Exception | None) -> None:
-    """A warning, which is an error, for each link within the site that leads nowhere. Nothing is fetched."""
+    """Log a warning for each link within the site whose target does not exist. External links are not checked."""
     if exception is not None or app.builder.name != "html":
         return
     root = Path(app.outdir)
@@ -188,8 +192,16 @@ def check_links(app: Any, exception: Exception | None) -> None:
                 log.warning("%s links to %s: no such place on that page", path.relative_to(root), link)
 
 
+def escape_bars(_app: Any, _what: str, _name: str, _object: Any, _options: Any, lines: list[str]) -> None:
+    """Escape the bars of norms such as |r| in docstrings, which reStructuredText reads as substitutions."""
+    for at, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            lines[at] = re.sub(r"``.*?``|\\\||\|", lambda found: "\\|" if found[0] == "|" else found[0], line)
+
+
 def setup(app: Any) -> dict[str, Any]:
-    """Hook into the build."""
+    """Register the hooks with Sphinx."""
     app.connect("builder-inited", make)
+    app.connect("autodoc-process-docstring", escape_bars)
     app.connect("build-finished", check_links)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

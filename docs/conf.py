@@ -23,11 +23,11 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
-    "_site",  # tables and plots made of what benchmarks/ measured, and links that are looked at
+    "_site",  # makes tables and plots from benchmarks/results, checks links
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "_generated", "gallery_src", "README.md", "design/archive"]
-suppress_warnings = ["config.cache", "myst.xref_missing"]  # links to files are looked at by _site.py
+suppress_warnings = ["config.cache", "myst.xref_missing"]  # _site.py checks links to files
 nitpicky = False
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -65,7 +65,7 @@ html_theme_options = {
     "pygments_light_style": "tango",
     "pygments_dark_style": "monokai",
 }
-# A page without pages below it has no navigation of its own: the column is left to its tables.
+# Pages without a toctree have no sidebar, which leaves the width to their tables.
 html_sidebars = {page.stem: [] for page in HERE.glob("*.md") if "toctree" not in page.read_text(encoding="utf-8")} | {
     "index": []
 }

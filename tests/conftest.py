@@ -41,6 +41,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(SkipCount(config), "skips")
     if (seed := config.getoption("--chaos")) is not None:
         config.stash[CHAOS] = chaos.begin(seed)
+    os.environ.setdefault("AUTOSPARSE_STRICT", "1")  # programming errors of the tuner fail the test that meets them
     os.environ["AUTOSPARSE_CACHE_DIR"] = str(Path(base, os.environ.get("PYTEST_XDIST_WORKER", "main")))
 
 
@@ -127,9 +128,10 @@ def clean_settings() -> Iterator[None]:
 
     Loading a library linked with -ffast-math flushes subnormal numbers to zero for the whole process.
     """
-    from autosparse import config, notices
+    from autosparse import config, containment, notices
 
     yield
     config.reload_options()
+    containment.forget_faults()
     notices.forget_warnings()
     assert np.float64(5e-324) * np.float64(1) > 0, "this test loaded code that flushes subnormal numbers to zero"

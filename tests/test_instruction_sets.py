@@ -14,9 +14,9 @@ from autosparse._native.c.build import ISA_FLAGS, Compilations
 
 import autosparse as asp
 from autosparse import config
-from autosparse.asymptotic import remembered
-from autosparse.asymptotic.lower import kernel as einsum_kernel
 from autosparse.cli import doctor
+from autosparse.contraction import remembered
+from autosparse.contraction.lower import kernel as einsum_kernel
 from autosparse.core import target
 from autosparse.core.target import VECTOR_BYTES, Target
 

@@ -26,7 +26,7 @@ BAD: tuple[tuple[str, Any], ...] = (
 @pytest.mark.parametrize(("name", "value"), BAD, ids=[f"{name}-{number}" for number, (name, _) in enumerate(BAD)])
 def test_values_outside_of_the_domain_are_refused_when_they_are_set(name: str, value: Any) -> None:
     before = asp.get_options()
-    with pytest.raises(OptionError, match=rf"(?s)option {name}=.*must be .*Cure: "):
+    with pytest.raises(OptionError, match=rf"(?s)option {name}=.*must be .*Hint: "):
         asp.set_options(**{name: value})
     with pytest.raises(OptionError, match=name), asp.options(**{name: value}):
         pass

@@ -66,7 +66,7 @@ def test_bare_checkout_says_what_to_do(tmp_path):
     done = subprocess.run([sys.executable, "-I", "-S", "-c", script], capture_output=True, text=True, cwd=tmp_path)
     assert done.returncode == 1
     assert "ImportError" in done.stderr
-    assert f"Cure: python -m pip install -e {str(tmp_path)!r}" in done.stderr
+    assert f"Hint: python -m pip install -e {str(tmp_path)!r}" in done.stderr
 
 
 @pytest.mark.full
@@ -157,12 +157,12 @@ def test_who_lacks_torch_is_told_of_its_cpu_build() -> None:
     assert index in (REPOSITORY / "README.md").read_text(encoding="utf-8")
 
 
-def test_wheels_for_another_processor_are_refused_with_the_cure(tmp_path):
+def test_wheels_for_another_processor_are_refused_with_the_hint(tmp_path):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho aarch64\n")
     python.chmod(0o755)
     command = ["sh", str(REPOSITORY / "tools" / "make_wheels.sh"), str(python), str(tmp_path / "dist")]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    assert "this machine is aarch64. Cure: pip install ." in done.stderr
+    assert "this machine is aarch64. Hint: pip install ." in done.stderr
     assert not (tmp_path / "dist").exists()

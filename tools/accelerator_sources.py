@@ -3,8 +3,9 @@
     python tools/accelerator_sources.py [FOLDER OF MATRICES]
 
 Each operation gets two models. One model reads statistics of the pattern and sizes of the program; the other one
-(``-counts``) also reads what the program does on the pattern. Both are fitted to the times in
-`benchmarks/data/transfer` of the matrices that `benchmarks/transfer.py` trains on. Its test matrices are not used.
+(``-counts``) also reads what the program does on the pattern. Both are fitted to the simulated times in
+`benchmarks/data/simulated.tar.xz` of the matrices that `benchmarks/transfer.py` trains on; its test matrices are not
+used.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from autosparse.tuner.training.boosting import BoostSettings  # noqa: E402
 from autosparse.tuner.transfer.counts import COUNTED  # noqa: E402
 from autosparse.tuner.transfer.samples import Samples  # noqa: E402
 from autosparse.tuner.transfer.source import described, fit_source  # noqa: E402
+from peerlib.archives import extracted  # noqa: E402
 from peerlib.environment import matrices_folder  # noqa: E402
 from transferlib.patterns import chosen  # noqa: E402
 from transferlib.stored import load, path_of  # noqa: E402
@@ -39,7 +41,7 @@ def main() -> int:
         rows, y = [], []
         for name in names:
             target = accelerators.read(name)
-            times = load(path_of(HERE / "benchmarks" / "data" / "transfer", target, operation), target)
+            times = load(path_of(extracted("simulated"), target, operation), target)
             for matrix in (one for one in chosen(folder) if one.is_pool):
                 pattern = matrix.pattern(folder)
                 numbers = np.array(sorted(set(target.distinct(*pattern.shape))))

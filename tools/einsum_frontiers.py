@@ -9,8 +9,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from autosparse.asymptotic.candidates import Candidates, enumerated, kernel_of, signature
-from autosparse.asymptotic.cost.tasks import bits
+from autosparse.contraction.candidates import Candidates, enumerated, kernel_of, signature
+from autosparse.contraction.cost.tasks import bits
 
 NAMED = (
     *("ab,b->a s d", "ab,bc->ac s s", "ab,bc->ac s d", "ab,bc,c->a s s d", "ab,bc,cd->ad s s s", "ab,bc,cd->ad s s d"),
@@ -60,7 +60,7 @@ def main() -> None:
         inputs, sparse = tuple(left.split(",")), tuple(kind == "s" for kind in kinds if kind)
         key, _ = signature(inputs, output, sparse)
         found[key] = as_row(enumerated(kernel_of(inputs, output, sparse)))
-    target = Path(__file__).resolve().parent.parent / "autosparse" / "asymptotic" / "frontiers.json"
+    target = Path(__file__).resolve().parent.parent / "autosparse" / "contraction" / "frontiers.json"
     target.write_text(_lines(found), encoding="utf-8")
 
 

@@ -38,7 +38,7 @@ for way in "has torch" from_folder from_index from_index_any missing; do
     if [ "$way" = missing ]; then
         tail -n 3 "$work/torch.log" >&2
         echo "no CPU build of PyTorch could be installed: its tests are skipped, and fail where CI is set" >&2
-        echo "  Cure: $python -m pip install torch --index-url $cpu" >&2
+        echo "  Hint: $python -m pip install torch --index-url $cpu" >&2
     elif $way >>"$work/torch.log" 2>&1; then
         echo 'torch>=2.9' >>"$work/requirements.txt" # installs torch's own requirements
         break
@@ -84,5 +84,5 @@ fi
 if ! wait $hnswlib || ! { has hnswlib || install --no-index --no-deps "$work"/hnswlib-*.whl; } >>"$work/hnswlib.log" 2>&1; then
     tail -n 3 "$work/hnswlib.log" >&2
     echo "hnswlib could not be built: its tests are skipped, and fail where CI is set" >&2
-    echo "  Cure: apt-get install g++ python3-dev, then make again" >&2
+    echo "  Hint: apt-get install g++ python3-dev, then make again" >&2
 fi

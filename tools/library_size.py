@@ -20,7 +20,7 @@ RULES = (
     ("kernels compiled at installation, without their text", r"runtime/shipped/|kernels/shipped\.py"),
     ("GPU kernels: Triton, CUDA tensors, their space and model", r"autosparse/(gpu|cuda)/|_native/triton/|tuner/gpu/"),
     ("Dask", r"autosparse/dask/"),
-    ("`einsum` over several sparse operands", r"/asymptotic/|ops/einsum|autograd/einsum|explain/program"),
+    ("`einsum` over several sparse operands", r"/contraction/|ops/einsum|autograd/einsum|explain/program"),
     (
         "composite plans: parts, tiles, blocks, their space and costs",
         r"composite|hybrid|spmm/near|parts|/tiles|_native/tiles|tile_lists|blocks|sweeps|part_times|cost_table|calibration/primitives",

@@ -5,7 +5,7 @@ python=$1
 folder=$2
 
 if ! "$python" -c 'import sys; sys.exit(sys.version_info < (3, 10))' 2>/dev/null; then
-    echo "autosparse needs Python 3.10 or later, and '$python' is not one. Cure: make PYTHON=/path/to/python3.12" >&2
+    echo "autosparse needs Python 3.10 or later, and '$python' is not one. Hint: make PYTHON=/path/to/python3.12" >&2
     exit 1
 fi
 log=$(mktemp)
@@ -24,5 +24,5 @@ for way in with_venv with_virtualenv with_bootstrap; do
 done
 rm -rf "$folder"
 tail -n 5 "$log" >&2
-echo "could not make a virtual environment. Cure: apt-get install python3-venv (Debian, Ubuntu)" >&2
+echo "could not make a virtual environment. Hint: apt-get install python3-venv (Debian, Ubuntu)" >&2
 exit 1

@@ -10,7 +10,7 @@ trap 'rm -rf "$work"' EXIT
 
 machine=$("$python" -c 'import platform; print(platform.machine())')
 if [ "$machine" != x86_64 ]; then
-    echo "wheels are built for x86_64, this machine is $machine. Cure: pip install . compiles the portable kernels" >&2
+    echo "wheels are built for x86_64, this machine is $machine. Hint: pip install . compiles the portable kernels" >&2
     exit 1
 fi
 "$python" -m build --sdist --outdir "$work/sdist" . >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }

@@ -12,8 +12,8 @@ from autosparse.config import SETTINGS, Options
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "settings.md"
 HEAD = """# Settings
 
-In order of precedence: `with asp.options(name=value):`, then `asp.set_options(name=value)`, then the environment
-variable, then the default. This page is written by `python tools/settings_page.py`.
+Order of precedence: `with asp.options(name=value):`, then `asp.set_options(name=value)`, then the environment
+variable, then the default. `python tools/settings_page.py` writes this page.
 
 | name | environment | value | default | meaning |
 |---|---|---|---|---|

@@ -1,4 +1,4 @@
-"""Problem -> good SuperSchedule. Receives trials, clock and model as arguments; imports neither kernels nor cache."""
+"""Search for a fast SuperSchedule of a problem. Trials, clock and cost model are arguments; no kernels, no cache."""
 
 from __future__ import annotations
 

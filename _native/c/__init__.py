@@ -1,3 +1,3 @@
-"""Kernels in C: emitted from the loop IR and compiled."""
+"""Generated kernels in C: emission from the loop IR, and compilation."""
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Register blocks in C: accumulators as named variables, updates as straight lines of explicit vector operations.
+"""Register blocks in C: accumulators as named variables, updates as straight-line code of explicit vector operations.
 
-Arrays of scalars as accumulators are a trap (gcc 12 keeps ``float acc[32]`` in memory: 4x slower); named variables of
-vector type are not.
+Accumulators are named variables of vector type, because gcc 12 keeps arrays such as ``float acc[32]`` in memory, which
+is 4 times slower.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Cell = Mapping[str, int]  # block coordinate -> constant value
 
 @dataclass
 class Used:
-    """Helpers that the emitted text refers to."""
+    """Helper functions that the emitted text calls."""
 
     lanes: set[int] = field(default_factory=lambda: {1})
     partial: set[int] = field(default_factory=set)
@@ -33,8 +33,9 @@ class Used:
     heads: set[int] = field(default_factory=set)
     slices: set[int] = field(default_factory=set)
     folds: set[tuple[int, int]] = field(default_factory=set)
-    stored: set[int] = field(default_factory=set)  # lanes of values of 16 bits
-    rows: set[int] = field(default_factory=set)  # entries at a time, of rows that are one call each
+    stored: set[int] = field(default_factory=set)  # lanes of half-precision values
+    # numbers of entries per step, of rows that are computed by one call each
+    rows: set[int] = field(default_factory=set)
 
 
 @dataclass(frozen=True)
@@ -43,72 +44,72 @@ class BlockShape:
 
     spec: KernelSpec
     block: ir.Block
-    width: int | None  # of the current column tile
+    width: int | None  # width of the current column tile
     splits: Mapping[str, int]
     tile_index: str | None
     used: Used
-    least: int | None = None  # columns that a masked tile is sure to have; None: all of its width
-    depth: int = 0  # of the workspace: 0 holds the output's sums, others parts of them
-    ways: int = 1  # accumulators per cell, taken in turn
+    least: int | None = None  # minimum number of columns of a masked tile; None: all of its width
+    depth: int = 0  # of the workspace: 0 holds the output's sums, others hold partial sums
+    ways: int = 1  # accumulators per cell, used in turn
     jam: tuple[str, ...] = ()  # coordinates of the entries that are computed together
     n_entries: int = 1
     entry: int = 0
-    most_lanes: int | None = None  # of the workspace around
-    is_narrow: bool = False  # a tile of fewer lanes than the workspace's, with accumulators of its own
+    most_lanes: int | None = None  # of the enclosing workspace
+    is_narrow: bool = False  # a tile of fewer lanes than the workspace's, with its own accumulators
 
     def entries(self) -> list[BlockShape]:
-        """The block of each of the entries that are computed together."""
+        """Return the block of each of the entries that are computed together."""
         return [replace(self, entry=entry) for entry in range(self.n_entries)]
 
     def narrow(self) -> BlockShape:
-        """The same one value at a time, for tiles narrower than vectors: with accumulators of its own."""
+        """Return the block with one value at a time, for tiles narrower than vectors; it has its own accumulators."""
         return replace(self, is_narrow=True, ways=1)
 
     def variable(self, name: str) -> str:
-        """C name of a coordinate's or position's variable: jammed entries have one each."""
+        """Return the C name of a coordinate's or position's variable; each jammed entry has its own."""
         return f"{name}_{self.entry}" if name.removeprefix("p_") in self.jam else name
 
     def extent(self, coordinate: ir.Coordinate) -> int:
-        """Constant extent; the tile's width for its inner coordinate."""
+        """Return the constant extent, which is the tile's width for the tile's inner coordinate."""
         return self.width if self.width is not None and coordinate.index == self.tile_index else coordinate.split
 
     @property
     def axis(self) -> ir.Coordinate | None:
-        """The coordinate whose values are vector lanes."""
+        """Coordinate whose values are vector lanes."""
         return next((c for c in self.block.coordinates if c.name == self.block.vector), None)
 
     @property
     def lanes(self) -> int:
-        """Lanes of the vectors used."""
+        """Number of lanes of the vectors."""
         if self.is_narrow:
             return 1
         return lanes_of(self.extent(self.axis), self.most_lanes or self.spec.max_lanes) if self.axis else 1
 
     @property
     def vector(self) -> str:
-        """Their type's name."""
+        """Name of the vector type."""
         self.used.lanes.add(self.lanes)
         return vector_type(self.spec, self.lanes)
 
     def load_values(self) -> str:
-        """Beginning of the name of what loads a vector of stored values."""
+        """Return the prefix of the name of the function that loads a vector of stored values."""
         if not self.spec.schedule.format.values:
             return "load_"
         self.used.stored.add(self.lanes)
         return "load_stored_"
 
     def is_output(self, coordinate: ir.Coordinate) -> bool:
-        """Whether the coordinate is a part of an output index."""
+        """Return whether the coordinate is a part of an output index."""
         return coordinate.index in self.block.expression.output.indices
 
     def cells(self, *, output: bool) -> list[dict[str, int]]:
-        """Constant values of the output (or summed) coordinates; the vector axis steps by whole vectors."""
+        """Return the constant values of the output (or summed) coordinates; the vector axis steps by whole vectors."""
         chosen = [c for c in self.block.coordinates if self.is_output(c) is output]
         ranges = [range(0, self.extent(c), self.lanes if c == self.axis else 1) for c in chosen]
         return [dict(zip((c.name for c in chosen), values, strict=True)) for values in itertools.product(*ranges)]
 
     def index(self, index: str, cell: Cell) -> str:
-        """C text of an index's value."""
+        """Return the C text of an index's value."""
         inner = cell.get(f"{index}0")
         if index == self.tile_index and self.width is not None:
             return _plus(index, inner or 0)
@@ -121,21 +122,21 @@ class BlockShape:
         return f"{outer} * {split} + {self.variable(f'{index}0')}"
 
     def output_address(self, output: Access, cell: Cell) -> str:
-        """C text of the address of an output cell, in the user's order of rows."""
+        """Return the C text of the address of an output cell, in the user's order of rows."""
         values = [self.index(index, cell) for index in output.indices]
         if self.spec.schedule.format.rows:
             values[0] = f"slice_rows[{values[0]}]"
         return self.address(output, values)
 
     def address(self, access: Access, values: Sequence[str]) -> str:
-        """C text of ``&tensor[values]``: row-major, adjacent in the last index."""
+        """Return the C text of ``&tensor[values]``: row-major, contiguous in the last index."""
         if len(values) == 1:
             return f"{access.tensor}_ + {values[0]}"
         row = values[0] if values[0].isidentifier() or values[0].startswith("asp_min(") else f"({values[0]})"
         return f"{access.tensor}_ + {row} * ld{access.tensor} + {values[1]}"
 
     def position(self, cell: Cell) -> str:
-        """C text of the value's position."""
+        """Return the C text of the value's position."""
         levels = self.block.levels
         if not levels:
             return self.variable(f"p_{self.spec.schedule.format.order[-1]}")
@@ -153,20 +154,20 @@ class BlockShape:
         return text
 
     def head(self, cell: Cell) -> str | None:
-        """Name of the mask of a cell's vector, where it may reach past the last column."""
+        """Return the name of the mask of a cell's vector if it may extend past the last column, else None."""
         if self.least is None or self.axis is None or self.axis.index != self.tile_index:
             return None
         at = cell[self.axis.name]
         return f"head_{at}" if at + self.lanes > self.least else None
 
     def accumulator(self, copy: int, cell: Cell) -> str:
-        """Name of the accumulator of an output cell."""
+        """Return the name of the accumulator of an output cell."""
         parts = [f"{name}_{cell[name]}" for name in cell]
         kind = f"part{self.depth}x" if self.depth else "rest" if self.is_narrow else "sum"
         return "_".join([f"{kind}{copy}" if copy else kind, *parts])
 
     def guard(self, cell: Cell) -> str | None:
-        """Condition for the cell to lie inside the output, if it can lie outside; lanes are not looked at."""
+        """Return the condition for the cell to lie inside the output, ignoring lanes, or None if it always does."""
         tests = [
             f"{self.index(name[:-1], cell)} < n_{name[:-1]}"
             for name in cell
@@ -176,7 +177,7 @@ class BlockShape:
 
 
 def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
-    """All multiply-adds of the block into accumulator copy `copy`; of jammed entries into those of each."""
+    """Emit all multiply-adds of the block into accumulator copy `copy`, or into those of each jammed entry."""
     sparse, sampled = shape.block.expression.sparse, shape.block.expression.sampled
     loaded: dict[tuple[str, ...], str] = {}
     for number, summed in enumerate(shape.cells(output=False)):
@@ -192,7 +193,7 @@ def emit_block(out: Writer, shape: BlockShape, copy: int) -> None:
 
 
 def emit_mirror(out: Writer, shape: BlockShape) -> None:
-    """What an entry off the diagonal adds to the row of its column."""
+    """Emit the addition of an off-diagonal entry to the row of its column."""
     expression = shape.block.expression
     dense, output = expression.dense[0], expression.output
     out.line("if (k1 != i1) {")
@@ -211,7 +212,7 @@ def emit_mirror(out: Writer, shape: BlockShape) -> None:
 
 
 def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
-    """The stored value: a scalar, or lanes when the axis is the last level's coordinate."""
+    """Return the stored value: a scalar, or lanes if the axis is the last level's coordinate."""
     axis = shape.axis
     position = shape.position(cell)
     if axis is not None and any(level.coordinate == axis for level in shape.block.levels):
@@ -220,7 +221,7 @@ def _value(out: Writer, shape: BlockShape, cell: Cell) -> str:
 
 
 def emit_dense(out: Writer, shape: BlockShape, access: Access, cell: Cell, loaded: dict[tuple[str, ...], str]) -> str:
-    """A dense factor, loaded once per distinct address in the step."""
+    """Return a dense factor, loaded once per distinct address in the step."""
     relevant = [f"{name}_{cell[name]}" for name in cell if name[:-1] in access.indices]
     if any(name[:-1] in access.indices for name in shape.jam):
         relevant.append(f"e{shape.entry}")
@@ -241,7 +242,7 @@ def _dense_load(shape: BlockShape, access: Access, cell: Cell) -> str:
     values = [shape.index(index, cell) for index in access.indices]
     axis = shape.axis
     if axis is not None and _has_axis(shape, access) and not shape.is_output(axis) and axis.index != shape.tile_index:
-        # Lanes along a summed index: its last block may reach past the end.
+        # Lanes along a summed index: its last block may extend past the end.
         shape.used.partial.add(shape.lanes)
         return f"load_clamped_{shape.vector}({access.tensor}_, {values[-1]}, n_{axis.index})"
     clamped = [_clamp(shape, index, value, cell) for index, value in zip(access.indices, values, strict=True)]
@@ -257,7 +258,7 @@ def _load(shape: BlockShape, address: str, cell: Cell) -> str:
 
 
 def _clamp(shape: BlockShape, index: str, value: str, cell: Cell) -> str:
-    """A summed index of a block may lie past the end where only padding is stored."""
+    """Return the index, clamped if it may lie past the end, where only padding is stored."""
     if cell.get(f"{index}0", 0) == 0 or index == shape.tile_index:
         return value
     return f"asp_min({value}, n_{index} - 1)"
@@ -273,7 +274,7 @@ def emit_heads(out: Writer, shape: BlockShape) -> None:
 
 
 def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Declare masks, and accumulators: zero, or what the output holds."""
+    """Declare masks, and accumulators initialised to zero or the output's content."""
     emit_heads(out, shape)
     zero = f"({shape.vector}){{0}}"
     first = first_test(shape, node)
@@ -286,7 +287,7 @@ def emit_init(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
 
 
 def first_test(shape: BlockShape, node: ir.Workspace) -> str:
-    """Condition for the output to hold nothing yet; empty where there is none."""
+    """Return the condition for the output to be empty so far, or "" if there is none."""
     names = [shape.tile_index if name == f"{shape.tile_index}1" else name for name in node.first]
     return " && ".join(f"{name} == 0" for name in names)
 
@@ -306,7 +307,7 @@ def _output_load(shape: BlockShape, output: Access, cell: Cell) -> str:
 
 
 def _partial_output(shape: BlockShape) -> bool:
-    """Whether vectors run along an output index that may end inside one."""
+    """Return whether vectors run along an output index that may end inside a vector."""
     axis = shape.axis
     partial = axis is not None and shape.is_output(axis) and axis.index != shape.tile_index
     if partial:
@@ -320,7 +321,7 @@ def _room(shape: BlockShape, cell: Cell) -> str:
 
 
 def emit_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Add the copies up, multiply by what was left out, look for values that are not finite, and store."""
+    """Sum the copies, multiply by the remaining factors, check for values that are not finite, and store."""
     loaded: dict[tuple[str, ...], str] = {}
     first, zero = first_test(shape, node), f"({shape.vector}){{0}}"
     for cell in shape.cells(output=True):

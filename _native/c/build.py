@@ -36,20 +36,20 @@ ISA_FLAGS: Final = {
 }
 """Compiler flags of each instruction set (gcc and clang)."""
 HEADERS: Final = Path(__file__).parent / "include"
-"""Headers that are read before the compiler's own: of intrinsics, those that kernels name."""
+"""Headers that precede the compiler's own: an immintrin.h with only the intrinsics that kernels use."""
 COMPILERS: Final = ("cc", "gcc", "clang")
 
 
 @dataclass(frozen=True, slots=True)
 class Compiler:
-    """A C compiler's command and identity."""
+    """Command and identity of a C compiler."""
 
     command: tuple[str, ...]
     identity: str  # changes when the program does
 
     @classmethod
     def find(cls, wanted: str | None = None) -> Compiler:
-        """The setting's compiler, else cc, gcc, clang, the one that Python was built with, ziglang's; BuildError."""
+        """Return the setting's compiler, or the first of cc, gcc, clang, Python's and ziglang's. Raises BuildError."""
         built_with = sysconfig.get_config_var("CC")
         names = [wanted] if wanted else list(dict.fromkeys([*COMPILERS, *([built_with] if built_with else [])]))
         for name in names:
@@ -62,17 +62,17 @@ class Compiler:
             return zig
         raise BuildError(
             f"no C compiler was found (looked for {', '.join(map(repr, names))}){_of_words(wanted)}.\n"
-            "  Cure: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
+            "  Hint: install gcc or clang (pip install ziglang or numba serves too), or set AUTOSPARSE_CC. "
             "Until then the default kernels are used."
         )
 
     def arguments(self, isa: str, source: Path, target: Path) -> list[str]:
-        """The command that compiles `source`."""
+        """Return the command that compiles `source`."""
         return [*self.command, *FLAGS, *ISA_FLAGS[isa], "-isystem", str(HEADERS), str(source), "-o", str(target)]
 
 
 def _ziglang() -> Compiler | None:
-    """The compiler in the package `ziglang`, run through Python: its program is not on PATH."""
+    """Return the compiler of the package `ziglang`, run through Python, because its program is not on PATH."""
     if importlib.util.find_spec("ziglang") is None:
         return None
     version = importlib.metadata.version("ziglang")
@@ -81,7 +81,7 @@ def _ziglang() -> Compiler | None:
 
 @functools.lru_cache(maxsize=16)
 def _words(name: str) -> tuple[str, ...]:
-    """A command's words, as a shell would take them; none where a quote is not closed."""
+    """Return a command's words, split as by a shell, or () if a quote is not closed."""
     import shlex
 
     try:
@@ -99,20 +99,20 @@ def _of_words(wanted: str | None) -> str:
 
 
 def _program(name: str) -> tuple[Path, os.stat_result] | None:
-    """The file of that name on PATH as it is now; None when there is none. Asked several times in every tuning."""
+    """Return the current file of that name on PATH, or None. Called several times per tuning."""
     search = os.pathsep.join(os.get_exec_path())
     for _ in range(2):
         try:
             path = _located(name, search)
             return path, path.stat()
-        except FileNotFoundError:  # there is none, or the one found earlier is gone
+        except FileNotFoundError:  # the program does not exist, or the cached one is gone
             _located.cache_clear()
     return None
 
 
 @functools.lru_cache(maxsize=16)
 def _located(name: str, search: str) -> Path:
-    """Where `name` is on the path `search`; FileNotFoundError, which is not remembered."""
+    """Return the path of `name` on the path `search`. Raises FileNotFoundError, which is not cached."""
     found = shutil.which(name, path=search)
     if found is None:
         raise FileNotFoundError(name)
@@ -121,18 +121,18 @@ def _located(name: str, search: str) -> Path:
 
 @functools.lru_cache(maxsize=16)
 def _resolved(path: Path, device: int, inode: int) -> Path:
-    """The file behind links, which lead elsewhere when it is another one."""
+    """Return the file behind links, cached by device and inode, so that changed links are noticed."""
     return path.resolve()
 
 
 def _identity(path: Path, stat: os.stat_result, command: Sequence[str]) -> str:
-    """The program file behind the name, its size and date: cheaper than asking it, and as telling."""
+    """Return the resolved program file, its size and date, which is cheaper than running it for its version."""
     real = _resolved(path, stat.st_dev, stat.st_ino)
     return f"{' '.join([str(real), *command[1:]])}:{stat.st_size}:{stat.st_mtime_ns}"
 
 
 def compiler_id(wanted: str | None = None) -> str:
-    """Identity of the compiler that `Compiler.find` finds; "none" when there is none."""
+    """Return the identity of the compiler that `Compiler.find` finds, or "none"."""
     try:
         return Compiler.find(wanted).identity
     except BuildError:
@@ -141,17 +141,21 @@ def compiler_id(wanted: str | None = None) -> str:
 
 @dataclass(eq=False)
 class Compilations:
-    """Running compilers, so that an interrupt can end them all. Used by one build, or by several in threads."""
+    """Running compilers, which an interrupt ends. Used by one build, or by several in threads."""
 
-    limit_s: float = COMPILE_LIMIT_S  # for each; never more than COMPILE_LIMIT_S
-    ends_at: float = math.inf  # by time.monotonic(): then all are ended, which says nothing about their kernels
-    failed: dict[str, BuildError] = field(default_factory=dict)  # by the keys of kernels: not once more in this build
+    limit_s: float = COMPILE_LIMIT_S  # per compilation; never more than COMPILE_LIMIT_S
+    ends_at: float = math.inf  # by time.monotonic(): all are ended then, which counts as no failure of their kernels
+    # by the keys of kernels that are not tried again in this build
+    failed: dict[str, BuildError] = field(default_factory=dict)
     _running: set[subprocess.Popen[str]] = field(default_factory=set)
     _mutex: threading.Lock = field(default_factory=forking.lock)
     _cancelled: bool = False
 
     def compile(self, compiler: Compiler, isa: str, source: Path, target: Path) -> None:
-        """Run the compiler on `source`; BuildError with its output when it fails, is slow or was cancelled."""
+        """Run the compiler on `source`.
+
+        Raises BuildError with its output if it fails, is too slow or was cancelled.
+        """
         process = self._start(compiler.arguments(isa, source, target))
         limit_s, left_s = min(self.limit_s, COMPILE_LIMIT_S), max(0.0, self.ends_at - time.monotonic())
         try:
@@ -181,7 +185,8 @@ class Compilations:
             if self._cancelled:
                 raise BuildError("compiling a kernel was cancelled", is_cancelled=True)
             try:
-                # Its own process group: gcc's children end with it, and a Ctrl-C reaches it only through us.
+                # A process group of its own: gcc's children end with it, and Ctrl-C reaches it only through this
+                # process.
                 process = subprocess.Popen(
                     arguments,
                     stdin=subprocess.DEVNULL,
@@ -199,7 +204,7 @@ class Compilations:
             return process
 
     def _end(self, process: subprocess.Popen[str]) -> None:
-        """Whatever happened meanwhile (an interrupt too), the compiler does not outlive its build."""
+        """Ensure that the compiler has ended, whatever happened (including an interrupt)."""
         if process.poll() is None:
             _kill(process)
             process.wait()
@@ -210,9 +215,9 @@ class Compilations:
 
 
 def _first_error(log: str) -> str:
-    """The line of a compiler's output that says what is wrong.
+    """Return the line of a compiler's output that describes the error.
 
-    A linker says it in lines of its own; the compiler's line after them only says that the linker failed.
+    A linker prints its errors on lines of its own; the compiler's line after them says only that the linker failed.
     """
     lines = [line.strip() for line in log.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line]
@@ -226,7 +231,7 @@ _all: Final[weakref.WeakSet[Compilations]] = weakref.WeakSet()
 
 
 def cancel_all() -> None:
-    """End every compiler of this process: it is about to end itself."""
+    """End every compiler of this process, which is about to exit."""
     for compilations in list(_all):
         compilations.cancel()
 
@@ -237,5 +242,5 @@ def _kill(process: subprocess.Popen[str]) -> None:
             process.kill()
         else:
             os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:  # it ended by itself
+    except ProcessLookupError:  # it has ended already
         pass

@@ -1,14 +1,14 @@
 """C emitter: loop IR to one self-contained C file (`emit`), readable and compilable on its own.
 
-The body of the parallel loop becomes a task function, handed out by the runtime's thread pool or run in place; see
-`parallel`. Bodies of column-tile loops are written once per width; see `loops`.
+The body of the parallel loop becomes a task function, which the runtime's thread pool runs on ranges, or which runs in
+place; see `parallel`. Bodies of column-tile loops are emitted once per width; see `loops`.
 """
 
 from __future__ import annotations
 
 import re
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.loops import RULES, zero_text
 from autosparse._native.c.rows import folds_of, row_helpers
 from autosparse._native.c.sampled import emit_empty_sums, fold_helpers
@@ -35,9 +35,9 @@ from autosparse.core.formats import STORED_VALUES
 
 
 def emit(spec: KernelSpec) -> str:
-    """The C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
+    """Return the C source of `spec`: header comment (schedule, IR), types, helpers, tasks, kernel."""
     program = lower(spec)
-    emitter = Emitter(spec, program, RULES)
+    emitter = CEmitter(spec, program, RULES)
     expression = program.expression
     prototype, call, known = call_of(expression)
     out = Writer()
@@ -48,7 +48,7 @@ def emit(spec: KernelSpec) -> str:
         out.line("return 0;")
     if expression.sampled and "j" in expression.dense_indices:
         emit_empty_sums(out, spec)
-    emitter.run(program.body, Scope(out))
+    emitter.run(program.body, CScope(out))
     out.line("return bad;")
     head = Writer()
     head.line(f"const asp_call arguments = {{{call}}}, *call = &arguments;")
@@ -69,8 +69,8 @@ def _header(spec: KernelSpec, program: ir.Program) -> str:
     return "/* autosparse kernel\n" + "".join(f" * {line}".rstrip() + "\n" for line in lines) + " */\n"
 
 
-def _preamble(emitter: Emitter, code: str) -> str:
-    """Types and the helpers that `code` calls."""
+def _preamble(emitter: CEmitter, code: str) -> str:
+    """Return the types and the helpers that `code` calls."""
     spec = emitter.spec
     for jam in emitter.used.rows:
         emitter.used.lanes.add(spec.max_lanes)

@@ -1,4 +1,4 @@
-"""What the parts of the emitter share: the kernel that is being written, and where in it they are."""
+"""State of the C emitter: the kernel being emitted, and the current position in it."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True)
-class Scope:
-    """Where the emitter is: the function being written, the loop variables around, the current column tile."""
+class CScope:
+    """Position of the emitter: the function being written, the enclosing loop variables, the current column tile."""
 
     out: Writer
-    variables: tuple[str, ...] = ()  # int64_t variables that a task must be handed
+    variables: tuple[str, ...] = ()  # int64_t variables that a task receives
     width: int | None = None
-    least: int | None = None  # columns that a masked tile is sure to have
+    least: int | None = None  # minimum number of columns of a masked tile
     tile_index: str | None = None
-    extents: tuple[str, ...] = ()  # of the sequential loops around
-    copy: int = 0  # of the accumulators, that the current entry goes to
-    depth: int = 0  # of the workspace around
+    extents: tuple[str, ...] = ()  # of the enclosing sequential loops
+    copy: int = 0  # accumulator copy to which the current entry is added
+    depth: int = 0  # of the enclosing workspace
     ways: int = 1
-    lanes: int | None = None  # of the workspace around; None: there is none
-    jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and how many these are
+    lanes: int | None = None  # of the enclosing workspace; None: there is none
+    jam: tuple[str, ...] = ()  # coordinates of entries that are computed together, and their number
     n_entries: int = 1
 
-    def binding(self, *names: str) -> Scope:
-        """The scope inside a loop that binds `names`."""
+    def binding(self, *names: str) -> CScope:
+        """Return the scope inside a loop that binds `names`."""
         return replace(self, variables=(*self.variables, *names))
 
 
 @dataclass
-class Emitter:
-    """One kernel being written."""
+class CEmitter:
+    """State of one kernel being emitted."""
 
     spec: KernelSpec
     program: ir.Program
-    rules: Mapping[type, Callable[[Any, Any, Scope], None]]  # how each node is written
+    rules: Mapping[type, Callable[[Any, Any, CScope], None]]  # function that emits each kind of node
     used: Used = field(default_factory=Used)
     tasks: list[str] = field(default_factory=list)
 
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
-        """Write `nodes` in order."""
+    def run(self, nodes: Iterable[ir.Node], scope: CScope) -> None:
+        """Emit `nodes` in order."""
         for node in nodes:
             self.rules[type(node)](self, node, scope)
             if isinstance(node, ir.Locate):
@@ -59,15 +59,15 @@ class Emitter:
             if isinstance(node, ir.Fetch) and node.level.name not in scope.jam:
                 scope = scope.binding(f"p_{node.level.name}", node.level.name)
 
-    def shape(self, block: ir.Block, scope: Scope) -> BlockShape:
-        """`block` at the current column width."""
+    def shape(self, block: ir.Block, scope: CScope) -> BlockShape:
+        """Return `block` at the current column width."""
         splits = dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)
         shape = BlockShape(self.spec, block, scope.width, splits, scope.tile_index, self.used, scope.least)
         together = replace(shape, jam=scope.jam, n_entries=scope.n_entries)
         return replace(together, depth=scope.depth, ways=scope.ways, most_lanes=scope.lanes)
 
     def declare(self, body: str, *, known: Iterable[str] = ()) -> str:
-        """Declarations of the operands and extents that `body` uses, but for the names `known` already."""
+        """Return the declarations of the operands and extents that `body` uses, except for the `known` names."""
         every = self._declarations() | _extents(self.program)
         lines = {name: text for name, text in every.items() if name not in known}
         wanted: set[str] = set()
@@ -79,7 +79,7 @@ class Emitter:
         return "".join(f"    {lines[name]}\n" for name in lines if name in wanted)
 
     def _declarations(self) -> dict[str, str]:
-        """How each operand is reached from `call`."""
+        """Return the declaration of each operand, read from `call`."""
         spec, value = self.spec, C_VALUES[self.spec.dtype]
         lines = {"A": "const asp_operand *A = call->A;"}
         for depth, index in enumerate(self.program.expression.sparse.indices):
@@ -107,7 +107,7 @@ class Emitter:
 
 
 def _extents(program: ir.Program) -> dict[str, str]:
-    """Extents of the outer coordinates."""
+    """Return the declarations of the extents of the outer coordinates."""
     nodes = [node for node in ir.walk(program.body) if isinstance(node, ir.ForDense | ir.ForTiles)]
     coordinates = {level.coordinate for level in program.levels} | {node.coordinate for node in nodes}
     return {

@@ -1,4 +1,4 @@
-"""Entries of a row as vector lanes (products of one column, rows with many entries): loads of B are gathered."""
+"""Entries of a row as vector lanes, for products of one column with long rows; elements of B are gathered."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True)
 class GatherShape:
-    """`unroll` entries per step, in vectors of as many lanes as a register has."""
+    """A step of `unroll` entries, in vectors of as many lanes as a register has."""
 
     base: BlockShape
     unroll: int
 
     @property
     def lanes(self) -> int:
-        """Lanes of one vector."""
+        """Number of lanes of one vector."""
         return lanes_of(self.unroll, self.base.spec.max_lanes)
 
     @property
     def vector(self) -> str:
-        """The vectors' type; asking for it asks for its helpers."""
+        """Type of the vectors; reading it also requests its helper functions."""
         self.base.used.lanes.add(self.lanes)
         self.base.used.gather.add(self.lanes)
         return vector_type(self.base.spec, self.lanes)
 
     @property
     def masked(self) -> bool:
-        """Whether the last, incomplete step uses the same registers."""
+        """Return whether the last, incomplete step uses the same registers."""
         return masked_gather(self.base.spec, self.lanes)
 
     @property
@@ -42,7 +42,7 @@ class GatherShape:
 
 
 def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> None:
-    """Accumulators: vectors for whole steps, `rest` for what the output held and for entries one by one."""
+    """Declare the accumulators: vectors for whole steps, `rest` for the output's content and single entries."""
     zero = "0"
     first = " && ".join(f"{name} == 0" for name in node.first)
     start = zero if node.init == "zero" else f"{first} ? {zero} : {shape.output}" if first else shape.output
@@ -52,13 +52,13 @@ def emit_gather_init(out: Writer, shape: GatherShape, node: ir.Workspace) -> Non
 
 
 def emit_gather_store(out: Writer, shape: GatherShape) -> None:
-    """Add all up and store."""
+    """Sum all accumulators and store the result."""
     groups = " + ".join(f"sum_{group}" for group in range(shape.unroll // shape.lanes))
     out.line(f"{shape.output} = rest + sum_{shape.vector}({groups});")
 
 
 def emit_gather_loop(out: Writer, shape: GatherShape, node: ir.ForStored) -> None:
-    """Whole steps, then the rest: masked where the machine can, else entry by entry."""
+    """Emit whole steps, then the rest: masked if the instruction set allows it, else entry by entry."""
     name, level = node.level.name, node.level
     parent = level.parent_position
     access = shape.base.block.expression.dense[0]

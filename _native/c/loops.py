@@ -1,4 +1,4 @@
-"""Loops in C: one rule per IR node (`RULES`)."""
+"""Emission of loops in C: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from autosparse._native.c.block import emit_block, emit_heads, emit_init, emit_mirror, emit_store
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.gather import GatherShape, emit_gather_init, emit_gather_loop, emit_gather_store
 from autosparse._native.c.parallel import emit_parallel
 from autosparse._native.c.prefetch import emit_prefetch
@@ -21,15 +21,15 @@ from autosparse.core.expression import Access
 
 
 def _parallel(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:  # fmt: skip
-    """The parallel loop, whose body `write` writes."""
+    """Emit the parallel loop, whose body `write` emits."""
     emit = emit_private if emitter.program.private else emit_parallel
     emit(emitter, scope, count=count, weights=weights, write=write)
 
 
 def extent_text(extent: ir.Extent) -> str:
-    """C text of a dense loop's number of iterations."""
+    """Return the C text of a dense loop's number of iterations."""
     c = extent.coordinate
     if not extent.partner_bound:
         return f"n_{c.name}" if c.is_outer else str(c.split)
@@ -38,7 +38,7 @@ def extent_text(extent: ir.Extent) -> str:
     return f"asp_min({c.split}, n_{c.index} - {c.partner} * {c.split})"
 
 
-def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
+def _for_dense(emitter: CEmitter, node: ir.ForDense, scope: CScope) -> None:
     name, count = node.coordinate.name, extent_text(node.extent)
     if node.parallel:
         weights = None
@@ -47,7 +47,7 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
             whole = extent_text(ir.Extent(node.coordinate, partner_bound=False))
             weights = f"{node.weights.name}_pos" + (f" + {parent} * {whole}" if parent != "0" else "")
 
-        def write(inside: Scope) -> None:
+        def write(inside: CScope) -> None:
             with inside.out.block(f"for (int64_t {name} = begin; {name} < end; {name}++)"):
                 emitter.run(node.body, inside.binding(name))
 
@@ -58,11 +58,11 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
         emitter.run(node.body, inner)
 
 
-def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+def _for_tiles(emitter: CEmitter, node: ir.ForTiles, scope: CScope) -> None:
     index, tile, count = node.coordinate.index, node.coordinate.split, f"n_{node.coordinate.name}"
     if node.parallel:
 
-        def write(inside: Scope) -> None:
+        def write(inside: CScope) -> None:
             inside.out.line(f"const int64_t end_{index} = asp_min(n_{index}, end * {tile});")
             with inside.out.block(f"for (int64_t {index} = begin * {tile}; {index} < end_{index};)"):
                 _widths(emitter, node, inside)
@@ -74,8 +74,8 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
         _widths(emitter, node, replace(scope, extents=(*scope.extents, count)))
 
 
-def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
-    """The body at every width: the widest that fits is taken, else the narrowest masked one that holds the rest."""
+def _widths(emitter: CEmitter, node: ir.ForTiles, scope: CScope) -> None:
+    """Emit the body at every width: the widest that fits, else the narrowest masked one that holds the rest."""
     index = node.coordinate.index
     inner = replace(scope.binding(index, f"end_{index}"), tile_index=index)
     blocks = [each for each in ir.walk(node.body) if isinstance(each, ir.Block)] if scope.lanes else []
@@ -88,13 +88,13 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
     for width, below in reversed(tuple(zip(node.partial, (0, *node.partial), strict=False))):
         with scope.out.block(f"else if (end_{index} - {index} > {below})" if below else "else"):
             masked = replace(inner, width=width, least=below + 1)
-            for block in blocks:  # of a workspace around the tiles: it declares no masks
+            for block in blocks:  # of a workspace around the tiles, which declares no masks
                 emit_heads(scope.out, emitter.shape(block, masked))
             emitter.run(node.body, masked)
             scope.out.line(f"{index} = end_{index};")
 
 
-def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+def _for_stored(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
     if node.parallel:
@@ -121,8 +121,8 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
         _entry(emitter, node, inner, 0)
 
 
-def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
-    """Steps of `unroll` entries that are computed together, then what is left by halves."""
+def _jammed(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
+    """Emit steps of `unroll` entries that are computed together, then the rest by halves."""
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
     out.line(f"int64_t p_{name} = {low};")
@@ -146,18 +146,18 @@ def _jammed(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
 
 
 def fiber_text(level: ir.StoredLevel) -> tuple[str, str]:
-    """First position of a compressed level below its parent, and the end."""
+    """Return the first position of a compressed level below its parent, and the end."""
     parent = level.parent_position
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{level.name}_pos[{parent}]", f"{level.name}_pos[{after}]"
 
 
-def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+def _parallel_stored(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> None:
     name = node.level.name
     low, high = fiber_text(node.level)
     scope.out.line(f"const int64_t low_{name} = {low};")
 
-    def write(inside: Scope) -> None:
+    def write(inside: CScope) -> None:
         with inside.out.block(f"for (int64_t p_{name} = low_{name} + begin; p_{name} < low_{name} + end; p_{name}++)"):
             inside.out.line(f"const int64_t {name} = {name}_crd[p_{name}];")
             emitter.run(node.body, inside.binding(f"p_{name}", name))
@@ -167,32 +167,32 @@ def _parallel_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None
     _parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
 
 
-def _entry(emitter: Emitter, node: ir.ForStored, scope: Scope, copy: int) -> None:
-    """One stored entry: prefetch, then the body."""
+def _entry(emitter: CEmitter, node: ir.ForStored, scope: CScope, copy: int) -> None:
+    """Emit one stored entry: prefetch, then the body."""
     if node.prefetch:
         emit_prefetch(emitter, node, scope)
     emitter.run(node.body, replace(scope, copy=copy))
 
 
-def gather_shape(emitter: Emitter, node: ir.ForStored, scope: Scope) -> GatherShape:
-    """Entries as lanes."""
+def gather_shape(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> GatherShape:
+    """Return the shape of a loop whose entries are lanes."""
     return GatherShape(emitter.shape(node.body[0], scope), node.unroll)  # type: ignore[arg-type]  # a lone block
 
 
-def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
+def _locate(emitter: CEmitter, node: ir.Locate, scope: CScope) -> None:
     name, parent = node.level.name, node.level.parent_position
     at = name if parent == "0" else f"{parent} * {extent_text(node.extent)} + {name}"
     scope.out.line(f"const int64_t p_{name} = {at};")
 
 
-def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+def _fetch(emitter: CEmitter, node: ir.Fetch, scope: CScope) -> None:
     name, parent = node.level.name, node.level.parent_position
     ends = [f"_{entry}" for entry in range(scope.n_entries)] if name in scope.jam else [""]
     for end in ends:
         scope.out.line(f"const int64_t p_{name}{end} = {parent}{end}, {name}{end} = {name}_crd[p_{name}{end}];")
 
 
-def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
+def _search(emitter: CEmitter, node: ir.CoordinateSearch, scope: CScope) -> None:
     name, out = node.level.name, scope.out
     low, high = fiber_text(node.level)
     out.line(f"const int64_t end_{name} = {high};")
@@ -206,22 +206,22 @@ def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
         emitter.run(node.body, scope.binding(f"p_{name}"))
 
 
-def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
+def _guard(emitter: CEmitter, node: ir.Guard, scope: CScope) -> None:
     c = node.coordinate
     scope.out.line(f"if ({c.index}1 * {c.split} + {c.index}0 >= n_{c.index})")
     scope.out.line("    continue;")
 
 
-def _block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+def _block(emitter: CEmitter, node: ir.Block, scope: CScope) -> None:
     shape = emitter.shape(node, scope)
     emit_block(scope.out, shape if scope.lanes == shape.lanes else shape.narrow(), scope.copy)
 
 
-def _mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
+def _mirror(emitter: CEmitter, node: ir.Mirror, scope: CScope) -> None:
     emit_mirror(scope.out, emitter.shape(node.block, scope))
 
 
-def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
+def _workspace(emitter: CEmitter, node: ir.Workspace, scope: CScope) -> None:
     with scope.out.block():
         loop = next((n for n in ir.walk(node.body) if isinstance(n, ir.ForStored) and n.vector), None)
         if loop is not None:
@@ -242,12 +242,12 @@ def _workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
             emit_store(scope.out, shape, node)
 
 
-def _sum_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def _sum_slots(emitter: CEmitter, node: ir.SumSlots, scope: CScope) -> None:
     emit_slice(scope.out, emitter.spec, node, emitter.used)
 
 
 def zero_text(output: Access) -> str:
-    """C text that sets the output to zero."""
+    """Return C text that clears the output."""
     name, row = f"{output.tensor}_", output.indices[0]
     if len(output.indices) == 1:
         return f"for (int64_t at = 0; at < n_{row}; at++) {name}[at] = 0;"
@@ -256,17 +256,17 @@ def zero_text(output: Access) -> str:
     return f"for (int64_t at = 0; at < n_{row}; at++) {inner}"
 
 
-def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
+def _zero(emitter: CEmitter, node: ir.Zero, scope: CScope) -> None:
     scope.out.line(zero_text(node.output))
 
 
-RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
+RULES: Final[Mapping[type, Callable[[CEmitter, Any, CScope], None]]] = {
     ir.ForDense: _for_dense,
     ir.ForTiles: _for_tiles,
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
     ir.Fetch: _fetch,
-    ir.Search: _search,
+    ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: _block,
     ir.Mirror: _mirror,
@@ -274,4 +274,4 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,
 }
-"""How each node is written; a new node is a row."""
+"""Functions that emit each kind of node; to support a new node, add a row."""

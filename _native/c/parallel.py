@@ -1,8 +1,8 @@
-"""The parallel loop in C: its body as a task function, its iterations handed out in parts.
+"""Emission of the parallel loop in C: its body as a task function, its iterations divided into parts.
 
-A part is either `chunk` iterations, or a share of the stored entries (and iterations) below the loop, found by
-bisection in the pos array of the next level. Parts are handed out as threads come for them, many more than threads:
-one that is not scheduled delays only what it holds. Without a pool, or for one thread, the task runs in place.
+A part is either `chunk` iterations, or an equal share of the stored entries (plus iterations) below the loop, found by
+bisection in the pos array of the next level. There are many more parts than threads, and idle threads take the next
+part, so a descheduled thread delays only its own part. Without a pool, or with one thread, the task runs in place.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.types import C_INDICES, vector_type
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
@@ -21,14 +21,14 @@ PARTS_PER_THREAD: Final = 16
 
 
 def emit_parallel(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:
-    """Write the loop's body as a task over ``begin .. end`` of `count` iterations, and here the call."""
+    """Emit the loop's body as a task over ``begin .. end`` of `count` iterations, and its call."""
     number = len(emitter.tasks)
     name = "task" + (
         f"_{scope.width}{'_part' if scope.least else ''}" if scope.width else f"_{number}" if number else ""
     )
-    emitter.tasks.append("")  # in the order in which they are met
+    emitter.tasks.append("")  # reserves the position in order of occurrence
     emitter.tasks[number] = _task(emitter, scope, name, write)
     out = scope.out
     with out.block():
@@ -51,8 +51,8 @@ def emit_parallel(
         out.line("bad |= x.bad;")
 
 
-def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
-    """The task function and its context."""
+def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
+    """Return the task function and its context."""
     inside = replace(scope, out=Writer(), extents=())
     write(inside)
     body = inside.out.text()
@@ -78,8 +78,8 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
-def finite_checks(emitter: Emitter, body: str) -> tuple[list[str], list[str]]:
-    """Lines before and after a task's body that looks for values that are not finite."""
+def finite_checks(emitter: CEmitter, body: str) -> tuple[list[str], list[str]]:
+    """Return the lines before and after a task's body that check for values that are not finite."""
     checks, reports = [], []
     for lanes in sorted({int(found) for found in re.findall(r"\bcheck_(\d+) \+=", body)}):
         kind = vector_type(emitter.spec, lanes)

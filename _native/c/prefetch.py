@@ -1,4 +1,4 @@
-"""Fetching ahead in C: dense rows of the entries that a loop over stored entries will meet."""
+"""Emission of prefetching in C: dense rows of the entries that a loop over stored entries reaches later."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import Final
 
 from autosparse._native.c.block import BlockShape
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.ir import nodes as ir
 
 from autosparse.core.expression import Access
-from autosparse.core.schedule import FAR_AHEAD
+from autosparse.core.schedule import L2_AHEAD
 
 CACHE_LINE_BYTES: Final = 64
 
 
-def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int = 0) -> None:
-    """Fetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
-    locality = ", 0, 2" if node.prefetch >= FAR_AHEAD else ""
+def emit_prefetch(emitter: CEmitter, node: ir.ForStored, scope: CScope, entry: int = 0) -> None:
+    """Prefetch the dense rows of the entry `prefetch` positions ahead, which may belong to a later row."""
+    locality = ", 0, 2" if node.prefetch >= L2_AHEAD else ""
     block = next(each for each in ir.walk(node.body) if isinstance(each, ir.Block))
     shape = replace(emitter.shape(block, scope), entry=entry)
     position = shape.variable(f"p_{node.level.name}")
@@ -33,7 +33,7 @@ def emit_prefetch(emitter: Emitter, node: ir.ForStored, scope: Scope, entry: int
 
 
 def _prefetch_rows(
-    scope: Scope,
+    scope: CScope,
     shape: BlockShape,
     access: Access,
     ahead: tuple[ir.Coordinate, str],
@@ -41,7 +41,7 @@ def _prefetch_rows(
     *,
     all_tiles: bool,
 ) -> None:
-    """The rows of `access` for a coordinate that will come: of the current tile, or all of them."""
+    """Prefetch the rows of `access` for a later coordinate, for the current column tile or for all tiles."""
     (c, name), out = ahead, scope.out
     whole = name if c.split == 1 else f"{name} * {c.split}" if c.is_outer else f"{c.partner} * {c.split} + {name}"
     is_wide, step = len(access.indices) > 1, CACHE_LINE_BYTES // shape.spec.value_bytes
@@ -56,7 +56,7 @@ def _prefetch_rows(
             out.line(f"__builtin_prefetch({shape.address(access, values)}{locality});")
 
 
-def _column(scope: Scope, access: Access, column: int) -> str:
+def _column(scope: CScope, access: Access, column: int) -> str:
     if scope.tile_index is None:
         return "0"
     return f"{scope.tile_index} + {column}" if column else scope.tile_index

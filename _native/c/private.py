@@ -1,8 +1,9 @@
-"""A parallel loop over a summed index in C: its iterations are dealt to parts, each with an output of its own.
+"""Emission of a parallel loop over a summed index in C: its iterations are divided into parts with private outputs.
 
-The first part adds to the user's output, which is zero before; the others' are added to it afterwards, row by row, in
-the order of the parts. There are as many parts as threads, or FIXED_PARTS where results must not depend on those, and
-fewer where outputs would take more than PRIVATE_LIMIT_BYTES: that is the bound on memory, known before.
+The first part adds to the user's output, which is cleared before. The outputs of the others are added to it
+afterwards, row by row, in the order of the parts. There are as many parts as threads, or FIXED_PARTS if results must
+not depend on the number of threads. There are fewer parts if private outputs would exceed PRIVATE_LIMIT_BYTES, so the
+memory is bounded in advance.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.parallel import finite_checks
 from autosparse._native.c.types import C_INDICES, C_VALUES
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import Writer
 
 PRIVATE_LIMIT_BYTES: Final = 256 << 20
-"""Most memory that outputs of threads' own may take."""
+"""Maximum total size of private outputs."""
 
 OWN_BYTES: Final = 128
-"""Outputs of threads' own are multiples of it: two of them in one (pair of) cache lines would slow both down."""
+"""Granularity of private outputs in bytes: two outputs in one (pair of) cache lines would cause false sharing."""
 
 FIXED_PARTS: Final = 8
-"""Parts of kernels whose results do not depend on the number of threads."""
+"""Number of parts of kernels whose results do not depend on the number of threads."""
 
 
 def emit_private(
-    emitter: Emitter, scope: Scope, *, count: str, weights: str | None, write: Callable[[Scope], None]
+    emitter: CEmitter, scope: CScope, *, count: str, weights: str | None, write: Callable[[CScope], None]
 ) -> None:
-    """Write the loop's body as a task over parts, the sum of their outputs as another, and here the calls."""
+    """Emit the loop's body as a task over parts, the sum of their outputs as another task, and the calls."""
     name = f"task{f'_{len(emitter.tasks)}' if emitter.tasks else ''}"
     emitter.tasks.append(_task(emitter, scope, name, write))
     emitter.tasks.append(_merge(emitter, name))
@@ -61,12 +62,12 @@ def emit_private(
         out.line("bad |= x.bad;")
 
 
-def _columns(emitter: Emitter) -> str:
+def _columns(emitter: CEmitter) -> str:
     return "n_j" if len(emitter.program.expression.output.indices) > 1 else "1"
 
 
-def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], None]) -> str:
-    """The task function over parts, and its context."""
+def _task(emitter: CEmitter, scope: CScope, name: str, write: Callable[[CScope], None]) -> str:
+    """Return the task function over parts, and its context."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
     inside = replace(scope, out=Writer(depth=3), extents=())
     write(inside)
@@ -103,8 +104,8 @@ def _task(emitter: Emitter, scope: Scope, name: str, write: Callable[[Scope], No
     return f"{context}\nstatic void {name}(void *context, int64_t part, int64_t end_part)\n{{\n{text}}}\n\n"
 
 
-def _merge(emitter: Emitter, name: str) -> str:
-    """The sum of all parts' outputs for rows ``begin .. end``."""
+def _merge(emitter: CEmitter, name: str) -> str:
+    """Return the task function that sums all parts' outputs for the rows ``begin .. end``."""
     value, output = C_VALUES[emitter.spec.dtype], emitter.program.expression.output.tensor
     is_wide = len(emitter.program.expression.output.indices) > 1
     n_columns, leading = ("call->n_j", f"call->ld{output}") if is_wide else ("1", "1")

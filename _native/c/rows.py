@@ -1,16 +1,15 @@
-"""Sampled products of whole rows in C: the row of X in registers while rows of Y pass by, for one number of columns.
+"""Emission of sampled products of whole rows in C: a row of X stays in registers, for one number of columns.
 
-What the default kernel does (``dots_rows_body.h``) as text for one tile: where X and Y have as many columns as
-the tile, each row of A is one call of such a function, and the loops over tiles are left out. `lined` ones cut rows at
-the cache lines of Y, which then costs one look-up per load where it would cost two; their first and last vectors are
-read in part.
+It is the algorithm of the default kernel (``dots_rows_body.h``) for one tile. If X and Y have as many columns as the
+tile, each row of A is one call of such a function, without the loops over tiles. `lined` functions divide rows at the
+cache lines of Y, so that each load touches one line instead of two; their first and last vectors are partial.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from autosparse._native.c.emitting import Emitter, Scope
+from autosparse._native.c.emitting import CEmitter, CScope
 from autosparse._native.c.prefetch import CACHE_LINE_BYTES
 from autosparse._native.c.types import C_INDICES, C_VALUES, vector_type
 from autosparse._native.ir import nodes as ir
@@ -19,18 +18,18 @@ from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.ir.writer import Writer
 
 LOOPS: Final = ("i1", "k1", "j1", "j0")
-MOST_VECTORS: Final = 16
-"""Of a row of X: with them, sums and a mask fill the register file."""
-LEAST_LINED: Final = 4
-"""Vectors of a row from which cutting it at cache lines pays."""
+MAX_VECTORS: Final = 16
+"""Maximum number of vectors of a row of X: with more, these, the sums and a mask exceed the register file."""
+MIN_LINED: Final = 4
+"""Minimum number of vectors of a row for which dividing it at cache lines pays off."""
 ROWS_AHEAD: Final = 2
-"""Rows of A whose row of X is fetched early where they are not in their own order."""
-MOST_FETCHED_BYTES: Final = 512
-"""Of a row of Y: what follows the processor fetches by itself."""
+"""Prefetch distance, in rows of A, of rows of X if A's rows are permuted."""
+MAX_FETCHED_BYTES: Final = 512
+"""Maximum bytes of a row of Y that are prefetched; the hardware prefetcher loads the rest."""
 
 
 def whole_rows(spec: KernelSpec) -> int:
-    """Vectors of a row, where the loops are such that rows of X can stay in registers; else 0."""
+    """Return the number of vectors of a row if rows of X can stay in registers in these loops, else 0."""
     one = spec.schedule
     levels = ",".join(map(str, one.format.levels))
     if spec.isa != "avx512" or not expression_of(one).sampled or one.loop_order != LOOPS or one.parallel != "i1":
@@ -38,11 +37,11 @@ def whole_rows(spec: KernelSpec) -> int:
     tile, lanes = one.dense_split("j"), spec.max_lanes
     if levels not in ("i1:U,k1:C", "i1:C,k1:C") or tile % lanes or lanes_of(tile, lanes) != lanes:
         return 0
-    return tile // lanes if tile // lanes <= MOST_VECTORS else 0
+    return tile // lanes if tile // lanes <= MAX_VECTORS else 0
 
 
-def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
-    """Write the call for operands as wide as the tile, up to ``else``; False where there is none."""
+def emit_whole_row(emitter: CEmitter, node: ir.ForStored, scope: CScope) -> bool:
+    """Emit the call for operands as wide as the tile, up to ``else``; return False if there is none."""
     spec, out = emitter.spec, scope.out
     n_vectors = whole_rows(spec)
     if not n_vectors:
@@ -57,7 +56,7 @@ def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
         _fetch_row(out, spec, tile)
     arguments = f"X_ + {row} * ldX, Y_, ldY, k1_crd, vals + shift, O_ + shift, p_k1, end_k1, last_k1"
     arguments += ", origin" if spec.scatters else ""
-    if n_vectors >= LEAST_LINED:
+    if n_vectors >= MIN_LINED:
         out.line("    const int64_t lead = asp_lead(Y_, ldY);")
         out.line("    if (lead)")
         out.line(f"        sampled_row_lined({arguments}, lead);")
@@ -71,7 +70,7 @@ def emit_whole_row(emitter: Emitter, node: ir.ForStored, scope: Scope) -> bool:
 
 
 def _fetch_row(out: Writer, spec: KernelSpec, tile: int) -> None:
-    """Ask for what a row in another place will read and write."""
+    """Emit prefetches of everything that a permuted row will read and write."""
     step = CACHE_LINE_BYTES // spec.value_bytes
     out.line(f"    if (i1 + {ROWS_AHEAD} < n_i1) {{")
     out.line(f"        const int64_t row_ahead = slice_rows[i1 + {ROWS_AHEAD}];")
@@ -85,11 +84,11 @@ def _fetch_row(out: Writer, spec: KernelSpec, tile: int) -> None:
 
 
 def row_helpers(spec: KernelSpec, jam: int) -> str:
-    """The functions that `emit_whole_row` calls, `jam` entries at a time."""
+    """Return the functions that `emit_whole_row` calls, which compute `jam` entries at a time."""
     n_vectors = whole_rows(spec)
     value = C_VALUES[spec.dtype]
-    text = "" if n_vectors < LEAST_LINED else _LEAD.format(value=value, line=CACHE_LINE_BYTES)
-    kinds = (False, True) if n_vectors >= LEAST_LINED else (False,)
+    text = "" if n_vectors < MIN_LINED else _LEAD.format(value=value, line=CACHE_LINE_BYTES)
+    kinds = (False, True) if n_vectors >= MIN_LINED else (False,)
     return text + "".join(_row_function(spec, jam, n_vectors, lined=lined) for lined in kinds)
 
 
@@ -134,14 +133,14 @@ def _row_function(spec: KernelSpec, jam: int, n_vectors: int, *, lined: bool) ->
             with out.block("if (p + 4 <= end)"):
                 _group(out, spec, 4, n_vectors, lined=lined)
                 out.line("p += 4;")
-        for rest in range(min(jam, 4) - 1, 0, -1):  # one fold for all of them: their sums need not wait for each other
+        for rest in range(min(jam, 4) - 1, 0, -1):  # one fold for all of them, so that their sums are independent
             with out.block(f"{'' if rest == min(jam, 4) - 1 else 'else '}if (p + {rest} <= end)"):
                 _group(out, spec, rest, n_vectors, lined=lined)
     return out.text()
 
 
 def _part(spec: KernelSpec, row: str, v: int, n_vectors: int, *, lined: bool) -> str:
-    """C text of vector `v` of a row that begins, or has its first cache line, at `row`."""
+    """Return the C text of vector `v` of a row that begins, or has its first cache line, at `row`."""
     lanes, name = spec.max_lanes, vector_type(spec, spec.max_lanes)
     if lined and v == n_vectors:
         return f"load_head_{name}({row} - {lanes}, front)"
@@ -152,7 +151,7 @@ def _part(spec: KernelSpec, row: str, v: int, n_vectors: int, *, lined: bool) ->
 
 def _fetch_entries(out: Writer, spec: KernelSpec, jam: int) -> None:
     ahead, step = spec.schedule.prefetch, CACHE_LINE_BYTES // spec.value_bytes
-    most = min(spec.schedule.dense_split("j"), MOST_FETCHED_BYTES // spec.value_bytes)
+    most = min(spec.schedule.dense_split("j"), MAX_FETCHED_BYTES // spec.value_bytes)
     for entry in range(jam if ahead else 0):
         out.line(f"const {C_VALUES[spec.dtype]} *a_{entry} = Y + crd[asp_min(p + {ahead + entry}, last)] * ldY;")
         for at in range(0, most, step):
@@ -160,7 +159,7 @@ def _fetch_entries(out: Writer, spec: KernelSpec, jam: int) -> None:
 
 
 def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool) -> None:
-    """`n` results at p."""
+    """Emit `n` results at p."""
     name, width = vector_type(spec, spec.max_lanes), 1 << (n - 1).bit_length()
     for e in range(n):
         out.line(f"const {C_VALUES[spec.dtype]} *y_{e} = Y + (int64_t)crd[p + {e}] * ldY;")
@@ -184,5 +183,5 @@ def _group(out: Writer, spec: KernelSpec, n: int, n_vectors: int, *, lined: bool
 
 
 def folds_of(jam: int) -> tuple[int, ...]:
-    """Numbers of sums that are folded together."""
+    """Return the numbers of sums that are folded together."""
     return tuple(n for n in (2, 4, 8) if n <= jam)

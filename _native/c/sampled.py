@@ -1,8 +1,9 @@
-"""Results at the stored entries of the sparse operand, in C: sums across vectors, several at once, and the store.
+"""Emission of results at the stored entries of the sparse operand in C: sums across vectors, several at once, and
+stores.
 
-Vectors whose lanes must be added up are folded together: of a and b, one exchange of halves gives a vector that holds
-a's lanes in one half and b's in the other, and so on until there is one lane for each. Eight sums of eight lanes take
-seven such steps; one by one they would take twenty-four.
+Vectors whose lanes must be summed are folded together. For a and b, one exchange of halves gives a vector with a's
+lanes in one half and b's in the other, and so on until one lane per vector remains. Eight sums of eight lanes take
+seven such steps; computed one by one they would take twenty-four.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from autosparse.core.formats import Format
 
 
 def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> None:
-    """Add the ways up, fold lanes, multiply by the values, store where the entries are."""
+    """Sum the accumulators of each cell, fold lanes, multiply by the values, and store at the entries."""
     cells = [(one, cell) for one in shape.entries() for cell in one.cells(output=True)]
     totals = []
     for one, cell in cells:
@@ -40,7 +41,7 @@ def emit_sampled_store(out: Writer, shape: BlockShape, node: ir.Workspace) -> No
 def _emit_group(
     out: Writer, shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]], totals: Sequence[str]
 ) -> None:
-    """Results of up to as many cells as a vector has lanes."""
+    """Emit the results of up to as many cells as a vector has lanes."""
     n, dtype = len(cells), vector_type(shape.spec, len(cells))
     shape.used.lanes.add(n)
     with out.block():
@@ -71,12 +72,12 @@ def _emit_group(
 
 
 def _keeps_rows(fmt: Format) -> bool:
-    """Whether rows are stored in another order, but each row's entries in their own, one after the other."""
+    """Return whether rows are permuted while each row's entries stay contiguous in their own order."""
     return bool(fmt.rows) and str(fmt).startswith(("i1:U,k1:C", "i1:C,k1:C")) and len(fmt.levels) == 2
 
 
 def _rests(shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockShape, Cell]]) -> str:
-    """What narrow tiles have added to accumulators of their own."""
+    """Return the terms that narrow tiles have added to their own accumulators."""
     if not narrow_widths(shape, node):
         return ""
     names = [one.narrow().accumulator(one.entry, cell) for one, cell in cells]
@@ -84,13 +85,13 @@ def _rests(shape: BlockShape, node: ir.Workspace, cells: Sequence[tuple[BlockSha
 
 
 def narrow_widths(shape: BlockShape, node: ir.Workspace) -> bool:
-    """Whether a tile inside the workspace is narrower than its vectors."""
+    """Return whether a tile inside the workspace is narrower than its vectors."""
     tiles = [inner for inner in ir.walk(node.body) if isinstance(inner, ir.ForTiles)]
     return any(width < shape.lanes for tile in tiles for width in (*tile.widths, *tile.partial))
 
 
 def _before(node: ir.Workspace, held: str, zero: str, first: str) -> str:
-    """What the output holds from loops outside, to be added to."""
+    """Return the term for the output's previous content from outer loops, or ""."""
     if node.init == "zero":
         return ""
     return f"({first} ? {zero} : {held}) + " if first else f"{held} + "
@@ -102,7 +103,7 @@ def _emit_vector(out: Writer, node: ir.Workspace, dtype: str, position: str, fir
 
 
 def emit_entry(out: Writer, spec: KernelSpec, position: str, value: str, *, before: str) -> None:
-    """Store one result: at the entry of its position, at all of them, or nowhere for padding."""
+    """Store one result: at the entry of its position, at all its repeated entries, or nowhere for padding."""
     fmt = spec.schedule.format
     store = f"O_[e] = {before}vals[e] * {value};"
     if fmt.has_padding:
@@ -115,7 +116,7 @@ def emit_entry(out: Writer, spec: KernelSpec, position: str, value: str, *, befo
 
 
 def emit_empty_sums(out: Writer, spec: KernelSpec) -> None:
-    """A sum of no products is 0, times the value."""
+    """Emit the case of no columns: an empty sum is 0, times the value."""
     last = spec.schedule.format.order[-1]
     with out.block("if (n_j == 0)"):
         with out.block(f"for (int64_t p = 0; p <= last_{last}; p++)"):
@@ -124,7 +125,7 @@ def emit_empty_sums(out: Writer, spec: KernelSpec) -> None:
 
 
 def sampled_declarations(spec: KernelSpec, position_type: str) -> dict[str, str]:
-    """How values and the places of entries are reached."""
+    """Return the declarations of the values and of the entries' positions."""
     value = C_VALUES[spec.dtype]
     return {
         "vals": f"const {value} *restrict vals = (const {value} *)call->vals;",
@@ -134,7 +135,7 @@ def sampled_declarations(spec: KernelSpec, position_type: str) -> dict[str, str]
 
 
 def fold_helpers(spec: KernelSpec, lanes: int, n: int) -> str:
-    """``fold_n``: the sums across n vectors, as the lanes of one."""
+    """Return the helper ``fold_n``: the sums across n vectors, as the lanes of one."""
     name, small = vector_type(spec, lanes), vector_type(spec, n)
     vectors, half, body = [f"v{e}" for e in range(n)], lanes, []
     while len(vectors) > 1:
@@ -166,7 +167,7 @@ def _pick(spec: KernelSpec, lanes: int, a: str, b: str, lanes_wanted: list[int])
 
 
 def _shuffle(spec: KernelSpec, lanes: int) -> str:
-    """A two-source shuffle with constant lanes, in the words of the compiler at hand."""
+    """Return the definition of a two-source shuffle with constant lanes for gcc or clang."""
     name = vector_type(spec, lanes)
     integer = "int32_t" if spec.value_bytes == 4 else "int64_t"
     return f"""\

@@ -1,6 +1,6 @@
-"""Slices in C: lanes are rows, slots are steps; one loop for each way in which a slice may store its columns.
+"""Emission of slices in C: lanes are rows, slots are steps; one loop for each way in which a slice may store columns.
 
-What the arrays hold is written in ``runtime/pack/pack_slices.c``.
+``runtime/pack/pack_slices.c`` describes the arrays.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse._native.c.block import Used
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.c.types import C_NUMBER, C_VALUES, stored_type, vector_type
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.block import lanes_of
@@ -16,14 +16,14 @@ from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import Writer
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, SIDES, WIDE
 
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.values import dataclass
 
 CACHE_LINE_BYTES: Final = 64
 
 
 def slice_declarations(value: str) -> dict[str, str]:
-    """How the arrays beside the levels' are reached; `value`: C's type of values."""
+    """Return the declarations of the arrays of `SIDES`; `value` is C's type of values."""
     kinds = {"begin": "int64_t", "what": "int64_t", "first": "int32_t", "rows": "int32_t", "table": value}
     return {
         f"slice_{name}": f"const {kinds[name]} *restrict slice_{name} = A->{kind}[{depth}];"
@@ -33,19 +33,19 @@ def slice_declarations(value: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class SliceShape:
-    """One slice: its lanes in vectors of as many as a register has, its accumulators."""
+    """One slice: its lanes in vectors of as many as a register has, and its accumulators."""
 
     spec: KernelSpec
     node: ir.SumSlots
 
     @property
     def lanes(self) -> int:
-        """Lanes of one vector."""
+        """Number of lanes of one vector."""
         return lanes_of(self.node.lanes.split, self.spec.max_lanes)
 
     @property
     def vector(self) -> str:
-        """Its type's name."""
+        """Name of the vector type."""
         return vector_type(self.spec, self.lanes)
 
     @property
@@ -54,12 +54,12 @@ class SliceShape:
         return range(0, self.node.lanes.split, self.lanes)
 
     def kinds(self) -> list[int]:
-        """Kinds of slices that the format has; the last one is the commonest."""
+        """Return the kinds of slices that the format has, the most common one last."""
         return [DIAGONAL] * self.node.diagonals + [WIDE] + [NARROW] * self.node.narrow
 
 
 def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> None:
-    """Accumulators, the slots, the store."""
+    """Emit the accumulators, the slots and the store."""
     shape = SliceShape(spec, node)
     used.lanes.add(shape.lanes)
     used.slices.add(shape.lanes)
@@ -81,7 +81,7 @@ def emit_slice(out: Writer, spec: KernelSpec, node: ir.SumSlots, used: Used) -> 
 
 
 def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
-    """All slots of a slice whose columns are stored as `kind` says: whole steps, then the rest by halves."""
+    """Emit all slots of a slice with columns of this kind: whole steps, then the rest by halves."""
     spec, node = shape.spec, shape.node
     crd, split, tensor = f"{node.level.name}_crd", node.lanes.split, node.expression.dense[0].tensor
     stored = "uint16_t" if kind == NARROW else "int32_t"
@@ -102,7 +102,7 @@ def _emit_slots(out: Writer, shape: SliceShape, kind: int) -> None:
 
 
 def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
-    """`n` slots, each into its accumulators; what is as many slots ahead as the schedule says is fetched."""
+    """Emit `n` slots, each with its own accumulators, and prefetches at the schedule's distance."""
     split, vector, ahead = shape.node.lanes.split, shape.vector, shape.node.prefetch
     if ahead and n == shape.node.copies:
         value_bytes = 1 if shape.node.numbered else shape.spec.value_bytes
@@ -125,12 +125,12 @@ def _emit_step(out: Writer, shape: SliceShape, kind: int, n: int) -> None:
 
 
 def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
-    """Add the copies up, look for values that are not finite, and store by rows."""
+    """Sum the copies, check for values that are not finite, and store by rows."""
     node, split, vector = shape.node, shape.node.lanes.split, shape.vector
     output, n = f"{node.expression.output.tensor}_", f"n_{node.expression.output.indices[0]}"
     for group in shape.groups:
         step = node.copies
-        while step > 1:  # by halves: short chains of additions
+        while step > 1:  # by halves, for short dependency chains
             step //= 2
             for copy in range(step):
                 out.line(f"sum{copy}_{group} += sum{copy + step}_{group};")
@@ -154,7 +154,7 @@ def _emit_store(out: Writer, shape: SliceShape, used: Used) -> None:
 
 
 def slice_helpers(spec: KernelSpec, lanes: int) -> str:
-    """``B[at[0]], B[at[1]], ...`` as lanes for columns of 16 and of 32 bits, and its inverse for rows below n."""
+    """Return gathers of ``B[at[0]], B[at[1]], ...`` for columns of 16 and 32 bits, and the scatter to rows below n."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     is_register = (spec.dtype, lanes) in _GATHER and lanes <= spec.max_lanes
     has_scatter = spec.gathers and is_register and (spec.dtype, lanes) in _SCATTER
@@ -164,7 +164,7 @@ def slice_helpers(spec: KernelSpec, lanes: int) -> str:
         gather = {bits: f"    return ({name}){lookup(spec, lanes, bits)};" for bits in gather}
     elif is_register:
         gather = {bits: _GATHER[spec.dtype, lanes][bits] for bits in gather}
-    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == NUMBERED else ""
+    numbered = _table_helper(spec, lanes) if spec.schedule.format.values == DICTIONARY else ""
     fours = "".join(four_helper(spec, bits) for bits in gather) if has_lookup(spec, lanes) else ""
     scatter = _SCATTER[spec.dtype, lanes] if has_scatter else _LANE_SCATTER.format(lanes=lanes)
     return f"""\
@@ -185,7 +185,9 @@ static inline void scatter_{name}({value} *C, const int32_t *row, {name} v, int6
 
 
 def _table_helper(spec: KernelSpec, lanes: int) -> str:
-    """``table[at[0]], table[at[1]], ...`` as lanes: in registers, where these are wide enough."""
+    """Return the helper that decodes ``table[at[0]], table[at[1]], ...`` as lanes, in registers if these are wide
+    enough.
+    """
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     text = f"    return ({name}){{{', '.join(f'table[at[{lane}]]' for lane in range(lanes))}}};"
     if lanes <= spec.max_lanes:
@@ -205,7 +207,7 @@ _LOOK_UP: Final = {
     const __m256 high = _mm256_permutevar8x32_ps(_mm256_loadu_ps(table + 8), wide);
     return (f32x8)_mm256_blendv_ps(low, high, _mm256_castsi256_ps(_mm256_slli_epi32(wide, 28)));""",
 }
-"""Bodies of lookups in a table of 16 by value type and lanes."""
+"""Bodies of lookups in a table of 16 entries, by value type and lanes."""
 _GATHER: Final = {
     ("float32", 16): {
         32: "    return (f32x16)_mm512_i32gather_ps(_mm512_loadu_si512(at), B, 4);",

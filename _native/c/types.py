@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from autosparse._native.c.lookups import four_helper, has_lookup, lookup
+from autosparse._native.c.register_gather import four_helper, has_lookup, lookup
 from autosparse._native.ir.spec import KernelSpec
 
 from autosparse.core.expression import IndexExpression
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 
 C_VALUES: Final = {"float32": "float", "float64": "double"}
 C_STORED: Final = "uint16_t"
-"""Values that a format rounds to 16 bits."""
+"""C type of half-precision values."""
 C_NUMBER: Final = "uint8_t"
-"""Values by their places in a table."""
+"""C type of dictionary-encoded values, which are indices into a table."""
 C_INDICES: Final = {16: "uint16_t", 32: "int32_t", 64: "int64_t"}
 MAX_LEVELS: Final = 12
 MAX_INDICES: Final = 6
@@ -36,26 +36,32 @@ typedef struct {{
     void (*give)(void *elements, size_t bytes);
 }} asp_operand;
 """
-"""The packed operand as kernels see it. The declaration that cffi parses is the same text."""
+"""C declaration of the packed operand that kernels read. The declaration that cffi parses has the same layout."""
 
 PRODUCT_PROTOTYPE: Final = (
     "int asp_kernel(const asp_operand *A, uintptr_t {B}, int64_t ld{B}, uintptr_t {C}, int64_t ld{C}, int64_t n_j, "
     "int64_t n_threads, int64_t chunk)"
 )
-"""Of plain products: the dense operand B and the output C are addresses, ldB and ldC elements between rows. `chunk` is
-the number of iterations per hand-out, 0 for equal shares of the entries. Returns 1 when a result that padding may have
-spoilt is not finite, else 0."""
+"""Prototype of plain products.
+
+The dense operand B and the output C are addresses, ldB and ldC elements between rows. `chunk` is the number of
+iterations per range; 0 means equal shares of the entries. The kernel returns 1 if a result that padding may have
+affected is not finite, else 0.
+"""
 
 DENSE_KERNEL_PROTOTYPE: Final = (
     "int asp_kernel(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j, int64_t n_threads, "
     "int64_t chunk)"
 )
-"""Of operations beside the product A B: addresses and elements between rows of the dense operands, then of the output;
-where that is sampled, also the address of the values."""
+"""Prototype of other operations.
+
+`at` and `ld` hold the addresses and the elements between rows of the dense operands, then of the output; for a sampled
+output `at` also holds the address of the values.
+"""
 
 
 def call_struct(expression: IndexExpression) -> str:
-    """The kernel's arguments, as its tasks see them."""
+    """Return the structure of the kernel's arguments that its tasks read."""
     tensors = [access.tensor for access in (*expression.dense, expression.output)]
     addresses = [*tensors, "vals"] if expression.sampled else tensors
     leading = [f"ld{tensor}" for tensor in tensors]
@@ -67,7 +73,7 @@ def call_struct(expression: IndexExpression) -> str:
 
 
 def call_of(expression: IndexExpression) -> tuple[str, str, tuple[str, ...]]:
-    """Prototype of the kernel, initializer of its call, names of its parameters."""
+    """Return the prototype of the kernel, the initializer of its call, and the names of its parameters."""
     common = ("n_j", "n_threads", "chunk")
     tensors = [access.tensor for access in (*expression.dense, expression.output)]
     if expression.is_plain_product:
@@ -129,12 +135,12 @@ static inline int64_t asp_first(const CRD *crd, int64_t low, int64_t high, int64
 
 
 def vector_type(spec: KernelSpec, lanes: int) -> str:
-    """Name of the type of `lanes` values ("f32x1" is a scalar)."""
+    """Return the name of the type of `lanes` values ("f32x1" is a scalar)."""
     return f"f{8 * spec.value_bytes}x{lanes}"
 
 
 def vector_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
-    """Types and functions for all widths up to the widest used (sums go by halves)."""
+    """Return types and functions for all widths up to the widest used, because sums proceed by halves."""
     widest = max(lanes_used)
     return "".join(_vector_helper(spec, 1 << bit) for bit in range(widest.bit_length()))
 
@@ -164,9 +170,9 @@ static inline {value} sum_{name}({name} v)
 
 
 def stored_type(spec: KernelSpec) -> str:
-    """C type of A's values as they are stored."""
+    """Return the C type of A's values as they are stored."""
     fmt = spec.schedule.format
-    return C_NUMBER if fmt.values == NUMBERED else C_STORED if fmt.values else C_VALUES[spec.dtype]
+    return C_NUMBER if fmt.values == DICTIONARY else C_STORED if fmt.values else C_VALUES[spec.dtype]
 
 
 _WIDEN: Final = {
@@ -178,7 +184,7 @@ _WIDEN: Final = {
 
 
 def stored_helpers(spec: KernelSpec, lanes_used: Iterable[int]) -> str:
-    """``load_stored``: values of 16 bits, widened to float32 exactly, one by one and as vectors."""
+    """Return ``load_stored``, which widens half-precision values to float32 exactly, one by one and as vectors."""
     kind = spec.schedule.format.values
     scalar = {
         "bfloat16": "    u.bits = (uint32_t)h << 16;\n",
@@ -206,7 +212,7 @@ static inline f32x{n} load_stored_f32x{n}(const uint16_t *p) {{ return widen_f32
 
 
 def partial_helpers(spec: KernelSpec, lanes: int) -> str:
-    """Loads and stores that stop at the end of an operand, for vectors along a sparse index."""
+    """Return loads and stores that stop at the end of an operand, for vectors along a sparse index."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     at = "v" if lanes == 1 else "v[lane]"
     return f"""\
@@ -236,7 +242,7 @@ static inline {name} load_clamped_{name}(const {value} *p, int64_t k, int64_t n)
 
 
 def head_helpers(spec: KernelSpec, lanes: int) -> str:
-    """Loads and stores of the first n lanes; the memory of the others is not touched, they load as zero."""
+    """Return loads and stores of the first n lanes; the others' memory is not accessed, and they are loaded as zero."""
     value, name = C_VALUES[spec.dtype], vector_type(spec, lanes)
     letter = "s" if spec.value_bytes == 4 else "d"
     if lanes * spec.value_bytes == 64:
@@ -258,7 +264,7 @@ static inline head_{name} make_head_{name}(int64_t n)
 static inline {name} load_head_{name}(const {value} *p, head_{name} m) {{ return mask_load(p, m); }}
 static inline void store_head_{name}({value} *p, {name} v, head_{name} m) {{ mask_store(p, m, v); }}
 """
-    integer = "int" if spec.value_bytes == 4 else "long long"  # the types that the builtins are declared with
+    integer = "int" if spec.value_bytes == 4 else "long long"  # types with which the builtins are declared
     places = ", ".join(map(str, range(lanes)))
     return f"""\
 typedef {integer} head_{name} __attribute__((vector_size({lanes * spec.value_bytes})));
@@ -278,7 +284,9 @@ static inline void store_head_{name}({value} *p, {name} v, head_{name} m)
 
 
 def gather_helpers(spec: KernelSpec, lanes: int) -> str:
-    """``B[crd[0]], B[crd[1]], ...`` as lanes; for full AVX-512 registers also the first n of them."""
+    """Return the gather of ``B[crd[0]], B[crd[1]], ...``; for full AVX-512 registers, a masked product of the first n
+    lanes.
+    """
     value, name, crd = C_VALUES[spec.dtype], vector_type(spec, lanes), C_INDICES[spec.coordinate_bits]
     if not masked_gather(spec, lanes):
         lanes_text = ", ".join(f"B[crd[{lane}]]" for lane in range(lanes))
@@ -305,7 +313,7 @@ static inline {name} product_{name}(const {stored_type(spec)} *vals, const {crd}
 
 
 def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
-    """The body of products with a load for each element: where there are fewer, places of the others are zero."""
+    """Return the body of products with one load per element; lanes beyond the last element use index 0."""
     bits, crd = spec.coordinate_bits, C_INDICES[spec.coordinate_bits]
     vector, letter = ("__m512", "s") if spec.dtype == "float32" else ("__m512d", "d")
     places = f"_mm{'' if lanes * bits == 128 else lanes * bits}"
@@ -322,7 +330,7 @@ def _avx512_lookup(spec: KernelSpec, lanes: int) -> str:
 
 
 def masked_gather(spec: KernelSpec, lanes: int) -> bool:
-    """Whether a fiber's incomplete last step can be done with the same registers."""
+    """Return whether a fiber's incomplete last step can use the same registers."""
     return spec.isa == "avx512" and lanes == spec.max_lanes and (spec.dtype, spec.coordinate_bits) in _AVX512_GATHER
 
 

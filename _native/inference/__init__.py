@@ -1,3 +1,3 @@
-"""Inference of learned cost models by the runtime."""
+"""Inference of learned cost models in the C runtime."""
 
 from __future__ import annotations

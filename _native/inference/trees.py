@@ -1,4 +1,4 @@
-"""Regression trees over codes of programs in the runtime; `autosparse.tuner.learned.trees` says what they are."""
+"""Prediction by regression trees in the C runtime; `autosparse.tuner.learned.trees` defines the trees."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ Ints = NDArray[np.int32]
 def predicted(
     nodes: NDArray[Any], roots: Ints, base: float, rows: NDArray[np.int16], ids: Ints | None = None
 ) -> NDArray[np.float32]:
-    """`base` and the sum of the trees for the codes `rows` (n, columns), or for those of numbers `ids`: (n,) float32.
+    """Return `base` plus the sum of the trees for the codes `rows` (n, columns), or for rows `ids` of these: (n,)
+    float32.
 
-    ValueError for columns that there are none of.
+    Raises ValueError if the trees use more columns than `rows` has.
     """
     if int(nodes["feature"].max(initial=-1)) >= rows.shape[1]:
         raise ValueError(f"trees over more than {rows.shape[1]} columns")
@@ -34,7 +35,9 @@ def predicted(
 
 
 def decided(nodes: NDArray[Any], roots: Ints, sketch: NDArray[np.float32]) -> tuple[NDArray[Any], Ints]:
-    """Nodes and roots of the same sum for one sketch, as trees over codes alone, without what no tree reaches."""
+    """Return the nodes and roots of trees over codes alone that give the same sums for this sketch, without
+    unreachable nodes.
+    """
     n, numbers = len(nodes), np.ascontiguousarray(sketch, np.float32)
     left, starts, target = np.empty_like(nodes), np.empty_like(roots), np.empty(n, np.int32)
     n_kept = lib.asp_trees_decide(

@@ -1,7 +1,7 @@
-"""WACONet in the runtime: no PyTorch, several threads.
+"""Evaluation of WACONet in the C runtime, on several threads and without PyTorch.
 
-Weights are laid out once (`ConvolutionWeights`); then a pattern costs one call. Equal to `tuner.networks` within 1e-4;
-the sums of a cell run in another order.
+Weights are laid out once (`ConvolutionWeights`); then each pattern costs one call. Results equal those of
+`tuner.networks` within 1e-4, because sums have another order.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ MAX_COORDINATE: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class ConvolutionWeights:
-    """Kernels of all layers behind each other, as `asp_waconet` reads them."""
+    """Kernels of all layers, concatenated as `asp_waconet` reads them."""
 
     n_dims: int
     n_layers: int
@@ -30,7 +30,10 @@ class ConvolutionWeights:
 
     @classmethod
     def of(cls, weights: Mapping[str, NDArray[Any]]) -> ConvolutionWeights:
-        """From ``layer1.0.kernel``, ``layer2.0.kernel``, ...; ValueError when they are not WACONet's."""
+        """Return the weights of ``layer1.0.kernel``, ``layer2.0.kernel``, ...
+
+        Raises ValueError if the shapes are not WACONet's.
+        """
         n_layers = sum(name.startswith("layer") and name.endswith(".0.kernel") for name in weights)
         kernels = [np.asarray(weights[f"layer{at}.0.kernel"], np.float32) for at in range(1, n_layers + 1)]
         if not kernels or kernels[0].shape not in ((25, 1, CHANNELS), (125, 1, CHANNELS)):
@@ -44,10 +47,10 @@ class ConvolutionWeights:
 
 
 def pooled_means(coordinates: Sequence[NDArray[np.integer[Any]]], weights: ConvolutionWeights, threads: int) -> Floats:
-    """The mean of every layer's results over its cells, (n_layers * 32,).
+    """Return the mean of every layer's results over its cells, (n_layers * 32,).
 
-    `coordinates`: one array per dimension, the cells distinct and in lexicographic order. ValueError when they are
-    not for these weights; MemoryError.
+    `coordinates` holds one array per dimension; the cells must be distinct and in lexicographic order. Raises
+    ValueError if they do not fit the weights, and MemoryError.
     """
     if len(coordinates) != weights.n_dims:
         raise ValueError(f"a pattern of {len(coordinates)} dimensions for weights of {weights.n_dims}")

@@ -1,3 +1,3 @@
-"""Loop IR: index expression and schedule lowered to loops."""
+"""Loop IR: an index expression and a schedule, lowered to loops."""
 
 from __future__ import annotations

@@ -12,15 +12,15 @@ from autosparse.core.expression import IndexExpression
 from autosparse.core.values import dataclass
 
 MAX_ACCUMULATORS: Final = 64
-"""Most accumulators of a block, in vector registers; more than the machine has are spilled, many more never pay."""
+"""Maximum accumulators of a block, in vector registers. Some spilling may pay; many more accumulators never do."""
 
 MAX_UPDATES: Final = 512
-"""Most multiply-adds of a block, as vector instructions: bounds the length of the emitted code."""
+"""Maximum multiply-adds of a block, as vector instructions, which bounds the length of the emitted code."""
 
 
 @dataclass(frozen=True, slots=True)
 class Nest:
-    """What lowering needs to know of a schedule: its loops (outermost first), levels, expression and lane count."""
+    """The parts of a schedule that lowering needs: loops (outermost first), levels, expression and lane count."""
 
     order: tuple[Coordinate, ...]
     levels: tuple[StoredLevel, ...]
@@ -30,21 +30,21 @@ class Nest:
     masked_lanes: frozenset[int]
 
     def level_of(self, coordinate: str) -> StoredLevel | None:
-        """The storage level of a coordinate; None for coordinates of dense indices."""
+        """Return the storage level of a coordinate, or None for coordinates of dense indices."""
         return next((level for level in self.levels if level.name == coordinate), None)
 
     def is_output(self, coordinate: Coordinate) -> bool:
-        """Whether the coordinate's index is one of the output's."""
+        """Return whether the coordinate's index is an index of the output."""
         return coordinate.index in self.expression.output.indices
 
 
 def lanes_of(extent: int, max_lanes: int) -> int:
-    """Lanes per vector for `extent` adjacent values: the largest power of two that divides it, at most `max_lanes`."""
+    """Return the lanes per vector for `extent` contiguous values: the largest common divisor with `max_lanes`."""
     return math.gcd(extent, max_lanes)
 
 
 def choose_block(nest: Nest) -> Block:
-    """The longest suffix of the loops that can be a register block; possibly empty (one entry at a time)."""
+    """Return the longest suffix of the loops that can be a register block; it may be empty (one entry at a time)."""
     for start in range(len(nest.order) + 1):
         block = _block_from(nest, start)
         if block is not None:
@@ -69,7 +69,9 @@ def _block_from(nest: Nest, start: int) -> Block | None:
 
 
 def _unresolved(levels: Sequence[StoredLevel], bound: set[str]) -> tuple[StoredLevel, ...]:
-    """Levels from the first one whose coordinate is not bound: a position needs all of its parents'."""
+    """Return the levels from the first one whose coordinate is not bound: a position requires those of all its
+    parents.
+    """
     for depth, level in enumerate(levels):
         if level.name not in bound:
             return tuple(levels[depth:])
@@ -77,7 +79,9 @@ def _unresolved(levels: Sequence[StoredLevel], bound: set[str]) -> tuple[StoredL
 
 
 def _vector_axis(nest: Nest, inside: Sequence[Coordinate]) -> str | None:
-    """A coordinate of the block whose consecutive values are adjacent in every operand that depends on it."""
+    """Return a coordinate of the block whose consecutive values are contiguous in every operand that depends on it, or
+    None.
+    """
     for coordinate in reversed(inside):
         if coordinate.index in nest.expression.dense_indices:
             return coordinate.name if _adjacent(nest, coordinate) else None
@@ -94,14 +98,14 @@ def _adjacent(nest: Nest, coordinate: Coordinate) -> bool:
 
 
 def block_updates(block: Block, max_lanes: int) -> int:
-    """Multiply-adds of the block, as vector instructions."""
+    """Return the multiply-adds of the block, as vector instructions."""
     total = math.prod(c.split for c in block.coordinates)
     vector = next((c for c in block.coordinates if c.name == block.vector), None)
     return total if vector is None else total // lanes_of(vector.split, max_lanes)
 
 
 def block_accumulators(block: Block, max_lanes: int) -> int:
-    """Vector registers that the block's accumulators take."""
+    """Return the vector registers that the block's accumulators take."""
     total = 1
     for coordinate in block.coordinates:
         output = coordinate.index in block.expression.output.indices

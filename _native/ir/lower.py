@@ -1,11 +1,11 @@
-"""Lowering: an index expression and a SuperSchedule become loop IR, by recursion over the schedule's loop order.
+"""Lowering of an index expression and a SuperSchedule to loop IR, by recursion over the schedule's loop order.
 
-At each loop the sparse operand's levels are asked how its coordinate can be reached. If the coordinate is that of the
-next unresolved level, the level iterates (concordant: WACO §3.1). If its level lies deeper, the loop runs over the
-dense extent (discordant), and the level is resolved later, by locate (U) or search (C), once its parents are.
-The innermost loops of constant extent become one register block; accumulators are placed right inside the last loop
-over an output coordinate outside the block. A factor that no loop further inside changes is taken out of their sum: a
-workspace of its own holds the sum, and multiplies it once (for MTTKRP the factoring of SPLATT, Smith et al. 2015).
+At each loop, the levels of the sparse operand determine how its coordinate is reached. If it is the coordinate of the
+next unresolved level, the level iterates (concordant: WACO §3.1). If its level is deeper, the loop runs over the dense
+extent (discordant), and the level is resolved later, by locate (U) or search (C), after its parents.
+The innermost loops of constant extent become one register block. Accumulators are placed right inside the last loop
+over an output coordinate outside the block. A factor that no inner loop changes is moved out of the sum: a separate
+workspace holds the sum and is multiplied by the factor once (for MTTKRP, as in SPLATT, Smith et al. 2015).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from autosparse._native.ir.lower_slices import lower_slices, reason_unsupported
 from autosparse._native.ir.nodes import (
     Block,
     Coordinate,
+    CoordinateSearch,
     Extent,
     Fetch,
     ForDense,
@@ -36,7 +37,6 @@ from autosparse._native.ir.nodes import (
     Mirror,
     Node,
     Program,
-    Search,
     StoredLevel,
     Workspace,
     Zero,
@@ -57,23 +57,23 @@ from autosparse.errors import ScheduleError
 from autosparse.ops import OPS, Operation
 
 MAX_TAIL_UPDATES: Final = 160
-"""Most multiply-adds, as vector instructions, of the tiles for the last columns when each number of vectors has one."""
+"""Maximum vector multiply-adds of all tiles for the last columns, if there is one tile per number of vectors."""
 
 LISTED: Final = ("C", "N")
-"""Kinds of levels that a loop over stored entries visits."""
+"""Kinds of levels whose stored entries a loop visits."""
 
 SYMMETRIC_LOOPS: Final = (("i1", "k1"), ("i1", "j1", "k1", "j0"), ("i1", "j1", "k1"))
 """Loop orders of products with symmetric storage: a row's sums are stored before later rows add to it."""
 
 MIN_CHAINS: Final = 4
-"""Fewest accumulators of a sum along vectors: multiply-adds that follow each other wait four cycles."""
+"""Minimum number of accumulators of a sum along vectors: a multiply-add has a latency of four cycles."""
 
 MIN_GATHER_LANES: Final = 4
-"""Fewest accumulators for which the entries of a row become vector lanes."""
+"""Minimum number of accumulators for which the entries of a row become vector lanes."""
 
 
 def supports(operation: str, schedule: SuperSchedule) -> str | None:
-    """Why `schedule` cannot be lowered for `operation`, or None when it can. A legal schedule is taken for granted."""
+    """Return why `schedule` cannot be lowered for `operation`, or None if it can. The schedule must be legal."""
     if operation != schedule.operation or operation not in OPS:
         return f"operation {operation!r} has no index expression (known: {', '.join(OPS)})"
     row = OPS[operation]
@@ -93,7 +93,7 @@ def supports(operation: str, schedule: SuperSchedule) -> str | None:
 
 
 def _reason_unable(row: Operation, schedule: SuperSchedule) -> str | None:
-    """What of the format kernels of the operation cannot do."""
+    """Return the property of the format that kernels of the operation do not support, or None."""
     if schedule.format.values and "storage" not in row.abilities:
         return f"values={schedule.format.values}: {row.name} reads values as they are"
     if schedule.format.rows and "rows" not in row.abilities:
@@ -128,7 +128,7 @@ def _reason_unsupported_threads(expression: IndexExpression, schedule: SuperSche
 
 
 def lower(spec: KernelSpec) -> Program:
-    """The IR of `spec`; ScheduleError when `supports` refuses the schedule."""
+    """Return the IR of `spec`. Raises ScheduleError if `supports` refuses the schedule."""
     reason = supports(spec.operation, spec.schedule)
     if spec.schedule.format.values in STORED_VALUES and spec.dtype != "float32":
         reason = f"values={spec.schedule.format.values} are widened to float32, not {spec.dtype}"
@@ -158,18 +158,18 @@ def _nest_of(spec: KernelSpec) -> Nest:
 
 @dataclass(frozen=True, slots=True)
 class _State:
-    """What is known at a point of the recursion."""
+    """State at a point of the recursion."""
 
     bound: frozenset[str] = frozenset()  # coordinates
     depth: int = 0  # first level without a position
     visits_all: bool = True  # every iteration of the loops so far happens, whatever is stored
     open: bool = False  # inside the workspace
-    later: tuple[str, ...] = ()  # operands that the workspaces around multiply by
-    n_parts: int = 0  # workspaces around, but for the output's
+    later: tuple[str, ...] = ()  # operands by which the enclosing workspaces multiply
+    n_parts: int = 0  # enclosing workspaces except the output's
 
 
 class _Lowering:
-    """One lowering: the nest, its block, and the places of the workspaces."""
+    """State of one lowering: the nest, its block, and the positions of the workspaces."""
 
     def __init__(self, nest: Nest, schedule: SuperSchedule, *, adds: bool = False) -> None:
         self.nest = nest
@@ -183,16 +183,16 @@ class _Lowering:
         self.copies = self._copies()
         self.padded = nest.levels[-1].kind == "U" and not nest.expression.sampled
         self.private = is_private(schedule)
-        self.spoilt = False  # a factor may meet an empty sum
+        self.spoilt = False  # a factor may multiply an empty sum
         self.init = "zero"
 
     def program_body(self) -> tuple[Node, ...]:
-        """All loops; with the output zeroed first where they do not write all of it."""
+        """Return all loops, after clearing the output if they do not write all of it."""
         body = self._loops(0, _State())
         return (Zero(self.nest.expression.output), *body) if self.init == "load" and not self.adds else body
 
     def _sums_inside(self, d: int) -> frozenset[str]:
-        """Indices that loops from the d-th inwards, or the block, sum over."""
+        """Return the indices that the loops from the d-th inwards, or the block, sum over."""
         inside = (*self.nest.order[d : self.n_loops], *self.block.coordinates)
         outside = {c.name for c in self.nest.order[:d]}
         is_one_entry = any(level.kind == "N" and level.name in outside for level in self.nest.levels)
@@ -200,11 +200,11 @@ class _Lowering:
         return frozenset(c.index for c in inside if not self.nest.is_output(c) and c.name not in fixed)
 
     def _last_loop(self, end: int) -> int:
-        """Place of the last loop before the `end`-th, singletons having none; -1 when there is none."""
+        """Return the position of the last loop before the `end`-th, not counting singletons, or -1."""
         return max((d for d in range(end) if self.nest.order[d].name not in self.fetched), default=-1)
 
     def _factors(self, d: int, state: _State) -> tuple[Access, ...]:
-        """Operands that the sum of the loops from the d-th inwards can be multiplied by, once."""
+        """Return the operands by which the sum of the loops from the d-th inwards can be multiplied once."""
         expression, summed = self.nest.expression, self._sums_inside(d)
         if not summed and not expression.sampled:
             return ()
@@ -213,7 +213,7 @@ class _Lowering:
         return tuple(access for access in free if access.tensor not in state.later)
 
     def _copies(self) -> int:
-        """Accumulator copies that `unroll` asks for, as far as registers and the shape of the nest allow."""
+        """Return the number of accumulator copies: `unroll`, limited by registers and the shape of the nest."""
         last = self._last_loop(self.n_loops)
         level = self.nest.level_of(self.nest.order[last].name) if last >= 0 else None
         if level is None or level.kind not in LISTED or self.workspace_at > last:
@@ -227,7 +227,7 @@ class _Lowering:
         return copies
 
     def _loops(self, d: int, state: _State) -> tuple[Node, ...]:
-        """Nodes for the loops from the d-th inwards."""
+        """Return the nodes for the loops from the d-th inwards."""
         if d == self.workspace_at and not state.open:
             return (self._workspace(d, state),)
         factors = self._factors(d, state) if state.open else ()
@@ -246,7 +246,7 @@ class _Lowering:
         return (self._dense(d, coordinate, level, state),)
 
     def _bind(self, d: int, coordinate: Coordinate, state: _State) -> tuple[Node, ...]:
-        """The loops inside the d-th, after the levels that can be resolved now that `coordinate` is bound."""
+        """Return the loops inside the d-th, after the levels that can be resolved once `coordinate` is bound."""
         return self._resolve(d + 1, replace(state, bound=state.bound | {coordinate.name}))
 
     def _resolve(self, d: int, state: _State) -> tuple[Node, ...]:
@@ -260,10 +260,10 @@ class _Lowering:
         if level.kind == "U":
             locate = Locate(level, Extent(level.coordinate, partner_bound=False))
             return (locate, *self._resolve(d, below))
-        return (Search(level, self._resolve(d, replace(below, visits_all=False))),)
+        return (CoordinateSearch(level, self._resolve(d, replace(below, visits_all=False))),)
 
     def _dense_index(self, d: int, coordinate: Coordinate, state: _State) -> Node:
-        """A loop over a coordinate that the sparse operand does not have."""
+        """Return a loop over a coordinate that the sparse operand does not have."""
         inner = f"{coordinate.index}0"
         parallel = coordinate.name == self.schedule.parallel
         if coordinate.is_outer and any(c.name == inner for c in self.block.coordinates):
@@ -273,11 +273,11 @@ class _Lowering:
         return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel)
 
     def _widths(self, coordinate: Coordinate, *, inside: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Widths of whole tiles, and of masked ones for the rest; `inside`: of the workspace, which is summed over.
+        """Return the widths of whole tiles and of masked tiles for the rest. Tiles `inside` are summed over.
 
-        Without masks: every smaller power of two, any rest is a sum of these; inside only those of whole vectors, and
-        one. With masks one tile serves any rest, by as many vectors as that needs; of wide blocks only powers of two
-        are written, to bound the text.
+        Without masks: every smaller power of two, which sum to any rest; inside, only whole vectors and 1. With masks,
+        one tile serves any rest, with as many vectors as required. For wide blocks only powers of two are emitted, to
+        bound the code size.
         """
         tile, max_lanes = coordinate.split, self.nest.max_lanes
         lanes = lanes_of(tile, max_lanes)
@@ -285,7 +285,7 @@ class _Lowering:
             powers = tuple(1 << bit for bit in reversed(range(tile.bit_length())) if 1 << bit < tile)
             return (tile, *(width for width in powers if not inside or width >= lanes or width == 1)), ()
         n_vectors = tile // lanes
-        if self.nest.expression.sampled:  # written for every number of jammed entries: few widths
+        if self.nest.expression.sampled:  # emitted for every number of jammed entries, so only few widths
             if inside:
                 return (tile, lanes)[: min(n_vectors, 2)], (lanes,)
             return (tile,), (lanes, tile)[: min(n_vectors, 2)]
@@ -295,19 +295,19 @@ class _Lowering:
         return (tile,), tuple(lanes * n for n in counts)
 
     def _dense(self, d: int, coordinate: Coordinate, level: StoredLevel, state: _State) -> Node:
-        """A loop over all coordinates of an uncompressed level, or a discordant one."""
+        """Return a loop over all coordinates of an uncompressed level, or a discordant one."""
         extent = Extent(coordinate, coordinate.partner in state.bound)
         parallel = coordinate.name == self.schedule.parallel
         weights = self._weights(level) if parallel and level.depth == state.depth else None
         return ForDense(coordinate, extent, self._bind(d, coordinate, state), parallel, weights)
 
     def _stored(self, d: int, level: StoredLevel, state: _State) -> Node:
-        """A loop over the entries of a compressed level."""
+        """Return a loop over the entries of a compressed level."""
         coordinate = level.coordinate
         inside = replace(state, depth=state.depth + 1, visits_all=False)
         body = self._bind(d, coordinate, inside)
         partner = self.nest.level_of(coordinate.partner) if coordinate.partner in state.bound else None
-        if partner is not None and partner.depth > level.depth:  # bound by a loop that knew nothing of this path
+        if partner is not None and partner.depth > level.depth:  # bound by an outer loop, independently of this path
             body = (Guard(coordinate), *body)
         parallel = coordinate.name == self.schedule.parallel
         weights = self._weights(level) if parallel else None
@@ -328,7 +328,7 @@ class _Lowering:
         return ForStored(level, body, parallel, weights, unroll, vector, prefetch)
 
     def _jammed(self) -> int:
-        """Entries computed together where results are one per entry: of the innermost loop over a compressed level."""
+        """Return how many entries a sampled operation computes together in the innermost compressed level."""
         last = self.nest.order[self._last_loop(self.workspace_at)]
         level = self.nest.level_of(last.name)
         if level is None or level.kind not in LISTED or last.name == self.schedule.parallel:
@@ -339,7 +339,7 @@ class _Lowering:
         return copies
 
     def _gathers(self, coordinate: Coordinate) -> bool:
-        """Whether stored coordinates are offsets into a dense vector: entries can be lanes."""
+        """Return whether stored coordinates are offsets into a dense vector, so that entries can be lanes."""
         is_offset = coordinate.split == 1 or not coordinate.is_outer
         expression = self.nest.expression
         return is_offset and not self.block.coordinates and not expression.dense_indices and len(expression.dense) == 1
@@ -349,7 +349,7 @@ class _Lowering:
         return below[0] if below and below[0].kind in LISTED else None
 
     def _workspace(self, d: int, state: _State) -> Node:
-        """The accumulators of the output, and the loops that they sum over."""
+        """Return the accumulators of the output with the loops that they sum over."""
         nest = self.nest
         sums = tuple(c.name for c in nest.order[:d] if not nest.is_output(c))
         parts = not state.visits_all and not nest.expression.sampled
@@ -360,37 +360,37 @@ class _Lowering:
         return Workspace(nest.expression.output, self.block, copies, self.init, first, check, body, factors, 0, ways)
 
     def _part(self, d: int, state: _State, factors: tuple[Access, ...]) -> Node:
-        """Accumulators for a sum that `factors` multiply."""
+        """Return accumulators for a sum that is multiplied by `factors`."""
         depth = state.n_parts + 1
         body, _ = self._inside(d, replace(state, n_parts=depth))
         copies = self._copies_for(body)
         return Workspace(self.nest.expression.output, self.block, copies, "zero", (), False, body, factors, depth)
 
     def _inside(self, d: int, state: _State) -> tuple[tuple[Node, ...], tuple[Access, ...]]:
-        """What a workspace around the loops from the d-th inwards holds, and its factors."""
+        """Return the body and the factors of a workspace around the loops from the d-th inwards."""
         factors = self._factors(d, state)
         later = (*state.later, *(access.tensor for access in factors))
         body = self._loops(d, replace(state, open=True, later=later))
         if factors and not self.nest.expression.sampled and not self._is_fed(body, state):
-            self.spoilt = True  # an infinite factor times the sum of nothing is not zero
+            self.spoilt = True  # an infinite factor times an empty sum is not zero
         return body, factors
 
     def _is_fed(self, body: tuple[Node, ...], state: _State) -> bool:
-        """Whether every run of `body` is sure to meet a stored entry."""
+        """Return whether every run of `body` certainly meets a stored entry."""
         levels = self.nest.levels
         resolved = {level.name for level in levels[: state.depth]}
         loose = {level.name for level in levels} & state.bound - resolved
         is_listed = state.depth > 0 and levels[state.depth - 1].kind != "U"
-        return is_listed and not loose and not any(isinstance(node, Search | Guard) for node in walk(body))
+        return is_listed and not loose and not any(isinstance(node, CoordinateSearch | Guard) for node in walk(body))
 
     def _copies_for(self, body: tuple[Node, ...]) -> int:
-        """Copies of the accumulators of the workspace right around the innermost loop."""
+        """Return the copies of the accumulators of the workspace directly around the innermost loop."""
         nodes = tuple(walk(body))
         unrolled = any(isinstance(node, ForStored) and node.unroll > 1 for node in nodes)
         return self.copies if unrolled and not any(isinstance(node, Workspace) for node in nodes) else 1
 
     def _ways(self, body: tuple[Node, ...]) -> int:
-        """Accumulators per cell, so that sums along a vector's axis do not wait for each other."""
+        """Return the accumulators per cell, so that sums along a vector's axis are independent."""
         nest, block = self.nest, self.block
         axis = next((c for c in block.coordinates if c.name == block.vector), None)
         if not nest.expression.sampled or axis is None:

@@ -1,4 +1,4 @@
-"""Lowering of sliced formats: a loop over slices, each the sum of its slots, a row of the output per lane."""
+"""Lowering of sliced formats: a loop over slices, each of which sums its slots, with one row of the output per lane."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from autosparse._native.ir.nodes import Coordinate, Extent, ForDense, Program, S
 from autosparse._native.ir.spec import KernelSpec, expression_of
 from autosparse._native.storage.slices import INDEX_BITS, LEVELS, has_diagonals
 
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
 LANES: Final = (2, 4, 8, 16, 32)
-"""Rows of a slice."""
+"""Supported numbers of rows per slice."""
 UNROLL: Final = (1, 2, 4)
-"""Slots per step, each with accumulators of its own."""
+"""Supported numbers of slots per step, each with its own accumulators."""
 
 
 def reason_unsupported(schedule: SuperSchedule) -> str | None:
-    """Why a schedule with a sliced format cannot be lowered, or None."""
+    """Return why a schedule with a sliced format cannot be lowered, or None."""
     fmt = schedule.format
     if "slices" not in OPS[schedule.operation].abilities:
         return f"slices are not lowered for {schedule.operation}"
@@ -35,7 +35,7 @@ def reason_unsupported(schedule: SuperSchedule) -> str | None:
 
 
 def lower_slices(spec: KernelSpec) -> Program:
-    """The IR of a supported schedule."""
+    """Return the IR of a supported schedule."""
     schedule, fmt = spec.schedule, spec.schedule.format
     slices, columns, lanes = Coordinate("i1", fmt.split("i")), Coordinate("k1", 1), Coordinate("i0", fmt.split("i"))
     levels = (
@@ -52,7 +52,7 @@ def lower_slices(spec: KernelSpec) -> Program:
         diagonals=has_diagonals(fmt),
         narrow=fmt.index_bits == 16,
         prefetch=schedule.prefetch,
-        numbered=fmt.values == NUMBERED,
+        numbered=fmt.values == DICTIONARY,
     )
     extent = Extent(slices, partner_bound=False)
     return Program(node.expression, levels, (ForDense(slices, extent, (node,), True, levels[1]),))

@@ -1,8 +1,7 @@
-"""Loop IR: what a kernel does, as a tree of frozen nodes that prints itself. Emitters walk it.
+"""Nodes of the loop IR: a kernel as a tree of frozen nodes that prints itself, and that emitters traverse.
 
-Names: coordinate ``k1`` has a variable of its own name, its level's position is ``p_k1``; index ``k`` is
-``k1*s + k0`` for split size s. A node says *which* loop and *how it reaches* the stored entries, not how a language
-writes it down.
+Names: coordinate ``k1`` is a variable of that name, its level's position is ``p_k1``; index ``k`` is ``k1*s + k0`` for
+split size s. A node specifies a loop and how it reaches the stored entries, independently of the target language.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ class Coordinate:
 
     @property
     def index(self) -> str:
-        """The index it is a part of."""
+        """Index that the coordinate is a part of."""
         return self.name[:-1]
 
     @property
     def is_outer(self) -> bool:
-        """Whether it counts blocks."""
+        """Return whether the coordinate counts blocks."""
         return self.name.endswith("1")
 
     @property
     def partner(self) -> str | None:
-        """Name of the other part of the same index; None when the index is not split."""
+        """Name of the other part of the same index; None if the index is not split."""
         return None if self.split == 1 else f"{self.index}{0 if self.is_outer else 1}"
 
 
@@ -49,7 +48,7 @@ class Extent:
     partner_bound: bool
 
     def value(self, n: int, partner: int) -> int:
-        """The extent; `partner` is the value of the other coordinate when that is bound."""
+        """Return the extent; `partner` is the value of the other coordinate if that is bound."""
         split, outer = self.coordinate.split, self.coordinate.is_outer
         if not self.partner_bound:
             return -(-n // split) if outer else split
@@ -86,13 +85,13 @@ class StoredLevel:
 
 @dataclass(frozen=True, slots=True)
 class ForDense:
-    """All coordinates of an extent, in order."""
+    """A loop over all coordinates of an extent, in order."""
 
     coordinate: Coordinate
     extent: Extent
     body: tuple[Node, ...]
     parallel: bool = False
-    weights: StoredLevel | None = None  # level whose pos array tells the work below each iteration
+    weights: StoredLevel | None = None  # level whose pos array gives the work per iteration
 
     def __str__(self) -> str:
         return f"{_mark(self.parallel)}for {self.coordinate.name} in 0..{self.extent}:"
@@ -100,10 +99,11 @@ class ForDense:
 
 @dataclass(frozen=True, slots=True)
 class ForTiles:
-    """Columns of a dense index in tiles of `split`; the body is written once per width, which is a constant inside.
+    """A loop over a dense index in tiles of `split` columns; the body is emitted once per width, which is constant
+    inside.
 
-    `widths` are those of whole tiles, the widest that fits is taken. What is left when none fits is one tile of the
-    narrowest of `partial` (ascending) that holds it; lanes past the end are masked.
+    `widths` are those of whole tiles, of which the widest that fits is used. The rest becomes one tile of the
+    narrowest sufficient width of `partial` (ascending), with masked lanes past the end.
     """
 
     coordinate: Coordinate
@@ -119,11 +119,12 @@ class ForTiles:
 
 @dataclass(frozen=True, slots=True)
 class ForStored:
-    """The entries that a compressed or nonunique level stores below its parent; binds its coordinate and position.
+    """A loop over the entries that a compressed or nonunique level stores below its parent; it binds coordinate and
+    position.
 
-    `unroll` entries per step go to as many copies of the accumulators; `vector`: they are the lanes of one register.
-    `jam`: each entry has a result of its own; those of one step are computed together, in one run of the body.
-    `prefetch` entries ahead, the dense rows that will be read are fetched.
+    `unroll` entries per step go to as many copies of the accumulators; with `vector` they are the lanes of one
+    register. With `jam` each entry has its own result, and the entries of a step are computed together in one run of
+    the body. Dense rows of entries `prefetch` ahead are prefetched.
     """
 
     level: StoredLevel
@@ -146,7 +147,9 @@ class ForStored:
 
 @dataclass(frozen=True, slots=True)
 class Locate:
-    """Position of a known coordinate in an uncompressed level: ``p = parent * extent + coordinate``."""
+    """Computation of the position of a known coordinate in an uncompressed level: ``p = parent * extent +
+    coordinate``.
+    """
 
     level: StoredLevel
     extent: Extent
@@ -157,7 +160,7 @@ class Locate:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """The one coordinate that a singleton level has at its parent's position, which is its own too."""
+    """Read of the only coordinate of a singleton level at its parent's position, which is its own position too."""
 
     level: StoredLevel
 
@@ -167,8 +170,8 @@ class Fetch:
 
 
 @dataclass(frozen=True, slots=True)
-class Search:
-    """The positions of a known coordinate in a compressed level: none, one, or several where entries repeat."""
+class CoordinateSearch:
+    """Search for the positions of a known coordinate in a compressed level: none, one, or several if entries repeat."""
 
     level: StoredLevel
     body: tuple[Node, ...]
@@ -180,7 +183,7 @@ class Search:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """Leave this iteration unless index `index` is inside the operand."""
+    """Skip of the iteration unless the coordinate's index lies inside the operand."""
 
     coordinate: Coordinate
 
@@ -193,8 +196,8 @@ class Block:
     """``output += sparse * dense...`` for the constant extents of `coordinates` at once (none: for one entry).
 
     `levels` are uncompressed levels located inside. A reduction index past the end of its operand is clamped (the
-    stored value there is a padded zero), an output index past the end is computed and not stored. Operands named in
-    `later` are left out: a workspace around multiplies by them.
+    stored value there is a padding zero); an output index past the end is computed and not stored. Operands named in
+    `later` are left out, because an enclosing workspace multiplies by them.
     """
 
     coordinates: tuple[Coordinate, ...]  # outermost first; of extent `split`, or the tile's width for a dense index
@@ -205,7 +208,7 @@ class Block:
 
     @property
     def factors(self) -> tuple[Access, ...]:
-        """What is multiplied here."""
+        """Operands that are multiplied here."""
         every = (self.expression.sparse, *self.expression.dense)
         return tuple(access for access in every if access.tensor not in self.later)
 
@@ -217,9 +220,9 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """The same entry of a symmetric operand, seen from its column: ``output[k,:] += sparse[i,k] * dense[i,:]``.
+    """The transposed entry of a symmetric operand: ``output[k,:] += sparse[i,k] * dense[i,:]``.
 
-    For entries off the diagonal; added to the output at once, which no workspace around holds: k < i.
+    It applies to off-diagonal entries and is added to the output directly, outside any workspace, because k < i.
     """
 
     block: Block
@@ -235,15 +238,16 @@ class Workspace:
     """Accumulators for the block of the output that the body adds to; loaded before, stored after.
 
     `init` is "zero" (the body is the whole sum), "load" (the output holds a part of it), or "first": zero while all of
-    `first` are 0, else load. `check`: values with padding may multiply an infinite dense value by a stored zero, so
-    storing reports values that are not finite.
+    `first` are 0, else load. `check`: padding may multiply an infinite dense value by a stored zero, so storing
+    reports values that are not finite.
 
-    `factors` do not depend on what the body sums over: sums start at zero, and each is multiplied by them when the body
-    is done, then added to what the output held. A workspace of `depth` > 0 lies in one of depth - 1 and adds its
-    products to that one's sums. Each cell has `ways` accumulators, which the vectors of one block take in turn.
+    `factors` do not depend on the indices that the body sums over: sums start at zero, are multiplied by the factors
+    when the body is done, and are then added to the previous output. A workspace of `depth` > 0 lies in one of depth -
+    1 and adds its products to the sums of that one. Each cell has `ways` accumulators, which the vectors of one block
+    use in turn.
 
-    Where the output is sampled, cell (i, k) is the entry at its position: its result is stored where the operand's
-    `origin` says, multiplied by the value there; positions without an entry are left out.
+    If the output is sampled, cell (i, k) is the entry at its position. Its result is stored at the operand's `origin`,
+    multiplied by the value there; positions without an entry are left out.
     """
 
     output: Access
@@ -267,7 +271,7 @@ class Workspace:
 
 @dataclass(frozen=True, slots=True)
 class Zero:
-    """Set the output to zero."""
+    """Assignment of zero to the whole output."""
 
     output: Access
 
@@ -277,14 +281,16 @@ class Zero:
 
 @dataclass(frozen=True, slots=True)
 class SumSlots:
-    """``output += sparse * dense`` for one slice of a sliced level, whole: a result per lane, set and stored here.
+    """``output += sparse * dense`` for one whole slice of a sliced level: one result per lane, set and stored here.
 
-    Lane l sums, over the slots of slice `i1`, its value times the dense value at its coordinate: one per lane, or,
-    in slices that say so (`diagonals`), one per slot, of lane 0, which grows by one from lane to lane. `narrow`: slices
-    may count coordinates from a base in 16 bits. Slot t of each `copies` goes to accumulator t; a rest of fewer slots
-    to the first ones. Values and coordinates are fetched `prefetch` slots ahead. Which row a lane has is listed
-    (`is_permuted`), or it is ``i1 * lanes + lane``; lanes past the last row are not stored. Lanes of short rows are
-    padded with zeros: results that are not finite are reported. `numbered`: values are places in a table.
+    Lane l sums, over the slots of slice `i1`, its value times the dense value at its coordinate. There is one
+    coordinate per lane or, in slices stored by `diagonals`, one per slot, of lane 0, which increases by one per lane.
+    `narrow`: slices may store 16-bit coordinates relative to a base. Slot t of each `copies` goes to accumulator t, a
+    shorter rest to the first ones. Values and coordinates are prefetched `prefetch` slots ahead.
+
+    The row of a lane is listed (`is_permuted`), or it is ``i1 * lanes + lane``; lanes past the last row are not
+    stored. Lanes of short rows are padded with zeros, so results that are not finite are reported. `numbered`: values
+    are indices into a table.
     """
 
     level: StoredLevel
@@ -308,9 +314,22 @@ class SumSlots:
         return f"{head} {self.expression}, i = {row}, k = {column}  # {notes}"
 
 
-Node = SumSlots | ForDense | ForTiles | ForStored | Locate | Fetch | Search | Guard | Block | Mirror | Workspace | Zero
+Node = (
+    SumSlots
+    | ForDense
+    | ForTiles
+    | ForStored
+    | Locate
+    | Fetch
+    | CoordinateSearch
+    | Guard
+    | Block
+    | Mirror
+    | Workspace
+    | Zero
+)
 
-LOOPS: Final = (ForDense, ForTiles, ForStored, Search, Workspace)
+LOOPS: Final = (ForDense, ForTiles, ForStored, CoordinateSearch, Workspace)
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,12 +339,12 @@ class Program:
     expression: IndexExpression
     levels: tuple[StoredLevel, ...]
     body: tuple[Node, ...]
-    private: bool = False  # the parallel loop, outermost, sums: each part of it adds to an output of its own
+    private: bool = False  # the outermost, parallel loop sums: each thread adds to a private output
 
     @property
     def needs_sorted(self) -> bool:
-        """Whether some compressed level is searched (binary search wants sorted coordinates)."""
-        return any(isinstance(node, Search) for node in walk(self.body))
+        """Return whether some compressed level is searched, which requires sorted coordinates."""
+        return any(isinstance(node, CoordinateSearch) for node in walk(self.body))
 
     def __str__(self) -> str:
         levels = ",".join(f"{level.name}:{level.kind}" for level in self.levels)
@@ -335,7 +354,7 @@ class Program:
 
 
 def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
-    """Every node, parents before children."""
+    """Yield every node, parents before children."""
     for node in nodes:
         yield node
         if isinstance(node, LOOPS):
@@ -343,7 +362,7 @@ def walk(nodes: tuple[Node, ...]) -> Iterator[Node]:
 
 
 def index_text(coordinate: Coordinate) -> str:
-    """The index that `coordinate` is a part of, in terms of its coordinates."""
+    """Return the text of the index that `coordinate` is a part of, in terms of its coordinates."""
     index, split = coordinate.index, coordinate.split
     return f"{index}1" if split == 1 else f"({index}1*{split} + {index}0)"
 

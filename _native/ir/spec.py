@@ -18,17 +18,20 @@ from autosparse.forking import computed_once
 from autosparse.ops import OPS
 
 VALUE_BYTES: Final[Mapping[str, int]] = {"float32": 4, "float64": 8}
-"""Value types that kernels are generated for, with their size."""
+"""Value types for which kernels are generated, with their size in bytes."""
 
 INDEX_BYTES: Final[Mapping[str, int]] = {"int32": 4, "int64": 8}
-"""Integer types of the user's index arrays, with their size."""
+"""Integer types of the user's index arrays, with their size in bytes."""
 
 SPEC_VERSION: Final = 1
-"""Raise when the meaning of a KernelSpec changes (the generated source itself is part of the artefact's key anyway)."""
+"""Version of the meaning of a KernelSpec; increase it when that changes.
+
+The generated source is part of the artefact's key in any case.
+"""
 
 
 def is_private(schedule: SuperSchedule) -> bool:
-    """Whether iterations of the parallel loop add to the same results: threads then have outputs of their own."""
+    """Return whether parallel iterations write to the same output, which requires one private output per thread."""
     expression, parallel = expression_of(schedule), schedule.parallel
     repeats = {level.coordinate for level in schedule.format.levels if level.kind is LevelKind.NONUNIQUE}
     if schedule.format.symmetric:
@@ -38,7 +41,7 @@ def is_private(schedule: SuperSchedule) -> bool:
 
 
 def reason_cannot_add(schedule: SuperSchedule) -> str | None:
-    """Why no kernel of `schedule` adds to what the output holds, or None."""
+    """Return why no kernel of `schedule` can add to the output's previous content, or None."""
     if schedule.is_precompiled:
         return "the runtime's loops write results, they do not add to them"
     if expression_of(schedule).sampled:
@@ -49,13 +52,13 @@ def reason_cannot_add(schedule: SuperSchedule) -> str | None:
 
 
 def variant_of(operation: str, stored: Collection[str]) -> IndexExpression | None:
-    """The expression of `operation` whose sparse operand has the indices `stored`; None when there is none."""
+    """Return the expression of `operation` whose sparse operand has the indices `stored`, or None."""
     variants = OPS[operation].expressions if operation in OPS else ()
     return next((variant for variant in variants if set(variant.sparse.indices) == set(stored)), None)
 
 
 def expression_of(schedule: SuperSchedule) -> IndexExpression:
-    """The expression that `schedule` computes: dense indices without a loop are dropped (one column: SpMV)."""
+    """Return the expression that `schedule` computes; dense indices without a loop are dropped (one column: SpMV)."""
     expression = variant_of(schedule.operation, {name[:-1] for name in schedule.format.order})
     if expression is None:
         raise ScheduleError.illegal(schedule.to_json(), f"no {schedule.operation} of {schedule.format}")
@@ -65,13 +68,15 @@ def expression_of(schedule: SuperSchedule) -> IndexExpression:
 
 @dataclass(frozen=True)
 class KernelSpec:
-    """One kernel: operation, schedule, value and index types, instruction set. Shared by all patterns and sizes.
+    """Specification of one kernel: operation, schedule, value and index types, instruction set. All patterns and sizes
+    share it.
 
     `index_dtype` is the type of the user's index arrays; positions have it too, coordinates of packed formats have
-    ``schedule.format.index_bits``. `deterministic` asks for one summation order whatever the thread count. `gathers`
-    says whether gather instructions are faster here than a load for each element; results are the same bits. `adds`
-    keeps what the output holds and adds to it: the kernel of a part that shares rows with others. `scatters`: entries
-    of a row are no neighbours in a sampled result, as in such a part.
+    ``schedule.format.index_bits``. `deterministic` requests one summation order for any number of threads. `gathers`
+    says whether gather instructions are faster on this CPU than one load per element; results are identical.
+
+    `adds` adds to the output's previous content, as the kernel of a part that shares rows with others does. `scatters`
+    says that entries of a row are not contiguous in a sampled result, as in such a part.
     """
 
     operation: str
@@ -91,28 +96,28 @@ class KernelSpec:
 
     @property
     def max_lanes(self) -> int:
-        """Values in one vector register."""
+        """Number of values in one vector register."""
         return VECTOR_BYTES[self.isa] // self.value_bytes
 
     @property
     def masked_lanes(self) -> frozenset[int]:
-        """Vector lengths whose first n lanes can be loaded and stored without touching the others' memory."""
+        """Vector lengths whose first n lanes can be loaded and stored without accessing the other lanes' memory."""
         widths = {"avx512": (64, 32), "avx2": (32,)}.get(self.isa, ())
         return frozenset(size // self.value_bytes for size in widths)
 
     @property
     def coordinate_bits(self) -> int:
-        """Width of stored coordinates: the user's own for CSR (nothing is packed), else the format's."""
+        """Bits of stored coordinates: the user's own for CSR (nothing is packed), else the format's."""
         fmt = self.schedule.format
         return 8 * INDEX_BYTES[self.index_dtype] if fmt.is_csr else fmt.index_bits
 
     @property
     def positions_bits(self) -> int:
-        """Width of the entries of pos arrays."""
+        """Bits of the elements of pos arrays."""
         return 8 * INDEX_BYTES[self.index_dtype]
 
     def key(self) -> str:
-        """32 hex digits over all that the code depends on: not the pattern, and no argument given at run time."""
+        """Return 32 hex digits over everything that the code depends on: neither the pattern nor run-time arguments."""
         return self._key
 
     @computed_once
@@ -124,7 +129,7 @@ class KernelSpec:
             del schedule["implementation"]
         schedule["format"] = str(self.schedule.format.as_compiled())
         facts = [SPEC_VERSION, self.operation, schedule, self.dtype, self.index_dtype, self.isa]
-        if is_private(self.schedule):  # else the order of sums is the same anyway
+        if is_private(self.schedule):  # otherwise the order of sums is always the same
             facts.append(self.deterministic)
         if not self.gathers:
             facts.append("loads")

@@ -1,4 +1,4 @@
-"""Writers: indented lines of the body of one emitted function, with C's blocks or Python's."""
+"""Writers of indented lines for the body of one emitted function, with blocks of C or of Python."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from autosparse.core.values import dataclass, field
 
 @dataclass
 class Writer:
-    """Lines of C."""
+    """Writer of lines of C."""
 
     lines: list[str] = field(default_factory=list)
     depth: int = 1
 
     def line(self, text: str) -> None:
-        """One line at the current depth."""
+        """Append one line at the current depth."""
         self.lines.append("    " * self.depth + text)
 
     @contextmanager
     def block(self, head: str = "") -> Iterator[None]:
-        """``head { ... }``."""
+        """Write ``head { ... }`` around the lines of the context."""
         self.line(f"{head} {{" if head else "{")
         self.depth += 1
         yield
@@ -29,16 +29,16 @@ class Writer:
         self.line("}")
 
     def text(self) -> str:
-        """All lines."""
+        """Return all lines as text."""
         return "".join(f"{line}\n" for line in self.lines)
 
 
 class PythonWriter(Writer):
-    """Lines of Python, for Numba and Triton."""
+    """Writer of lines of Python, for Numba and Triton."""
 
     @contextmanager
     def block(self, head: str = "") -> Iterator[None]:
-        """``head:`` and what is written inside, or ``pass``."""
+        """Write ``head:`` before the lines of the context, or ``pass`` if there are none."""
         self.line(f"{head}:")
         self.depth += 1
         before = len(self.lines)

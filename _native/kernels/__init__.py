@@ -1,3 +1,3 @@
-"""Kernels: built or loaded by a backend, and bound to an operand."""
+"""Kernels, built or loaded by a backend, and bound to an operand."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Backends: ways from a KernelSpec to machine code, emitted and compiled.
+"""Backends: emission and compilation of a KernelSpec to machine code.
 
-What emits is imported when something is to be emitted: kernels that are there need none of it.
+Emitters are imported only when something is emitted; existing kernels need none of them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autosparse._native.c.build import FLAGS, ISA_FLAGS, Compilations, Compiler
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse import config
 from autosparse.errors import BuildError
@@ -25,47 +25,49 @@ OBJECT_NAME: Final = "kernel.so"
 
 
 class ArtefactStore(Protocol):
-    """The part of the cache that is used here."""
+    """The part of the cache that backends use."""
 
     def artefact(self, key: str, build: Callable[[Path], None]) -> Path:
-        """The folder that `build` filled, now or earlier."""
+        """Return the folder of the artefact `key`, which `build` filled now or earlier."""
 
     def find_artefact(self, key: str) -> Path | None:
-        """That folder, if it is there."""
+        """Return that folder if it exists."""
 
 
 class Backend(Protocol):
     """A way from a spec to a kernel. `compiler` is the setting of that name."""
 
     def identity(self, compiler: str | None) -> str:
-        """Names the compiler; changes when the program does, "none" when there is none."""
+        """Return a name of the compiler that changes when the program does; "none" without a compiler."""
 
     def dump(self, spec: KernelSpec) -> None:
-        """Write what is compiled into the setting `dump_dir`, if there is one."""
+        """Write the source to the folder of the setting `dump_dir`, if it is set."""
 
     def key(self, spec: KernelSpec, compiler: str | None) -> str:
-        """Names the artefact: the spec, and all of the way."""
+        """Return the key of the artefact, which covers the spec and everything that affects compilation."""
 
     def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
-        """What fills the artefact's folder."""
+        """Return a function that fills the artefact's folder."""
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
-        """The kernel in a filled folder."""
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
+        """Return the kernel stored in a filled folder."""
 
 
 class CBackend:
-    """C source, the system's compiler, a shared object."""
+    """Backend that emits C source, runs the system's compiler and loads a shared object."""
 
     def identity(self, compiler: str | None) -> str:
-        """The program file, its size and date."""
+        """Return the compiler's path, size and modification date."""
         return c_build.compiler_id(compiler)
 
     def dump(self, spec: KernelSpec) -> None:
-        """IR and C; C that was edited stays as it is."""
+        """Write IR and C; C that was edited by hand stays unchanged."""
         _dump(spec)
 
     def key(self, spec: KernelSpec, compiler: str | None, identity: str | None = None) -> str:
-        """The spec's key with the emitter's digest, the compiler, its flags, and the edited source if there is one."""
+        """Return a key over the spec's key, the emitter's digest, the compiler, its flags, and the edited source if
+        there is one.
+        """
         edited = _edited_source(spec)
         facts = [
             spec.key(),
@@ -77,7 +79,9 @@ class CBackend:
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
 
     def fill(self, spec: KernelSpec, compiler: str | None, compilations: Compilations) -> Callable[[Path], None]:
-        """Emit and compile into the folder; the source stays beside the object for whoever wants to read it."""
+        """Return a function that emits and compiles into the folder; the source stays beside the object for
+        inspection.
+        """
 
         def into(folder: Path) -> None:
             from autosparse._native.c.emit import emit
@@ -96,26 +100,26 @@ class CBackend:
 
         return into
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
-        """Map the object."""
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
+        """Load the shared object."""
         from autosparse._native.ir.lower import lower
 
-        return Kernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
+        return CompiledKernel.load(spec, folder / OBJECT_NAME, needs_sorted=lower(spec).needs_sorted)
 
 
 def _numba() -> Backend:
-    """Imported only where it is used."""
+    """Return the Numba backend, which is imported only when it is used."""
     from autosparse._native.numba.backend import NumbaBackend
 
     return NumbaBackend()
 
 
 BACKENDS: Final[dict[str, Callable[[], Backend]]] = {"c": CBackend, "numba": _numba}
-"""Ways to machine code, best first."""
+"""Backends by name, the preferred one first."""
 
 
 def _edited_source(spec: KernelSpec) -> str | None:
-    """The text of ``<dump_dir>/<key>.c`` where somebody changed it."""
+    """Return the text of ``<dump_dir>/<key>.c`` if it was edited by hand, else None."""
     if config.get_options().dump_dir is None:
         return None
     text, generated = dumping.read(f"{spec.key()}.c"), dumping.read(f"{spec.key()}.generated")
@@ -125,9 +129,9 @@ def _edited_source(spec: KernelSpec) -> str | None:
 
 
 def _dump(spec: KernelSpec) -> None:
-    """Write ``<key>.ir`` and ``<key>.c`` into the setting `dump_dir`; C that was edited stays as it is.
+    """Write ``<key>.ir`` and ``<key>.c`` into the folder `dump_dir`; C that was edited by hand stays unchanged.
 
-    ``<key>.generated`` holds the digest of the C as it was written: that is how an edit shows.
+    ``<key>.generated`` holds the digest of the generated C, by which edits are detected.
     """
     if config.get_options().dump_dir is None or _edited_source(spec) is not None:
         return

@@ -1,7 +1,7 @@
-"""Kernels of composites: one kernel for each part, bound together, called like one.
+"""Kernels of composites: one kernel per part, bound together and called like one kernel.
 
-Parts of whole rows run one after the other, each on all threads. Parts that share rows run one after the other as well,
-the first writes and the others add; or, with windows, they take turns on a window of rows inside each thread.
+Parts of whole rows run one after the other, each on all threads. Parts that share rows also run one after the other:
+the first writes and the others add. With windows, they take turns on a window of rows inside each thread.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from autosparse._native.ir.lower import lower, supports
 from autosparse._native.ir.nodes import Zero
 from autosparse._native.ir.rough_times import COLUMN_NS, ENTRY_NS
 from autosparse._native.ir.spec import KernelSpec, expression_of, is_private, reason_cannot_add
-from autosparse._native.kernels.kernel import BoundKernel, Kernel
+from autosparse._native.kernels.kernel import BoundKernel, CompiledKernel
 from autosparse._native.kernels.precompiled import DTYPES, block_shape, panel_shape
 from autosparse._native.kernels.precompiled import reason_unsupported as reason_not_precompiled
 from autosparse._native.storage.composite import PackedComposite, is_sampled, part_schedules
@@ -31,7 +31,7 @@ from autosparse.forking import computed_once
 
 
 def composite_unsupported(operation: str, composite: Composite) -> str | None:
-    """Why there are no kernels for `composite`, or None when there are."""
+    """Return why there are no kernels for `composite`, or None if there are."""
     if composite.operation != operation or len(expression_of(composite.schedules[0]).sparse.indices) != 2:
         return f"{operation} has no kernels for parts"
     for at in range(len(composite.parts)):
@@ -41,13 +41,13 @@ def composite_unsupported(operation: str, composite: Composite) -> str | None:
 
 
 def is_fused(composite: Composite) -> bool:
-    """Whether the runtime adds up both parts, blocks and the rest, in registers: windows of parts it has loops for."""
+    """Return whether the runtime sums both parts, blocks and the rest, in registers, window by window."""
     ready = all(one.is_precompiled for one in composite.schedules)
     return bool(composite.window) and ready and not composite.n_row_parts and not is_sampled(composite)
 
 
 def is_swept(composite: Composite) -> bool:
-    """Whether the runtime computes all parts, of whole rows, in one sweep over B: panels, and rows by first column."""
+    """Return whether one sweep over B computes all parts: panels of whole rows, and rows sorted by first column."""
     ready = all(one.is_precompiled for one in composite.schedules) and not composite.is_split
     if not ready or is_sampled(composite):
         return False
@@ -60,7 +60,7 @@ def is_swept(composite: Composite) -> bool:
 
 
 def _fused_unsupported(composite: Composite) -> str | None:
-    """Why the runtime has no loops that add up all parts in registers, or None."""
+    """Return why the runtime cannot sum all parts in registers, or None."""
     blocks, rest = composite.schedules[0].format, composite.schedules[-1].format
     shape = block_shape(blocks)
     if len(composite.parts) != 2 or shape is None or not rest.is_csr:
@@ -71,7 +71,7 @@ def _fused_unsupported(composite: Composite) -> str | None:
 
 
 def part_unsupported(composite: Composite, at: int) -> str | None:
-    """Why there is no kernel for the part at this place, or None."""
+    """Return why there is no kernel for the part at index `at`, or None."""
     operation, first_shared, schedule = composite.operation, composite.n_row_parts, part_schedules(composite)[at]
     reason = reason_not_precompiled if schedule.is_precompiled else supports
     if (found := reason(operation, schedule)) is not None:
@@ -95,7 +95,7 @@ def part_unsupported(composite: Composite, at: int) -> str | None:
 
 
 def _no_windows(window: int, schedule: SuperSchedule) -> str | None:
-    """Why the kernel of `schedule` cannot take turns on windows of rows."""
+    """Return why the kernel of `schedule` cannot take turns on windows of rows, or None."""
     if schedule.is_precompiled or schedule.loop_order[0] != "i1" or schedule.parallel != "i1":
         return "windows are for generated loops over rows, outermost and in parallel"
     if window % schedule.format.split("i") or schedule.format.rows not in ("", "listed"):
@@ -105,7 +105,7 @@ def _no_windows(window: int, schedule: SuperSchedule) -> str | None:
 
 @dataclass(frozen=True)
 class CompositeSpec:
-    """The kernels of a composite: what `KernelSpec` is for one schedule, field by field."""
+    """Specification of a composite's kernels, with the fields of `KernelSpec`."""
 
     operation: str
     schedule: Composite
@@ -117,7 +117,7 @@ class CompositeSpec:
 
     @computed_once
     def parts(self) -> tuple[KernelSpec, ...]:
-        """The kernel of each part."""
+        """Specification of each part's kernel."""
         composite, found = self.schedule, []
         for at, schedule in enumerate(part_schedules(composite)):
             spec = KernelSpec(
@@ -131,7 +131,7 @@ class CompositeSpec:
         return tuple(found)
 
     def key(self) -> str:
-        """32 hex digits over the parts' keys and how they take turns."""
+        """Return 32 hex digits over the parts' keys, their selections and the window."""
         facts = [str(COMPOSITE_VERSION), str(self.schedule.window), *(part.key() for part in self.parts)]
         facts += [str(part.select) for part in self.schedule.parts]
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
@@ -139,7 +139,7 @@ class CompositeSpec:
 
 @functools.lru_cache(maxsize=256)
 def zeroes(spec: KernelSpec) -> bool:
-    """Whether a kernel zeroes the whole output first: in a part it adds instead, to rows that are zeroed for it."""
+    """Return whether a kernel clears the whole output first. In a part it adds to rows that are cleared for it."""
     if spec.schedule.is_precompiled or expression_of(spec.schedule).sampled:
         return False
     return any(isinstance(node, Zero) for node in lower(spec).body)
@@ -150,19 +150,19 @@ class CompositeKernel:
     """The kernels of a composite's parts, in order."""
 
     composite: Composite
-    kernels: tuple[Kernel, ...]
+    kernels: tuple[CompiledKernel, ...]
 
     @property
     def address(self) -> int:
-        """Names the code within this process."""
+        """Identity of the code within this process."""
         return hash(tuple(kernel.address for kernel in self.kernels))
 
     def bind(self, packed: PackedComposite) -> BoundComposite | BoundSampledComposite | BoundFused | BoundSwept:
-        """These kernels on the parts of `packed`."""
+        """Bind these kernels to the parts of `packed`."""
         if packed.composite != self.composite:
             raise TypeError(f"kernels for {self.composite} got {packed.composite}")
         pairs = zip(self.kernels, packed.parts, strict=True)
-        bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # Any: of one kind each
+        bounds: list[Any] = [kernel.bind(part.as_bound) for kernel, part in pairs]  # all of the same class
         if is_sampled(self.composite):
             return BoundSampledComposite.of(packed, bounds)
         if is_fused(self.composite):
@@ -174,9 +174,12 @@ class CompositeKernel:
 
 @dataclass(frozen=True, eq=False)
 class BoundSampledComposite:
-    """``O = A ∘ (X @ Yᵀ)``, part by part or window by window: every entry belongs to one part, nothing is added up."""
+    """SDDMM ``O = A ∘ (X @ Yᵀ)``, part by part or window by window.
 
-    passes_python: ClassVar[bool] = False
+    Every entry belongs to one part, so nothing is summed.
+    """
+
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[Any, ...]  # BoundSddmm of each part
@@ -184,14 +187,14 @@ class BoundSampledComposite:
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[Any]) -> BoundSampledComposite:
-        """Parts bound one by one, put together."""
+        """Combine parts that were bound one by one."""
         return cls(packed, tuple(bounds), _windows_of(packed, bounds))
 
     # Positional, like BoundSddmm.run.
     def run(  # noqa: PLR0917
         self, X: int, ldx: int, Y: int, ldy: int, values: int, out: int, n_cols: int, n_threads: int
     ) -> bool:
-        """See `BoundSddmm.run`."""
+        """Compute SDDMM; see `BoundSddmm.run`."""
         windows = self._windows
         for bound in self.bounds if windows is None else self.bounds[: self.packed.composite.n_row_parts]:
             bound.run(X, ldx, Y, ldy, values, out, n_cols, n_threads)
@@ -202,38 +205,38 @@ class BoundSampledComposite:
         return True
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Composites are called from Python."""
+        """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class _Windows:
-    """Parts that take turns: leading arguments of the runtime's loops over windows, and how much there is to do."""
+    """Parts that take turns on windows of rows: leading arguments of the runtime's function, and the amount of work."""
 
-    parts: tuple[Any, int, int, int]  # asp_part *, how many, rows of C that they share, rows of a window
+    parts: tuple[Any, int, int, int]  # asp_part *, number of parts, rows of C that they share, rows per window
     entries: float
-    kept: Any = field(repr=False)  # what the C structures refer to
+    kept: Any = field(repr=False)  # objects that the C structures refer to
 
     def serial_ns(self, n_cols: int) -> float:
-        """What one thread takes, roughly."""
+        """Return the estimated time on one thread, ns."""
         return self.entries * (ENTRY_NS + COLUMN_NS * n_cols)
 
 
 @dataclass(frozen=True, eq=False)
 class BoundComposite:
-    """The kernels of all parts with their operands. Calls may come from several threads at once."""
+    """The kernels of all parts, bound to their operands. Several threads may call it concurrently."""
 
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]
     _parts: tuple[Any, ...] = field(repr=False)  # leading and last arguments of asp_run_parts
     _last: tuple[Any, ...] = field(repr=False)
-    _kept: Any = field(repr=False)  # what the C structures refer to
+    _kept: Any = field(repr=False)  # objects that the C structures refer to
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundComposite:
-        """Parts bound one by one, put together."""
+        """Combine parts that were bound one by one."""
         composite = packed.composite
         n_alone = composite.n_row_parts if composite.window else len(bounds)
         structures, kept = _structures(packed, bounds, n_alone)
@@ -247,7 +250,7 @@ class BoundComposite:
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
-        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        """Compute ``C = op(A) @ B``; see `BoundKernel.run`."""
         size, n_reads, entries = self._last
         serial_ns = entries * (ENTRY_NS + COLUMN_NS * n_cols)
         return not runtime_api.lib.asp_run_parts(
@@ -255,15 +258,18 @@ class BoundComposite:
         )
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Composites are called from Python."""
+        """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class BoundFused:
-    """Blocks and the rest, added up in registers by one loop of the runtime. Calls may come from several threads."""
+    """Blocks and the remaining entries, summed in registers by one loop of the runtime.
 
-    passes_python: ClassVar[bool] = False
+    Several threads may call it concurrently.
+    """
+
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone
@@ -272,7 +278,7 @@ class BoundFused:
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundFused:
-        """Both parts bound one by one, put together."""
+        """Combine both parts, bound one by one."""
         blocks, rest = bounds
         shape = block_shape(blocks.packed.fmt)
         assert shape is not None
@@ -284,30 +290,33 @@ class BoundFused:
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
-        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        """Compute ``C = op(A) @ B``; see `BoundKernel.run`."""
         dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
         return not runtime_api.lib.asp_run_blocks(*self._leading, *dense)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Composites are called from Python."""
+        """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
 class BoundSwept:
-    """Parts of whole rows that are computed panel by panel of B, all of them. Calls may come from several threads."""
+    """Parts of whole rows that are computed together, panel by panel of B.
 
-    passes_python: ClassVar[bool] = False
+    Several threads may call it concurrently.
+    """
+
+    has_fast_call: ClassVar[bool] = False
 
     packed: PackedComposite
     bounds: tuple[BoundKernel, ...]  # of each part alone
     _leading: tuple[Any, ...] = field(repr=False)  # arguments of asp_run_sweep before the dense operands
     _n_reads: int = field(repr=False)
-    _kept: Any = field(repr=False)  # what the C structures refer to
+    _kept: Any = field(repr=False)  # objects that the C structures refer to
 
     @classmethod
     def of(cls, packed: PackedComposite, bounds: Sequence[BoundKernel]) -> BoundSwept:
-        """Parts bound one by one, put together."""
+        """Combine parts that were bound one by one."""
         shapes = [panel_shape(bound.packed.fmt) for bound in bounds]
         assert shapes[0] is not None
         structures, kept = runtime_api.ffi.new("asp_swept[]", len(bounds)), []
@@ -325,19 +334,19 @@ class BoundSwept:
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
-        """``C = op(A) @ B``, see `BoundKernel.run`."""
+        """Compute ``C = op(A) @ B``; see `BoundKernel.run`."""
         dense = (B_address, ldb, C_address, ldc, n_cols, n_threads, self._n_reads)
         return not runtime_api.lib.asp_run_sweep(*self._leading, *dense)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Composites are called from Python."""
+        """Raise NotImplementedError: the fast call does not support composites."""
         raise NotImplementedError
 
 
 def _starts(packed: Any, panel: int) -> Any:
-    """Rows by first column, in CSR: int32 array of the first row of each panel of columns, and the number of rows."""
+    """Return the first row of each panel of columns and the number of rows (int32), for rows by first column."""
     pos, columns = packed.pos["k1"], packed.crd["k1"]
-    filled = np.flatnonzero(pos[1:] > pos[:-1])  # the first ones: empty rows come last
+    filled = np.flatnonzero(pos[1:] > pos[:-1])  # the leading rows: empty rows come last
     first = np.minimum.reduceat(columns, pos[filled]) if filled.size else columns[:0]
     starts = np.searchsorted(first, np.arange(0, packed.sizes["k"] + panel, panel)).astype(np.int32)
     starts[-1] = pos.size - 1
@@ -345,7 +354,7 @@ def _starts(packed: Any, panel: int) -> Any:
 
 
 def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone: int) -> tuple[Any, list[Any]]:
-    """The parts for asp_run_parts, and what their structures refer to."""
+    """Return the parts as asp_part structures for asp_run_parts, and the objects that they refer to."""
     ffi = runtime_api.ffi
     structures = ffi.new("asp_part[]", len(bounds))
     kept: list[Any] = []
@@ -359,7 +368,7 @@ def _structures(packed: PackedComposite, bounds: Sequence[BoundKernel], n_alone:
 
 
 def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
-    """int32 array of the rows of C to be zeroed before a kernel that only adds; None where an earlier part writes."""
+    """Return the rows of C (int32) to clear before a kernel that only adds, or None if an earlier part writes them."""
     if not bound.kernel.spec.adds or at > packed.composite.n_row_parts:
         return None
     rows = packed.parts[at].subset.rows
@@ -367,7 +376,7 @@ def _zeroed(packed: PackedComposite, at: int, bound: BoundKernel) -> Any:
 
 
 def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | None:
-    """What takes turns on windows: the parts that share rows; None where the composite has no windows."""
+    """Return the parts that share rows and take turns on windows, or None if the composite has no windows."""
     composite = packed.composite
     if not composite.window:
         return None
@@ -380,7 +389,7 @@ def _windows_of(packed: PackedComposite, bounds: Sequence[Any]) -> _Windows | No
 
 
 def _fill(structure: Any, bound: Any, *, takes_turns: bool) -> Any:
-    """Write a part into a cffi asp_part; what that refers to."""
+    """Write a part into a cffi asp_part, and return the object that it refers to."""
     operand = runtime_api.ffi.new("asp_operand *", bound._operand[0])
     if takes_turns:
         operand.parallel = runtime_api.lib.asp_range_address()

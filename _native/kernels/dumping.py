@@ -1,8 +1,8 @@
-"""Sources in the folder of the setting `dump_dir`: written for who reads them, read back where C was edited.
+"""Kernel sources in the folder of the setting `dump_dir`: written for inspection, and read back if the C was edited.
 
-What is read back is compiled and runs in this process. So the folder is trusted by the rules of the cache folder
-(`cache.trust`): it belongs to this user and only this user can write it, and so do the files. Files are put in place
-by renaming, which follows no link.
+Edited sources are compiled and run in this process. So the folder must pass the checks of the cache folder
+(`cache.trust`): it and its files belong to this user, and only this user can write them. Files are created by
+renaming, which follows no link.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from autosparse import config, log
 from autosparse.errors import BuildError, RecordError
 
 MAX_SOURCE_BYTES: Final = 1 << 24
-"""Largest edited source that is read."""
+"""Maximum size of an edited source, bytes."""
 
 
 def write(texts: Mapping[str, str], key: str) -> None:
-    """Write files of these names into the folder, if there is one; BuildError where it cannot be or is not trusted."""
+    """Write files of these names into the folder, if it is set.
+
+    Raises BuildError if that fails or the folder is not trusted.
+    """
     if config.get_options().dump_dir is None:
         return
     try:
@@ -36,13 +39,13 @@ def write(texts: Mapping[str, str], key: str) -> None:
         reason = err.strerror or str(err)
         raise BuildError(
             f"cannot write to the folder of AUTOSPARSE_DUMP_DIR: {reason}\n"
-            "  Cure: set AUTOSPARSE_DUMP_DIR to a folder that only you can write.",
+            "  Hint: set AUTOSPARSE_DUMP_DIR to a folder that only you can write.",
             key=key,
         ) from err
 
 
 def read(name: str) -> str | None:
-    """The text of a file of the folder; None where there is none, or where somebody else could have written it."""
+    """Return the text of a file of the folder, or None if it does not exist or another user could have written it."""
     if config.get_options().dump_dir is None:
         return None
     try:
@@ -56,7 +59,7 @@ def read(name: str) -> str | None:
 
 
 def _folder(*, create: bool) -> Path:
-    """The folder without links; PermissionError with the reason where it is not trusted."""
+    """Return the folder with links resolved. Raises PermissionError with the reason if it is not trusted."""
     folder = config.get_options().dump_dir
     assert folder is not None
     if create:

@@ -1,6 +1,6 @@
-"""Who makes kernels: the implementation, its compiler, and digests of the sources that decide how fast they are.
+"""Identity of the code generator: implementation, compiler, and digests of the sources that determine kernels' speed.
 
-What a plan key says about the makers of the kernels that raced. Light: nothing that emits or compiles is imported.
+The identity is part of plan keys. This module imports no emitter and no compiler driver.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ EMITTERS: Final[Mapping[str, tuple[str, ...]]] = {
     "numba": ("numba/*.py", *_LOWERING, "c/parallel.py", "c/types.py"),
     "triton": ("triton/*.py",),
 }
-"""Implementation -> the modules that turn a spec into its source, as patterns of paths."""
+"""Patterns of the modules that turn a spec into source code, by implementation."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Maker:
-    """Who makes the kernels of a search."""
+class Toolchain:
+    """Identity of the code generator and the runtime of a search."""
 
-    implementation: str  # of generated kernels: a key of EMITTERS; "none": nothing generates any
-    compiler: str  # the program or the packages that compile, with size and date or versions
-    emitter: str  # digest of the sources that emit
-    runtime: str  # digest of the sources of the precompiled kernels, and the compiler that built them
+    implementation: str  # of generated kernels: a key of EMITTERS; "none" without a generator
+    compiler: str  # compiler program or packages, with size and date or versions
+    emitter: str  # digest of the emitting sources
+    runtime: str  # digest of the sources of the precompiled kernels, and their compiler
 
 
 def has_numba() -> bool:
-    """Whether numba is installed; it is not imported."""
+    """Return whether numba is installed, without importing it."""
     return importlib.util.find_spec("numba") is not None
 
 
 def backend_name(compiler: str | None) -> str:
-    """The backend that the setting `compiler` asks for: numba by its name, or where there is nothing else."""
+    """Return the backend for the setting `compiler`: numba if it is named or the only one available, else C."""
     if compiler == "numba":
         return "numba"
     if compiler is None and c_build.compiler_id() == "none" and has_numba():
@@ -54,7 +54,7 @@ def backend_name(compiler: str | None) -> str:
 
 @functools.cache
 def numba_versions() -> str:
-    """Versions of numba and LLVM; "none" without numba."""
+    """Return the versions of numba and llvmlite, or "none" without numba."""
     if not has_numba():
         return "none"
     return " ".join(f"{name} {importlib.metadata.version(name)}" for name in ("numba", "llvmlite"))
@@ -62,9 +62,10 @@ def numba_versions() -> str:
 
 @functools.cache
 def code_digest(implementation: str) -> str:
-    """Digest of the modules that turn a spec into source: kernels of another version of them are not reused.
+    """Return the digest of the modules that turn a spec into source code, by which kernels of other versions are not
+    reused.
 
-    Read once per process, in half a millisecond: sources may have changed since they were installed.
+    The sources are read once per process, in half a millisecond, because they may have changed since installation.
     """
     folder = Path(__file__).parent.parent
     digest = hashlib.blake2b(digest_size=8)
@@ -75,19 +76,21 @@ def code_digest(implementation: str) -> str:
 
 
 def runtime_digest() -> str:
-    """Digest of the runtime's sources and flags and the compiler's version, noted when it was built; else "none"."""
+    """Return the digest of the runtime's sources and flags and its compiler's version, recorded at build time; else
+    "none".
+    """
     if not runtime_api.available:
         return "none"
     noted: bytes = runtime_api.ffi.string(runtime_api.lib.asp_identity())
     return noted.decode()
 
 
-def maker_of(compiler: str | None) -> Maker:
-    """Who makes kernels under the setting `compiler`. Microseconds, but for the first time in a process."""
+def toolchain_of(compiler: str | None) -> Toolchain:
+    """Return the identity under the setting `compiler`. Takes microseconds, except for the first call in a process."""
     name = backend_name(compiler)
     identity = numba_versions() if name == "numba" else c_build.compiler_id(compiler)
     is_there = identity != "none"
-    return Maker(
+    return Toolchain(
         implementation=name if is_there else "none",
         compiler=identity,
         emitter=code_digest(name) if is_there else "none",

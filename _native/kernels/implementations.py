@@ -1,8 +1,8 @@
-"""Implementations: who can compute a schedule, as rows of a table; build, load or look for kernels by it.
+"""Implementations that compute schedules, as rows of a table, by which kernels are built, loaded or looked up.
 
-A schedule says whether its loops are generated or are the runtime's; the setting `compiler` says who generates. Both
-together name a row of IMPLEMENTATIONS. Composites are a row as well, which asks the others for each part, and so are
-kernels for a GPU, which have schedules of their own. To add one, add a row.
+A schedule says whether its loops are generated or precompiled in the runtime, and the setting `compiler` names the
+generator. Both together select a row of IMPLEMENTATIONS. Composites have a row, which delegates each part to another
+row, and so have GPU kernels, which have their own class of schedules. To add an implementation, add a row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from autosparse._native.ir import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels.backend import BACKENDS, ArtefactStore, CBackend
 from autosparse._native.kernels.identity import backend_name
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse._native.kernels.precompiled import ready_kernel, reason_unsupported
 from autosparse._native.kernels.shipped import shipped_kernel
 
@@ -38,47 +38,50 @@ if TYPE_CHECKING:
     from autosparse.gpu.schedule import DeviceSchedule
 
     Spec = KernelSpec | CompositeSpec
-    AnyKernel = Kernel | CompositeKernel
+    AnyKernel = CompiledKernel | CompositeKernel
 
 COMPOSITE: Final = "parts"
 TRITON: Final = "triton"
 
 
 class Implementation(Protocol):
-    """A way to compute schedules. `compiler` is the setting of that name, `store` keeps what is compiled."""
+    """A way to compute schedules. `compiler` is the setting of that name, `store` keeps compiled artefacts."""
 
     @property
     def name(self) -> str:
-        """Key of its row, as `explain` tells it."""
+        """Key of its row, shown by `explain`."""
 
-    def supports(self, operation: str, schedule: Any) -> str | None:  # Any: a row's own kind of schedule
-        """Why it cannot compute `schedule`, or None when it can. A legal schedule is taken for granted."""
+    def supports(self, operation: str, schedule: Any) -> str | None:  # a row's own class of schedule
+        """Return why it cannot compute `schedule`, or None if it can. The schedule must be legal."""
 
     def compile(
         self, spec: Any, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
     ) -> AnyKernel | DeviceKernel:
-        """The kernel of `spec`, whose `bind` gives what `run` computes calls with. BuildError, with a log."""
+        """Return the kernel of `spec`, whose `bind` returns an object with the method `run`.
+
+        Raises BuildError, with a log.
+        """
 
     def loaded(self, spec: Any, compiler: str | None) -> AnyKernel | DeviceKernel | None:
-        """The kernel of `spec` where this process has it mapped already."""
+        """Return the kernel of `spec` if this process has loaded it already, else None."""
 
     def is_built(self, spec: Any, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """Whether `compile` needs no compiler, as far as this process knows."""
+        """Return whether `compile` needs no compiler, as far as this process knows."""
 
 
 class Precompiled:
-    """Loops that were compiled at installation: nothing is built for them."""
+    """Loops that were compiled at installation, so nothing is built."""
 
     name: Final = RUNTIME
 
     def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """See `Implementation`."""
+        """Return why the schedule cannot be computed, or None; see `Implementation`."""
         return reason_unsupported(operation, schedule)
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
-        """See `Implementation`."""
+    ) -> CompiledKernel:
+        """Return the kernel; see `Implementation`."""
         kernel = ready_kernel(spec)
         if kernel is None:
             reason = reason_unsupported(spec.operation, spec.schedule)
@@ -86,37 +89,37 @@ class Precompiled:
             raise BuildError(reason or f"the runtime has no such loops for {types}", key=spec.key())
         return kernel
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
-        """See `Implementation`."""
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
+        """Return the kernel, or None; see `Implementation`."""
         return ready_kernel(spec)
 
     def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """See `Implementation`."""
+        """Return whether the kernel exists; see `Implementation`."""
         return ready_kernel(spec) is not None
 
 
-_loaded: Final[dict[str, Kernel]] = {}
+_loaded: Final[dict[str, CompiledKernel]] = {}
 _missing: Final[set[str]] = set()
-"""Keys that `is_built` looked for in vain: a look costs milliseconds, and only an estimate hangs on it."""
+"""Keys that `is_built` did not find. A lookup costs milliseconds, and a stale answer only affects an estimate."""
 _present: Final[set[str]] = set()
-"""Keys that it found: an estimate too, should somebody clear the cache."""
+"""Keys that `is_built` found; stale if another process clears the cache, which only affects an estimate."""
 _mutex: Final = forking.lock()
 
 
 class Generated:
-    """Kernels that are emitted and compiled by the backend of its name, and kept by the cache; a few are shipped."""
+    """Kernels that a backend emits and compiles and the cache keeps; a few are shipped with the package."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
 
     def supports(self, operation: str, schedule: SuperSchedule) -> str | None:
-        """See `Implementation`."""
+        """Return why the schedule cannot be lowered, or None; see `Implementation`."""
         return lower.supports(operation, schedule)
 
     def compile(
         self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
-    ) -> Kernel:
-        """See `Implementation`; shipped, from this process, from `store`, or compiled."""
+    ) -> CompiledKernel:
+        """Return the kernel: shipped, loaded in this process, from `store`, or compiled; see `Implementation`."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
         backend = BACKENDS[self.name]()
@@ -134,41 +137,44 @@ class Generated:
                 kernel = _loaded.setdefault(key, kernel)  # another thread may have loaded it for another schedule
         return kernel if kernel.spec == spec else _with_spec(kernel, spec)
 
-    def loaded(self, spec: KernelSpec, compiler: str | None) -> Kernel | None:
-        """See `Implementation`."""
+    def loaded(self, spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
+        """Return the kernel if it is loaded or shipped, else None; see `Implementation`."""
         if (shipped := shipped_kernel(spec, compiler)) is not None:
             return shipped
         kernel = _loaded.get(self._key(spec, compiler))
         return kernel if kernel is None or kernel.spec == spec else _with_spec(kernel, spec)
 
     def is_built(self, spec: KernelSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """See `Implementation`; others may have built it since."""
+        """Return whether the kernel is shipped, loaded or in `store`; see `Implementation`.
+
+        Another process may build it later.
+        """
         if shipped_kernel(spec, compiler) is not None:
             return True
         key = self._key(spec, compiler)
         if key in _loaded or key in _present or key in _missing:
             return key in _loaded or key in _present
 
-        if store.find_artefact(key) is None:  # not built, or the cache is in trouble: a build would have to compile
+        if store.find_artefact(key) is None:  # not built, or the cache is unusable: a build would have to compile
             _missing.add(key)
             return False
         _present.add(key)
         return True
 
     def _key(self, spec: KernelSpec, compiler: str | None) -> str:
-        """The artefact's key; the compiler is looked for once."""
+        """Return the artefact's key; the compiler is located once per process."""
         if self.name == "c" and compiler is None:
             return CBackend().key(spec, compiler, c_build.compiler_id())
         return BACKENDS[self.name]().key(spec, compiler)
 
 
 class Composites:
-    """Matrices in parts: each part's kernel by whoever computes its schedule, called together."""
+    """Composites: each part's kernel is made by the implementation of its schedule, and all are called together."""
 
     name: Final = COMPOSITE
 
     def supports(self, operation: str, schedule: Composite) -> str | None:
-        """See `Implementation`."""
+        """Return why the composite cannot be computed, or None; see `Implementation`."""
         from autosparse._native.kernels.composite import composite_unsupported
 
         return composite_unsupported(operation, schedule)
@@ -176,10 +182,10 @@ class Composites:
     def compile(
         self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None, compilations: Compilations
     ) -> CompositeKernel:
-        """See `Implementation`; parts are compiled one after the other."""
+        """Return the kernels, with parts compiled one after the other; see `Implementation`."""
         from autosparse._native.kernels.composite import CompositeKernel
 
-        kernels: list[Any] = [  # Any: of each row its own kind
+        kernels: list[Any] = [  # each row has its own class
             implementation_of(one.schedule, compiler).compile(
                 one, store=store, compiler=compiler, compilations=compilations
             )
@@ -188,20 +194,20 @@ class Composites:
         return CompositeKernel(spec.schedule, tuple(kernels))
 
     def loaded(self, spec: CompositeSpec, compiler: str | None) -> CompositeKernel | None:
-        """See `Implementation`."""
+        """Return the kernels if all parts are loaded, else None; see `Implementation`."""
         from autosparse._native.kernels.composite import CompositeKernel
 
         kernels: list[Any] = [implementation_of(one.schedule, compiler).loaded(one, compiler) for one in spec.parts]
         return None if None in kernels else CompositeKernel(spec.schedule, tuple(kernels))
 
     def is_built(self, spec: CompositeSpec, *, store: ArtefactStore, compiler: str | None) -> bool:
-        """See `Implementation`."""
+        """Return whether all parts are built; see `Implementation`."""
         parts = ((implementation_of(one.schedule, compiler), one) for one in spec.parts)
         return all(made_by.is_built(one, store=store, compiler=compiler) for made_by, one in parts)
 
 
 class Devices:
-    """Kernels for a GPU: whatever `_native.triton` does, which is imported when the first one is wanted."""
+    """GPU kernels, by `_native.triton`, which is imported at the first use."""
 
     name: Final = TRITON
 
@@ -211,8 +217,8 @@ class Devices:
         return getattr(Triton(), name)
 
 
-def _with_spec(kernel: Kernel, spec: KernelSpec) -> Kernel:
-    """The same code under a schedule that differs in run-time arguments."""
+def _with_spec(kernel: CompiledKernel, spec: KernelSpec) -> CompiledKernel:
+    """Return the same code under a schedule that differs only in run-time arguments."""
     return dataclasses.replace(kernel, spec=spec)
 
 
@@ -222,11 +228,11 @@ IMPLEMENTATIONS: Final[Mapping[str, Implementation]] = {
     COMPOSITE: Composites(),
     TRITON: cast("Implementation", Devices()),
 }
-"""Name -> implementation: "runtime", one for each backend that compiles, "parts", and "triton" on a GPU."""
+"""Implementations by name: "runtime", one per backend that compiles, "parts", and "triton" for GPUs."""
 
 
 def implementation_of(schedule: Schedule | DeviceSchedule | None, compiler: str | None) -> Implementation:
-    """Who computes `schedule` (None: the default kernel) under the setting `compiler`."""
+    """Return the implementation of `schedule` (None: the default kernel) under the setting `compiler`."""
     if schedule is None:
         return IMPLEMENTATIONS[RUNTIME]
     if isinstance(schedule, SuperSchedule):
@@ -235,14 +241,14 @@ def implementation_of(schedule: Schedule | DeviceSchedule | None, compiler: str 
 
 
 def supports(operation: str, schedule: Schedule | DeviceSchedule) -> str | None:
-    """Why there is no kernel of `schedule` for `operation`, or None when there is one."""
+    """Return why there is no kernel of `schedule` for `operation`, or None if there is one."""
     if isinstance(schedule, SuperSchedule):
         return (reason_unsupported if schedule.is_precompiled else lower.supports)(operation, schedule)
     return implementation_of(schedule, None).supports(operation, schedule)
 
 
 def compiler_id(compiler: str | None = None) -> str:
-    """Identity of what compiles kernels; "none" when there is nothing."""
+    """Return the identity of the compiler of kernels, or "none" without one."""
     return BACKENDS[backend_name(compiler)]().identity(compiler)
 
 
@@ -260,21 +266,24 @@ def build(
     store: ArtefactStore,
     compiler: str | None = None,
     compilations: Compilations | None = None,
-) -> Any:  # Any: told apart above
-    """The kernel of `spec`: from this process, from `store`, or compiled. BuildError, with the compiler's log."""
+) -> Any:  # the overloads tell the types apart
+    """Return the kernel of `spec`: loaded in this process, from `store`, or compiled.
+
+    Raises BuildError, with the compiler's log.
+    """
     made_by = implementation_of(spec.schedule, compiler)
     return made_by.compile(spec, store=store, compiler=compiler, compilations=compilations or Compilations())
 
 
 def loaded(spec: Spec, *, compiler: str | None = None) -> AnyKernel | None:
-    """The kernel of `spec` where this process has it mapped already."""
-    found: Any = implementation_of(spec.schedule, compiler).loaded(spec, compiler)  # Any: of each row its own kind
+    """Return the kernel of `spec` if this process has loaded it already, else None."""
+    found: Any = implementation_of(spec.schedule, compiler).loaded(spec, compiler)  # each row has its own class
     kernel: AnyKernel | None = found
     return kernel
 
 
 def is_built(spec: Spec, *, store: ArtefactStore, compiler: str | None = None) -> bool:
-    """Whether `build` would not have to compile, as far as this process knows (others may have built it since)."""
+    """Return whether `build` needs no compiler, as far as known; another process may have built the kernel since."""
     return implementation_of(spec.schedule, compiler).is_built(spec, store=store, compiler=compiler)
 
 
@@ -282,11 +291,11 @@ def build_many(
     specs: Sequence[Spec], *, store: ArtefactStore, compiler: str | None = None, n_jobs: int | None = None,
     limit_s: float = c_build.COMPILE_LIMIT_S, ends_at: float = math.inf,
 ) -> list[AnyKernel | BuildError]:  # fmt: skip
-    """Each spec's kernel or its error, compiled `n_jobs` at a time (default: one per core), `limit_s` at most for each.
+    """Return each spec's kernel or its error, compiling `n_jobs` at a time (default: one per core), `limit_s` at most
+    each.
 
-    All compilers are ended at `ends_at` (by time.monotonic()), without a word about their kernels.
-
-    An interrupt ends every compiler before it is passed on.
+    All compilers are ended at `ends_at` (by time.monotonic()), which counts as no failure of their kernels. An
+    interrupt ends every compiler before it is passed on.
     """
     compilations = Compilations(limit_s=limit_s, ends_at=ends_at)
 
@@ -296,7 +305,7 @@ def build_many(
         except BuildError as err:
             return err
 
-    if len(specs) == 1:  # no thread for what mostly is loaded already
+    if len(specs) == 1:  # no thread, because a single kernel is mostly loaded already
         try:
             return [one(specs[0])]
         except BaseException:
@@ -304,7 +313,7 @@ def build_many(
             raise
     try:
         built = _in_threads(one, specs, n_jobs or os.cpu_count() or 1)
-        # What died in its thread dies again here, where somebody can see it.
+        # Specs whose thread died are built again here, so that the exception reaches the caller.
         return [built[at] if at in built else one(spec) for at, spec in enumerate(specs)]
     except BaseException:
         compilations.cancel()
@@ -314,9 +323,10 @@ def build_many(
 def _in_threads(
     one: Callable[[Spec], AnyKernel | BuildError], specs: Sequence[Spec], n_jobs: int
 ) -> dict[int, AnyKernel | BuildError]:
-    """`one` of each spec by its number, `n_jobs` at a time, as far as there are threads (at exit there are none).
+    """Return `one(spec)` of each spec by its number, `n_jobs` at a time, as far as threads can be started.
 
-    No ThreadPoolExecutor: it refuses at exit, and its module must not be imported while another thread forks.
+    ThreadPoolExecutor is not used: it refuses work at interpreter exit, and importing its module while another thread
+    forks can deadlock.
     """
     built: dict[int, AnyKernel | BuildError] = {}
     waiting = deque(enumerate(specs))
@@ -333,7 +343,7 @@ def _in_threads(
     try:
         for thread in threads:
             thread.start()
-    except RuntimeError:  # the interpreter is ending, or the system has no more of them
+    except RuntimeError:  # the interpreter is exiting, or the system has no more threads
         work()
     try:
         for thread in threads:

@@ -1,4 +1,4 @@
-"""Kernel: a loaded shared object; what is bound to a packed operand, one class per operation, is ready to be called."""
+"""Loaded kernels, and kernels bound to packed operands, one class per operation, which are ready to be called."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:
     from autosparse._native.storage.tensors import PackedTensor
 
 MAX_THREADS: Final = 1 << 30
-"""Of schedules that leave the number to the caller."""
+"""Maximum number of threads of schedules that leave it to the caller."""
 
 
 @dataclass(frozen=True, eq=False)
-class Kernel:
-    """Machine code for a KernelSpec. One per process and artefact; never unloaded."""
+class CompiledKernel:
+    """Machine code for a KernelSpec. There is one per process and artefact, and it is never unloaded."""
 
     spec: KernelSpec
     path: Path
-    address: int  # of asp_kernel
-    needs_sorted: bool  # it searches: tell it which levels are sorted
+    address: int  # address of asp_kernel
+    needs_sorted: bool  # the kernel searches levels and must know which are sorted
     library: Any = field(repr=False)  # keeps the shared object mapped
 
     @classmethod
-    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> Kernel:
-        """Map the shared object; BuildError when the system refuses it."""
+    def load(cls, spec: KernelSpec, path: Path, *, needs_sorted: bool) -> CompiledKernel:
+        """Load the shared object. Raises BuildError if the system refuses it."""
         try:
             library = ctypes.CDLL(str(path))
             address = ctypes.cast(library.asp_kernel, ctypes.c_void_p).value
@@ -53,15 +53,15 @@ class Kernel:
     @overload
     def bind(self, packed: PackedTensor) -> BoundMttkrp: ...
     def bind(self, packed: PackedOperand | PackedStructure | PackedTensor) -> BoundKernel | BoundSddmm | BoundMttkrp:
-        """This kernel on `packed`, which must have the spec's format and types, and be of the kind of its operation.
+        """Bind this kernel to `packed`, which must have the spec's format and types and the kind of its operation.
 
-        Values are read live: `packed.refresh` of an operand that is not live needs no new bind; where the user's own
-        arrays moved, pack and bind again. A PackedStructure has no values: they are arguments of `run`.
+        Values are read live: after `packed.refresh` of a copy no new binding is needed. Where the user's own arrays
+        moved, pack and bind again. A PackedStructure has no values: they are arguments of `run`.
         """
         spec = self.spec
-        # Values of a structure are arguments, those of 16 bits are widened to what the spec computes in.
+        # Values of a structure are arguments; half-precision values are widened to the spec's dtype.
         is_own = packed.kind == "structure" or packed.fmt.values
-        values: Any = None if is_own else packed  # Any: told apart by their kind
+        values: Any = None if is_own else packed  # distinguished by `kind`
         dtype = spec.dtype if is_own else values.values.dtype.name
         found = (packed.fmt, dtype, packed.pattern.index_dtype)
         if found != (spec.schedule.format, spec.dtype, spec.index_dtype):
@@ -76,15 +76,15 @@ class Kernel:
 
 
 class _Bound:
-    """A kernel with its operand, and the schedule's arguments at run time. Calls may come from several threads at once.
+    """A kernel with its operand and the schedule's run-time arguments. Several threads may call it concurrently.
 
-    Arguments of `run` are addresses, and positional: these are hot paths.
+    Arguments of `run` are addresses, and positional, because these are hot paths.
     """
 
     __slots__ = ("__weakref__", "_address", "_call", "_chunk", "_most_threads", "_operand", "kernel", "packed")
-    passes_python: ClassVar[bool] = False
+    has_fast_call: ClassVar[bool] = False
 
-    def __init__(self, kernel: Kernel, packed: Any, operand: Any, call: str) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: Any, operand: Any, call: str) -> None:
         schedule = kernel.spec.schedule
         self.kernel = kernel
         self.packed = packed
@@ -95,18 +95,18 @@ class _Bound:
         self._call = getattr(runtime_api.lib, call)
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Only products of matrices go past Python."""
+        """Raise NotImplementedError: the fast call supports products of matrices only."""
         raise NotImplementedError
 
 
 class BoundKernel(_Bound):
-    """``C = op(A) @ B``."""
+    """Bound kernel of ``C = op(A) @ B``."""
 
     __slots__ = ("_n_reads", "_value_bytes")
-    passes_python: ClassVar[bool] = True  # by `enter`
+    has_fast_call: ClassVar[bool] = True  # by `enter`
     packed: PackedOperand
 
-    def __init__(self, kernel: Kernel, packed: PackedOperand, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedOperand, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_kernel")
         self._value_bytes, self._n_reads = kernel.spec.value_bytes, reads_of_b(packed)
         if mixes_rows(packed.fmt, n_rows=packed.sizes["i"], n_cells=packed.values.size):
@@ -115,10 +115,11 @@ class BoundKernel(_Bound):
     def run(  # noqa: PLR0917
         self, B_address: int, ldb: int, C_address: int, ldc: int, n_cols: int, n_threads: int
     ) -> bool:
-        """``C = op(A) @ B``: B and C row-major with `ldb`, `ldc` elements between rows; C need not be initialised.
+        """Compute ``C = op(A) @ B`` for row-major B and C with `ldb`, `ldc` elements between rows; C may be
+        uninitialised.
 
-        Kernels without a column loop take one column (``n_cols == 1``) of adjacent elements. False: a result that
-        padding may have spoilt is not finite, C must be computed again by a kernel without padding.
+        Kernels without a column loop take one column (``n_cols == 1``) of contiguous elements. Returns False if a
+        result that padding may have affected is not finite; C must then be recomputed by a kernel without padding.
         """
         n_threads = min(n_threads, self._most_threads)
         return not self._call(
@@ -127,19 +128,19 @@ class BoundKernel(_Bound):
         )  # fmt: skip
 
     def enter(self, state: Any) -> None:  # Any: cffi asp_entry *
-        """Write what `run` hands over into an entry (`dispatch.fast_path`)."""
+        """Write the arguments of `run` into an entry of the fast call (`dispatch.fast_path`)."""
         state.kernel, state.operand = self._address, runtime_api.ffi.cast("void *", self._operand)
         state.chunk, state.most_threads = self._chunk, self._most_threads
         state.value_bytes, state.n_reads = self._value_bytes, self._n_reads
 
 
 class BoundSddmm(_Bound):
-    """``O = A ∘ (X @ Yᵀ)`` at the stored entries of A, each on its own where they repeat."""
+    """Bound kernel of ``O = A ∘ (X @ Yᵀ)`` at the stored entries of A, with one result per repeated entry."""
 
     __slots__ = ()
     packed: PackedStructure
 
-    def __init__(self, kernel: Kernel, packed: PackedStructure, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedStructure, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_sddmm")
 
     def run(  # noqa: PLR0917
@@ -153,13 +154,13 @@ class BoundSddmm(_Bound):
         n_cols: int,
         n_threads: int,
     ) -> bool:
-        """``out[e] = vals[e] * sum_j X[i_e, j] * Y[k_e, j]`` for every entry e of the pattern, j < `n_cols`.
+        """Compute ``out[e] = vals[e] * sum_j X[i_e, j] * Y[k_e, j]`` for every entry e of the pattern, j < `n_cols`.
 
-        X (m, n_cols) and Y (n, n_cols) are row-major with `ldx`, `ldy` elements between rows: Y holds the columns of
-        the operand that SciPy users write as (n_cols, n). Kernels without a loop over j take one column
-        (``n_cols == 1``) of adjacent elements. `vals` and `out` are in the order of the pattern's `indices`; `out`
-        need not be initialised and must not be `vals`: where a loop over j lies outside, partial sums are kept in it.
-        Always True: padding is never multiplied.
+        X (m, n_cols) and Y (n, n_cols) are row-major with `ldx`, `ldy` elements between rows. Y holds the columns of
+        the operand that SciPy users write as (n_cols, n). Kernels without a loop over j take one column (``n_cols ==
+        1``) of contiguous elements. `vals` and `out` have the order of the pattern's `indices`. `out` may be
+        uninitialised and must not be `vals`, because an outer loop over j keeps partial sums in it. Always returns
+        True, because padding is never multiplied.
         """
         n_threads = min(n_threads, self._most_threads)
         self._call(
@@ -170,12 +171,12 @@ class BoundSddmm(_Bound):
 
 
 class BoundMttkrp(_Bound):
-    """``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` for the packed tensor T."""
+    """Bound kernel of ``M[i, j] = sum T[i, k, l, ...] * B[k, j] * C[l, j] * ...`` for the packed tensor T."""
 
     __slots__ = ()
     packed: PackedTensor
 
-    def __init__(self, kernel: Kernel, packed: PackedTensor, operand: Any) -> None:
+    def __init__(self, kernel: CompiledKernel, packed: PackedTensor, operand: Any) -> None:
         super().__init__(kernel, packed, operand, "asp_run_mttkrp")
 
     def run(  # noqa: PLR0917
@@ -187,12 +188,12 @@ class BoundMttkrp(_Bound):
         n_cols: int,
         n_threads: int,
     ) -> bool:
-        """The product into M (shape[mode], n_cols), which need not be initialised.
+        """Compute the product into M (shape[mode], n_cols), which may be uninitialised.
 
-        `factor_addresses` and `lds` (elements between rows) are those of the dense operands of the modes other than
-        the packed tensor's, in the order of the modes; all row-major (extent, n_cols). Kernels without a loop over j
-        take one column of adjacent elements. False: a result that padding, or an empty sum, may have spoilt is not
-        finite: M must be computed again by the default kernel.
+        `factor_addresses` and `lds` (elements between rows) describe the dense operands of the modes other than the
+        packed tensor's, in the order of the modes; all are row-major (extent, n_cols). Kernels without a loop over j
+        take one column of contiguous elements. Returns False if a result that padding or an empty sum may have
+        affected is not finite; M must then be recomputed by the default kernel.
         """
         n_threads = min(n_threads, self._most_threads)
         return not self._call(
@@ -202,14 +203,16 @@ class BoundMttkrp(_Bound):
 
 
 def reads_of_b(packed: PackedOperand) -> int:
-    """Rows of B that a product reads, counting repeats: one for each stored entry, or for each column of a block."""
+    """Return the number of rows of B that a product reads, counting repeats: one per stored entry, or per column of a
+    block.
+    """
     inner = [level.coordinate for level in packed.fmt.levels if level.coordinate.endswith("0")]
     rows_at_once = packed.fmt.split("i") if "i0" in inner and packed.fmt.has_padding else 1
     return int(packed.n_positions[-1]) // rows_at_once
 
 
 def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorted: bool) -> Any:
-    """The C structure; it refers to arrays that `packed` keeps alive."""
+    """Return the C structure, which refers to arrays that `packed` keeps alive."""
     ffi, lib = runtime_api.ffi, runtime_api.lib
     struct = ffi.new("asp_operand *")
     for at, size in enumerate(packed.sizes.values()):
@@ -221,7 +224,7 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
             getattr(struct, kind)[depth] = runtime_api.pointer(arrays[name])
     for depth, count in enumerate(packed.n_positions):
         struct.n_positions[depth] = count
-    values: Any = packed  # Any: a structure has none
+    values: Any = packed  # a structure has none
     if packed.kind == "structure":
         for side in ("origin", "repeats"):
             array = getattr(packed, side)
@@ -234,7 +237,7 @@ def _operand(packed: PackedOperand | PackedStructure | PackedTensor, needs_sorte
 
 
 def _set_levels(struct: Any, packed: PackedOperand | PackedStructure | PackedTensor, *, needs_sorted: bool) -> None:
-    """Arrays of the levels by depth, and which of them list ascending coordinates."""
+    """Set the arrays of the levels by depth, and the bits of levels with ascending coordinates."""
     for depth, level in enumerate(packed.fmt.levels):
         name = level.coordinate
         if name in packed.crd:

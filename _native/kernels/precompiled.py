@@ -1,8 +1,8 @@
-"""Kernels that the runtime has ready: nothing is compiled for them.
+"""Precompiled kernels of the runtime: nothing is compiled for them.
 
-The default kernels' loops with what a search may want otherwise: rows in an order of their own, rows of B (or Y)
-fetched ahead. They cut vectors at cache lines, store large results past the caches, divide giant rows between threads,
-fetch the next rows of X; generated kernels do none of this (docs/adr/0020-ready-kernels.md, 0024-ready-sddmm.md).
+They are the default kernels' loops with further options: permuted rows, and prefetching of rows of B (or Y). In
+contrast to generated kernels they align vectors to cache lines, store large results non-temporally, divide very long
+rows among threads, and prefetch rows of X.
 """
 
 from __future__ import annotations
@@ -13,27 +13,29 @@ from typing import Final
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import KernelSpec
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
 DTYPES: Final = {"float32": 0, "float64": 1}
-"""Codes of `asp_ready_kernel` and `asp_ready_sampled`."""
+"""Value type codes of `asp_ready_kernel` and `asp_ready_sampled`."""
 PREFETCH: Final = (0, 4, 8, 16, 64)
 LOOPS: Final = ("i1", "k1")
-"""Over rows, and their entries; dense columns are cut as the registers allow."""
+"""Loop order of these kernels: rows, and their entries; dense columns are tiled as the registers allow."""
 BLOCK_LOOPS: Final = ("i1", "k1", "i0", "k0")
 BLOCK_SIDES: Final = (2, 4, 8)
-"""Rows, and columns, of blocks that the runtime's loops of products read."""
+"""Numbers of rows and of columns of the blocks that the runtime supports."""
 PANEL_LOOPS: Final = ("k1", "i1", "k0", "i0")
 PANEL_SHAPES: Final = ((1, 256), (4, 256), (8, 256))
-"""Rows side by side, and columns, of panels that the runtime's loops of products read."""
+"""Rows per block row, and columns, of the panels that the runtime supports."""
 
 
 def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
-    """Why the runtime has no loops for `schedule`, or None: CSR, rows in any order, 32-bit indices, as they are."""
+    """Return why the runtime has no kernel for `schedule`, or None: it supports CSR with 32-bit indices and permuted
+    rows.
+    """
     fmt = schedule.format
     if operation != schedule.operation or operation not in OPS or not OPS[operation].runtime_loops:
         return f"the runtime has no loops for schedules of {operation}"
@@ -49,13 +51,13 @@ def reason_unsupported(operation: str, schedule: SuperSchedule) -> str | None:
 
 
 def block_shape(fmt: Format) -> tuple[int, int] | None:
-    """(r, c) of a format of blocks by rows of blocks; None of any other."""
+    """Return (r, c) of a BCSR format, or None for any other format."""
     r, c = fmt.split("i"), fmt.split("k")
     return (r, c) if r > 1 and c > 1 and fmt == Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={r},k={c}") else None
 
 
 def panel_shape(fmt: Format) -> tuple[int, int] | None:
-    """(r, k) of a format of panels of k columns in which r rows stand side by side, in any order; None of any other."""
+    """Return (r, k) of a format of panels of k columns with block rows of r rows, in any row order; else None."""
     r, k = fmt.split("i"), fmt.split("k")
     if k == 1 or fmt.is_sliced:
         return None
@@ -64,7 +66,7 @@ def panel_shape(fmt: Format) -> tuple[int, int] | None:
 
 
 def _reason_no_panels(schedule: SuperSchedule) -> str | None:
-    """Why the runtime has no loops over the panels of `schedule`, or None."""
+    """Return why the runtime has no kernel for the panels of `schedule`, or None."""
     if panel_shape(schedule.format) not in PANEL_SHAPES:
         return f"the runtime's loops read panels of {PANEL_SHAPES} rows and columns, not {schedule.format}"
     loops = PANEL_LOOPS if schedule.format.has_padding else PANEL_LOOPS[:-1]
@@ -72,7 +74,7 @@ def _reason_no_panels(schedule: SuperSchedule) -> str | None:
 
 
 def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
-    """Why the runtime has no loops over the blocks of `schedule`, or None."""
+    """Return why the runtime has no kernel for the blocks of `schedule`, or None."""
     shape = block_shape(schedule.format)
     if shape is None or not set(shape) <= set(BLOCK_SIDES):
         return f"the runtime's loops read blocks of {BLOCK_SIDES} rows and columns, by rows, not {schedule.format}"
@@ -80,7 +82,7 @@ def _reason_no_blocks(schedule: SuperSchedule) -> str | None:
 
 
 def _reason_other_loops(schedule: SuperSchedule, loops: tuple[str, ...], over: str) -> str | None:
-    """Why the loops of `schedule` are not those of the runtime, or None."""
+    """Return why the loops of `schedule` differ from those of the runtime, or None."""
     if schedule.loop_order != loops or schedule.dense_splits or schedule.parallel != "i1":
         return f"the runtime's loops are over {over}"
     if schedule.unroll != 1 or schedule.prefetch:
@@ -89,15 +91,15 @@ def _reason_other_loops(schedule: SuperSchedule, loops: tuple[str, ...], over: s
 
 
 def is_ready(spec: KernelSpec) -> bool:
-    """Whether the runtime has the kernel of `spec`."""
-    if not spec.schedule.is_precompiled:  # nearly all
+    """Return whether the runtime has the kernel of `spec`."""
+    if not spec.schedule.is_precompiled:  # the common case
         return False
     is_known = spec.index_dtype == "int32" and spec.dtype in DTYPES
     return is_known and reason_unsupported(spec.operation, spec.schedule) is None
 
 
-def ready_kernel(spec: KernelSpec) -> Kernel | None:
-    """The runtime's kernel for `spec`; None when it has none."""
+def ready_kernel(spec: KernelSpec) -> CompiledKernel | None:
+    """Return the runtime's kernel for `spec`, or None."""
     if not is_ready(spec):
         return None
     lib, code, row, fmt = runtime_api.lib, DTYPES[spec.dtype], OPS[spec.operation], spec.schedule.format
@@ -107,4 +109,4 @@ def ready_kernel(spec: KernelSpec) -> Kernel | None:
         address = int(getattr(lib, row.panel_loops)(code, *shape))
     else:
         address = int(getattr(lib, OPS[spec.operation].runtime_loops)(code, spec.schedule.prefetch))
-    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)
+    return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=lib)

@@ -1,8 +1,7 @@
-"""Shipped kernels: generated ones that were compiled at installation, with the runtime (ADR 61).
+"""Shipped kernels: generated kernels that were compiled with the runtime at installation.
 
-What the statistics name first for vector products of nine matrices in ten: slices as wide as a vector, sorted or not,
-and blocks of 3 x 3, with coordinates of 16 bits. `tools/shipped_kernels.py` writes their sources, as the emitter
-emits them.
+They are what the tuning statistics rank first for SpMV of nine matrices in ten: slices as high as a vector, sorted or
+not, and blocks of 3 x 3, with 16-bit coordinates. `tools/shipped_kernels.py` writes their sources with the emitter.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ from typing import Final
 
 from autosparse._native import runtime_api
 from autosparse._native.ir.spec import INDEX_BYTES, VALUE_BYTES, KernelSpec
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 
 from autosparse import config
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES
 from autosparse.ops import names
@@ -27,23 +26,26 @@ ISAS: Final = ("avx2", "avx512")
 SLICE_UNROLL: Final = 2
 SLICE_PREFETCH: Final = 32
 HIGH_SLICE: Final = 32
-"""Rows of the slices with numbered values that are higher than a vector: 0.7 to 0.8 of the time of vector-high ones on
-five-point grids of 100,000 and 288,000 entries (Xeon, AVX-512, float64)."""
+"""Rows of slices with dictionary-encoded values that are higher than a vector.
+
+They take 0.7 to 0.8 of the time of vector-high slices on five-point grids of 100,000 and 288,000 entries (Xeon,
+AVX-512, float64).
+"""
 
 HIGH_SLICES: Final = SuperSchedule(
-    operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={NUMBERED} | bits=16"),
+    operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={HIGH_SLICE} | values={DICTIONARY} | bits=16"),
     loop_order=("i1", "k1", "i0"), partition="dynamic",
 )  # fmt: skip
-"""A schedule that no statistics name: the best of grids whose coefficients are few."""
+"""Schedule of the fastest kernel for grids with few distinct coefficients; the tuning statistics never rank it."""
 
 
 def specs(isa: str) -> Iterator[KernelSpec]:
-    """The kernels of an instruction set, in the order of its source."""
-    # SciPy's sparse arrays keep indices of 64 bits wherever they are made from such.
+    """Yield the specs of an instruction set's shipped kernels, in the order of its source."""
+    # SciPy's sparse arrays keep 64-bit indices if they are created from such arrays.
     for (dtype, value_bytes), index_dtype in itertools.product(VALUE_BYTES.items(), INDEX_BYTES):
         lanes = VECTOR_BYTES[isa] // value_bytes
-        numbers = ("", f" | values={NUMBERED}")[: 1 + (isa == "avx512")]
-        for rows, values in itertools.product(("", " | sigma=512"), numbers):  # a kernel for every sigma
+        numbers = ("", f" | values={DICTIONARY}")[: 1 + (isa == "avx512")]
+        for rows, values in itertools.product(("", " | sigma=512"), numbers):  # one kernel for every sigma
             slices = SuperSchedule(
                 operation=names.MATMUL, format=Format.parse(f"i1:U,k1:D,i0:U | i={lanes}{rows}{values} | bits=16"),
                 loop_order=("i1", "k1", "i0"), unroll=SLICE_UNROLL, prefetch=SLICE_PREFETCH,
@@ -59,15 +61,15 @@ def specs(isa: str) -> Iterator[KernelSpec]:
         yield from (KernelSpec(names.MATMUL, blocks, dtype, index_dtype, isa, gathers=one) for one in (True, False))
 
 
-def shipped_kernel(spec: KernelSpec, compiler: str | None) -> Kernel | None:
-    """The kernel of `spec` where the runtime has it; None too where the user names a compiler or edits sources."""
+def shipped_kernel(spec: KernelSpec, compiler: str | None) -> CompiledKernel | None:
+    """Return the shipped kernel of `spec`, or None if there is none, the user names a compiler or edits sources."""
     if compiler is not None or config.get_options().dump_dir is not None:
         return None
     address = _address_of(spec.key())
     if not address:
         return None
-    # They search nothing, and no two threads of them write one result.
-    return Kernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
+    # These kernels search no level, and no two of their threads write one result.
+    return CompiledKernel(spec, Path(runtime_api.lib.__name__), address, needs_sorted=False, library=runtime_api.lib)
 
 
 @functools.lru_cache(maxsize=1024)

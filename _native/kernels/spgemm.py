@@ -1,7 +1,7 @@
-"""C[i,j] = sum_k A[i,k] * B[k,j], all three sparse: Gustavson's algorithm on several threads.
+"""Sparse times sparse product C[i,j] = sum_k A[i,k] * B[k,j] by Gustavson's algorithm on several threads.
 
-Entries, their order within rows and their sums are those of SciPy's ``csr_matmat`` to the last bit: the column touched
-last comes first, sums that are zero are no entries, duplicates of the operands are multiplied and summed.
+Entries, their order within rows and their sums equal those of SciPy's ``csr_matmat`` to the last bit. The column
+touched last comes first, zero sums are not stored, and duplicates of the operands are multiplied and summed.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ _DTYPE_CODES: Final = {np.dtype(name): code for name, code in runtime_api.DTYPE_
 _INDEX_CODES: Final = {np.dtype(name): code for name, code in runtime_api.INDEX_CODES.items()}
 
 
-class Rows(NamedTuple):
-    """Compressed rows: (indptr, indices, data); of one index type, contiguous, data of a native dtype."""
+class CompressedRows(NamedTuple):
+    """Compressed rows (indptr, indices, data): contiguous arrays, one index type, data of a native dtype."""
 
     indptr: NDArray[Any]
     indices: NDArray[Any]
@@ -28,10 +28,10 @@ class Rows(NamedTuple):
         """Number of rows."""
         return len(self.indptr) - 1
 
-    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> Rows:
-        """The same rows with values of `dtype` and indices of `index_dtype`."""
+    def astype(self, dtype: np.dtype[Any], index_dtype: np.dtype[Any]) -> CompressedRows:
+        """Return the same rows with values of `dtype` and indices of `index_dtype`."""
         indptr, indices, data = self
-        return Rows(
+        return CompressedRows(
             indptr.astype(index_dtype, copy=False),
             indices.astype(index_dtype, copy=False),
             data.astype(dtype, copy=False),
@@ -39,16 +39,15 @@ class Rows(NamedTuple):
 
 
 MAX_EMPTY_COLS: Final = 8
-"""Columns per entry of B up to which sums have a place for each column; beyond, for each column that has an entry."""
+"""Maximum columns per entry of B for accumulators per column; beyond, only nonempty columns get an accumulator."""
 FEW_COLS: Final = 1 << 22
-"""Columns that always have a place each."""
+"""Number of columns up to which every column has an accumulator."""
 
 
-def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
-    """Rows of A @ B, which has `n_cols` columns; both operands of one dtype and one index type.
+def multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int = 0) -> CompressedRows:
+    """Return the rows of A @ B, which has `n_cols` columns; both operands have the same dtype and index type.
 
-    The memory that it takes grows with entries, not with `n_cols`.
-    Raises MemoryError when there is no room for the product.
+    Memory grows with the number of entries, not with `n_cols`. Raises MemoryError if it is insufficient.
     """
     if n_cols <= FEW_COLS + MAX_EMPTY_COLS * B.indices.size:
         return _multiply(A, B, n_cols=n_cols, threads=threads)
@@ -58,10 +57,10 @@ def multiply(A: Rows, B: Rows, *, n_cols: int, threads: int = 0) -> Rows:
     return made._replace(indices=used.astype(made.indices.dtype, copy=False)[made.indices])
 
 
-def _multiply(A: Rows, B: Rows, *, n_cols: int, threads: int) -> Rows:
-    """Rows of A @ B by the runtime, each thread with a place per column.
+def _multiply(A: CompressedRows, B: CompressedRows, *, n_cols: int, threads: int) -> CompressedRows:
+    """Return the rows of A @ B, computed by the runtime with one accumulator per column and thread.
 
-    The index type of the result is that of the operands, or int64 when the entries cannot be counted in int32.
+    The index type of the result is that of the operands, or int64 if the number of entries exceeds int32.
     """
     lib, ffi, pointer = runtime_api.lib, runtime_api.ffi, runtime_api.pointer
     index_code = _INDEX_CODES[A.indptr.dtype]
@@ -75,7 +74,7 @@ def _multiply(A: Rows, B: Rows, *, n_cols: int, threads: int) -> Rows:
     try:
         wide = index_code == 1 or n_entries[0] > np.iinfo(np.int32).max
         index_dtype = np.int64 if wide else np.int32
-        result = Rows(
+        result = CompressedRows(
             memory.empty_output((A.n_rows + 1,), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), np.dtype(index_dtype)),
             memory.empty_output((n_entries[0],), A.data.dtype),

@@ -1,7 +1,8 @@
-"""Numba backend: emitted Python to an object that LLVM made, for machines that have numba and no C compiler.
+"""Numba backend: emitted Python, compiled by LLVM to an object, for machines with numba and without a C compiler.
 
-Compiling takes numba (half a second for its import, about as long per kernel); the object, kept in the cache as the C
-backend's are, needs only llvmlite to be loaded, in milliseconds. It has no outside symbols: no Python, no allocation.
+Compilation requires numba (half a second for its import, about as long per kernel). The object is cached like those of
+the C backend, and loading it requires only llvmlite and takes milliseconds. It has no external symbols: no Python, no
+allocation.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.kernels import dumping
 from autosparse._native.kernels.identity import code_digest, has_numba, numba_versions
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse._native.numba.emit import emit
 
 from autosparse import config, forking
@@ -26,13 +27,15 @@ from autosparse.errors import BuildError
 SOURCE_NAME: Final = "kernel.py"
 OBJECT_NAME: Final = "kernel.o"
 SYMBOL: Final = "asp_kernel"
-_OUTSIDE: Final = frozenset({"memcpy", "memset", "memmove"})  # of the C library, in every process
+_OUTSIDE: Final = frozenset({"memcpy", "memset", "memmove"})  # of the C library, which is in every process
 _llvm_lock: Final = forking.rlock()
 
 
 @functools.cache
 def identity() -> str:
-    """Names all that an object depends on beside its source: numba, LLVM, the processor. "none" without numba."""
+    """Return the identity of everything that an object depends on beside its source: numba, LLVM, CPU; "none" without
+    numba.
+    """
     if not has_numba():
         return "none"
     import llvmlite.binding as llvm
@@ -41,25 +44,27 @@ def identity() -> str:
 
 
 class NumbaBackend:
-    """Python source, numba, an object."""
+    """Backend that emits Python source and lets numba compile it to an object."""
 
     def identity(self, compiler: str | None) -> str:
-        """Versions and processor."""
+        """Return the versions and the processor."""
         return identity()
 
     def dump(self, spec: KernelSpec) -> None:
-        """IR and Python, to be read."""
+        """Write IR and Python for inspection."""
         key = spec.key()
         if config.get_options().dump_dir is not None:
             dumping.write({f"{key}.ir": f"{lower(spec)}\n", f"{key}.py": emit(spec)}, key)
 
     def key(self, spec: KernelSpec, compiler: str | None) -> str:
-        """The spec's key with the emitter's digest and numba's identity; no C compiler has a part in it."""
+        """Return a key over the spec's key, the emitter's digest and numba's identity; no C compiler matters."""
         facts = [spec.key(), code_digest("numba"), identity()]
         return hashlib.blake2b("\n".join(facts).encode(), digest_size=16).hexdigest()
 
     def fill(self, spec: KernelSpec, compiler: str | None, compilations: object) -> Callable[[Path], None]:
-        """Emit and compile into the folder; the source stays beside the object for whoever wants to read it."""
+        """Return a function that emits and compiles into the folder; the source stays beside the object for
+        inspection.
+        """
 
         def into(folder: Path) -> None:
             source = emit(spec)
@@ -68,26 +73,26 @@ class NumbaBackend:
 
         return into
 
-    def load(self, spec: KernelSpec, folder: Path) -> Kernel:
-        """Map the object."""
+    def load(self, spec: KernelSpec, folder: Path) -> CompiledKernel:
+        """Load the object."""
         try:
             data = (folder / OBJECT_NAME).read_bytes()
         except OSError as err:
             raise BuildError(f"a compiled kernel cannot be read: {err}", key=spec.key()) from err
         engine, address = _map(data, spec)
         program = lower(spec)
-        return Kernel(spec, folder / OBJECT_NAME, address, program.needs_sorted, engine)
+        return CompiledKernel(spec, folder / OBJECT_NAME, address, program.needs_sorted, engine)
 
 
 def compile_object(spec: KernelSpec, source: str) -> bytes:
-    """Machine code of emitted `source`; BuildError with numba's words."""
+    """Return the machine code of emitted `source`. Raises BuildError with numba's message."""
     try:
         import numba
         from autosparse._native.numba import intrinsics
         from numba.core.errors import NumbaError
     except ImportError as err:
         raise BuildError(
-            f"numba cannot be imported: {err}\n  Cure: pip install 'autosparse[numba]', or install a C compiler.",
+            f"numba cannot be imported: {err}\n  Hint: pip install 'autosparse[numba]', or install a C compiler.",
             key=spec.key(),
         ) from err
     names = intrinsics.namespace(spec.dtype)
@@ -105,7 +110,10 @@ def compile_object(spec: KernelSpec, source: str) -> bytes:
 
 
 def _object(text: str, spec: KernelSpec) -> bytes:
-    """The object of LLVM text. Symbols from outside would end the process when it is loaded: BuildError instead."""
+    """Return the object for LLVM text.
+
+    Raises BuildError for external symbols, which would end the process at loading.
+    """
     import llvmlite.binding as llvm
 
     declared = set(re.findall(r"^declare [^@]*@\"?([\w.$]+)", text, flags=re.MULTILINE))
@@ -129,17 +137,17 @@ def _machine(llvm: Any) -> Any:  # llvmlite.binding
 
 
 def _map(data: bytes, spec: KernelSpec) -> tuple[Any, int]:
-    """The execution engine that keeps the code mapped, and the kernel's address."""
+    """Return the execution engine that keeps the code mapped, and the kernel's address."""
     try:
         import llvmlite.binding as llvm
     except ImportError as err:
         raise BuildError(f"llvmlite cannot be imported: {err}", key=spec.key()) from err
     with _llvm_lock:
-        # LLVM does not survive what is no object. Whether it is the one that was written is checked by the cache.
+        # LLVM crashes on anything but an object file. The cache verifies that the file is the one that was written.
         if data[:4] != _machine(llvm).emit_object(llvm.parse_assembly(""))[:4]:
             raise BuildError("a compiled kernel cannot be loaded: it is no object file", key=spec.key())
         try:
-            # All sections in one mapping: LLVM ends the process when two lie so far apart that 32 bits cannot tell.
+            # All sections share one mapping: LLVM ends the process if two are farther apart than 32 bits can address.
             engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine(llvm), use_lmm=True)
             engine.add_object_file(llvm.ObjectFileRef.from_data(data))
             engine.finalize_object()

@@ -1,7 +1,7 @@
-"""Blocks and accumulators in Python: plain loops over constant extents, which LLVM unrolls and makes vectors of.
+"""Emission of blocks and accumulators in Python: plain loops over constant extents, which LLVM unrolls and vectorises.
 
-Accumulators of a workspace are an array on the stack, ``acc0`` for the output and ``acc1``, ... for the parts inside,
-with one cell per combination of the block's output coordinates, columns of a tile side by side.
+Accumulators of a workspace are an array on the stack, ``acc0`` for the output and ``acc1``, ... for partial sums. It
+has one cell per combination of the block's output coordinates, with the columns of a tile contiguous.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
 
 from autosparse.core.expression import Access, IndexExpression
 
@@ -31,9 +31,9 @@ class Quantity:
 class BlockWriter:
     """One block at the current width of the column tile."""
 
-    emitter: Emitter
+    emitter: NumbaEmitter
     block: ir.Block
-    scope: Scope
+    scope: NumbaScope
 
     @property
     def value(self) -> str:
@@ -42,12 +42,12 @@ class BlockWriter:
 
     @property
     def expression(self) -> IndexExpression:
-        """What is computed."""
+        """Expression that is computed."""
         return self.block.expression
 
     @property
     def cells(self) -> tuple[ir.Coordinate, ...]:
-        """Coordinates of the block that tell accumulators apart; that of the column tile last."""
+        """Coordinates of the block that distinguish accumulators; that of the column tile last."""
         found = [c for c in self.block.coordinates if c.index in self.expression.output.indices]
         return tuple(sorted(found, key=self._is_column))
 
@@ -62,7 +62,7 @@ class BlockWriter:
         return self.emitter.spec.schedule.format.values or self.value
 
     def cell(self) -> str:
-        """Index of the accumulator of the current coordinates."""
+        """Return the index of the accumulator of the current coordinates."""
         text = ""
         for c in self.cells:
             text = (
@@ -78,33 +78,33 @@ class BlockWriter:
         return c.index == self.scope.tile
 
     def extent(self, c: ir.Coordinate) -> str:
-        """Iterations of a loop over `c`."""
+        """Return the number of iterations of a loop over `c`."""
         return str(self.scope.width) if self._is_column(c) else str(c.split)
 
     def index(self, index: str) -> str:
-        """An index in terms of coordinates, as far as they are known where it stands."""
+        """Return an index in terms of the coordinates known at this point."""
         if index == self.scope.tile:
             return f"{index} + {index}0" if any(map(self._is_column, self.block.coordinates)) else index
         split = self.emitter.split(index)
         return f"{index}1" if split == 1 else f"{index}1 * {split} + {index}0"
 
     def needs(self, indices: Iterable[str]) -> frozenset[str]:
-        """Coordinates of the block that these indices depend on."""
+        """Return the coordinates of the block on which these indices depend."""
         wanted = set(indices)
         return frozenset(c.name for c in self.block.coordinates if c.index in wanted)
 
     def may_pass_end(self, index: str) -> bool:
-        """Whether the index can lie beyond its operand: where the block runs through padding."""
+        """Return whether the index can lie beyond its operand, where the block runs through padding."""
         return index != self.scope.tile and bool(self.needs([index]))
 
     def clamped(self, indices: Iterable[str]) -> Iterator[Quantity]:
-        """``at_k``: indices that may pass the end, held back."""
+        """Yield ``at_k``, clamped indices, for indices that may pass the end."""
         for index in dict.fromkeys(indices):
             if self.may_pass_end(index):
                 yield Quantity(f"at_{index}", f"min({self.index(index)}, n_{index} - 1)", self.needs([index]))
 
     def place(self, access: Access) -> str:
-        """Offset of an element of a dense operand, its indices held back."""
+        """Return the offset of an element of a dense operand, with clamped indices."""
         at = [f"at_{index}" if self.may_pass_end(index) else self.index(index) for index in access.indices]
         if self.emitter.spec.schedule.format.rows and access.indices[0] == "i":
             at[0] = f"load_i32(slice_rows, {at[0]})"
@@ -112,7 +112,9 @@ class BlockWriter:
         return at[0] if len(at) == 1 else f"{at[0]} * ld{access.tensor} + {at[1]}"
 
     def loaded(self, accesses: Sequence[Access]) -> Iterator[Quantity]:
-        """Values of the operands: ``value_A``, ``value_B``, ...; positions of levels located in the block first."""
+        """Yield the values of the operands ``value_A``, ``value_B``, ..., after positions of levels located in the
+        block.
+        """
         dense = [access for access in accesses if access != self.expression.sparse]
         yield from self.clamped(index for access in dense for index in access.indices)
         if len(dense) < len(accesses):
@@ -133,7 +135,7 @@ class BlockWriter:
         return f"p_{self.emitter.program.levels[-1].name}"
 
     def located(self) -> Iterator[Quantity]:
-        """Positions in the levels that are located in the block."""
+        """Yield the positions in the levels that are located in the block."""
         needs: frozenset[str] = frozenset()
         for level in self.block.levels:
             parent, name = level.parent_position, level.name
@@ -143,7 +145,7 @@ class BlockWriter:
 
     @contextmanager
     def loops(self, coordinates: Sequence[ir.Coordinate], quantities: Iterable[Quantity]) -> Iterator[None]:
-        """Nested loops, each quantity set as far out as it can be."""
+        """Emit nested loops around the context, with each quantity set in the outermost possible loop."""
         out, waiting, bound = self.scope.out, list(quantities), set[str]()
         every = {c.name for c in coordinates}
         with ExitStack() as stack:
@@ -156,7 +158,7 @@ class BlockWriter:
 
 
 def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[Quantity]:
-    """Write what needs no unbound coordinate; what is left."""
+    """Emit the quantities that need no unbound coordinate, and return the others."""
     left = []
     for quantity in waiting:
         if quantity.needs & unbound:
@@ -166,7 +168,7 @@ def _set(out: PythonWriter, waiting: list[Quantity], unbound: set[str]) -> list[
     return left
 
 
-def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
+def emit_block(emitter: NumbaEmitter, node: ir.Block, scope: NumbaScope) -> None:
     """Add the products of all cells to the innermost accumulators."""
     block = BlockWriter(emitter, node, scope)
     product = " * ".join(f"value_{access.tensor}" for access in node.factors) or "ONE"
@@ -175,8 +177,8 @@ def emit_block(emitter: Emitter, node: ir.Block, scope: Scope) -> None:
         scope.out.line(_add(block, name, product))
 
 
-def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
-    """What an entry off the diagonal adds to the row of its column."""
+def emit_mirror(emitter: NumbaEmitter, node: ir.Mirror, scope: NumbaScope) -> None:
+    """Emit the addition of an off-diagonal entry to the row of its column."""
     block = BlockWriter(emitter, node.block, scope)
     dense, output = block.expression.dense[0], block.expression.output
     rest = [block.index(index) for index in output.indices[1:]]
@@ -190,13 +192,13 @@ def emit_mirror(emitter: Emitter, node: ir.Mirror, scope: Scope) -> None:
 
 
 def _add(block: BlockWriter, name: str, text: str) -> str:
-    """``name[cell] += text``."""
+    """Return the text of ``name[cell] += text``."""
     cell = block.cell()
     return f"store_{block.value}({name}, {cell}, load_{block.value}({name}, {cell}) + {text})"
 
 
-def emit_workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
-    """Accumulators set, the body, then products with the factors added to where they belong."""
+def emit_workspace(emitter: NumbaEmitter, node: ir.Workspace, scope: NumbaScope) -> None:
+    """Emit cleared accumulators, the body, and the addition of the products with the factors to the target."""
     block = BlockWriter(emitter, node.block, scope)
     out, name = scope.out, f"acc{node.depth}"
     out.line(f"{name} = stack_{block.value}({block.n_cells})")
@@ -217,7 +219,7 @@ def emit_workspace(emitter: Emitter, node: ir.Workspace, scope: Scope) -> None:
 
 
 def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Sequence[Quantity]) -> None:
-    """Into the output, where that has the cell."""
+    """Store results in the output where the cell lies inside it."""
     out, output = block.scope.out, node.output
     with block.loops(block.cells, quantities), ExitStack() as inside:
         limits = [index for index in output.indices if block.may_pass_end(index)]
@@ -237,7 +239,7 @@ def _store(block: BlockWriter, node: ir.Workspace, total: str, quantities: Seque
 
 
 def _store_entries(block: BlockWriter, node: ir.Workspace, total: str) -> None:
-    """Of a sampled output: to every entry at the cell's position, times the entry's value; padding has none."""
+    """Store results of a sampled output at every entry of the cell's position, times the entry's value."""
     emitter, out = block.emitter, block.scope.out
     load, value = f"load_{emitter.positions}", block.value
     with block.loops(block.cells, list(block.located())):
@@ -251,7 +253,7 @@ def _store_entries(block: BlockWriter, node: ir.Workspace, total: str) -> None:
 
 
 def _add_held(block: BlockWriter, node: ir.Workspace) -> None:
-    """Add what the output held, unless this is the first part of the sum."""
+    """Add the output's previous content, unless this is the first part of the sum."""
     if node.init == "zero":
         return
     add = f"total += load_{block.value}({node.output.tensor}, where)"

@@ -1,8 +1,8 @@
 """Python emitter: loop IR to functions that numba compiles, where there is no C compiler (`emit`).
 
 The text has one function per task (the body of the parallel loop) and one for the kernel, with the C kernel's
-arguments; what it calls is in `intrinsics`. Unroll, prefetch and vector lanes of the schedule are left to LLVM:
-sums may be reordered by the compiler, so that it makes vectors of them itself.
+arguments. The functions it calls are in `intrinsics`. Unrolling, prefetching and vector lanes of the schedule are left
+to LLVM, which may reorder sums to vectorise them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.lower import lower
 from autosparse._native.ir.spec import KernelSpec
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
 from autosparse._native.numba.loops import RULES, zero_output
 
 
 def emit(spec: KernelSpec) -> str:
-    """The Python source of `spec`: header comment (schedule, IR), tasks, kernel."""
+    """Return the Python source of `spec`: header comment (schedule, IR), tasks, kernel."""
     program = lower(spec)
-    emitter = Emitter(spec, program, RULES)
+    emitter = NumbaEmitter(spec, program, RULES)
     out = PythonWriter()
     empty = " or ".join(f"n_{index} == 0" for index in program.expression.sparse.indices)
     with out.block(f"if {empty}"):
@@ -26,7 +26,7 @@ def emit(spec: KernelSpec) -> str:
             zero_output(emitter, program.expression.output, out)
         out.line("return 0")
     out.line("bad = 0")
-    emitter.run(program.body, Scope(out))
+    emitter.run(program.body, NumbaScope(out))
     out.line("return bad")
     known = (*emitter.parameters, "n", "n_parts", "weights", "bad")
     head = emitter.declare(out.text(), known, in_task=False)

@@ -1,4 +1,4 @@
-"""What the parts of the emitter share: the kernel that is being written, and where in it they are."""
+"""State of the Python emitter: the kernel being emitted, and the current position in it."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ INTEGERS: Final = {16: "u16", 32: "i32", 64: "i64"}
 
 
 @dataclass(frozen=True)
-class Scope:
-    """Where the emitter is: the function being written, the loop variables around, the column tile, accumulators."""
+class NumbaScope:
+    """Position of the emitter: the function being written, enclosing loop variables, column tile, accumulators."""
 
     out: PythonWriter
-    variables: tuple[str, ...] = ()  # that a task must be handed
+    variables: tuple[str, ...] = ()  # variables that a task receives
     tile: str | None = None  # index that runs through a tile
     width: str | None = None  # of the tile
-    extents: tuple[str, ...] = ()  # of the sequential loops around
+    extents: tuple[str, ...] = ()  # of the enclosing sequential loops
     depth: int = 0  # of the innermost workspace
 
-    def binding(self, *names: str) -> Scope:
-        """The scope inside a loop that binds `names`."""
+    def binding(self, *names: str) -> NumbaScope:
+        """Return the scope inside a loop that binds `names`."""
         return replace(self, variables=(*self.variables, *names))
 
-    def inside(self, depth: int) -> Scope:
-        """The scope inside a workspace."""
+    def inside(self, depth: int) -> NumbaScope:
+        """Return the scope inside a workspace."""
         return replace(self, depth=depth)
 
 
 @dataclass
-class Emitter:
-    """One kernel being written."""
+class NumbaEmitter:
+    """State of one kernel being emitted."""
 
     spec: KernelSpec
     program: ir.Program
-    rules: Mapping[type, Callable[[Any, Any, Scope], None]]  # how each node is written
+    rules: Mapping[type, Callable[[Any, Any, NumbaScope], None]]  # function that emits each kind of node
     tasks: list[str] = field(default_factory=list)
 
     @property
@@ -57,12 +57,12 @@ class Emitter:
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """Dense operands, then the output."""
+        """Names of the dense operands, then of the output."""
         return tuple(access.tensor for access in (*self.program.expression.dense, self.program.expression.output))
 
     @property
     def parameters(self) -> tuple[str, ...]:
-        """What a kernel is called with (see `c.types.call_of`)."""
+        """Parameters of a kernel (see `c.types.call_of`)."""
         if self.program.expression.is_plain_product:
             B, C = self.tensors
             return ("A", B, f"ld{B}", C, f"ld{C}", "n_j", "n_threads", "chunk")
@@ -70,17 +70,17 @@ class Emitter:
 
     @property
     def slots(self) -> tuple[str, ...]:
-        """Words of a task's context, before the variables."""
+        """Words of a task's context that precede the variables."""
         names = [name for tensor in self.tensors for name in (tensor, f"ld{tensor}")]
         live = ["vals"] if self.program.expression.sampled else []
         return ("A", *names, *live, "n_j", "n_threads", "chunk", "n", "n_parts", "weights", "bad")
 
     def split(self, index: str) -> int:
-        """Split size of an index."""
+        """Return the split size of an index."""
         return (dict(self.spec.schedule.format.splits) | dict(self.spec.schedule.dense_splits)).get(index, 1)
 
-    def run(self, nodes: Iterable[ir.Node], scope: Scope) -> None:
-        """Write `nodes` in order."""
+    def run(self, nodes: Iterable[ir.Node], scope: NumbaScope) -> None:
+        """Emit `nodes` in order."""
         for node in nodes:
             self.rules[type(node)](self, node, scope)
             if isinstance(node, ir.Locate):
@@ -89,7 +89,7 @@ class Emitter:
                 scope = scope.binding(f"p_{node.level.name}", node.level.name)
 
     def extent_text(self, extent: ir.Extent) -> str:
-        """A dense loop's number of iterations."""
+        """Return the text of a dense loop's number of iterations."""
         c = extent.coordinate
         if not extent.partner_bound:
             return f"n_{c.name}" if c.is_outer else str(c.split)
@@ -98,7 +98,7 @@ class Emitter:
         return f"min({c.split}, n_{c.index} - {c.partner} * {c.split})"
 
     def declare(self, body: str, known: Iterable[str], *, in_task: bool) -> str:
-        """Lines that set the names which `body` uses, but for those `known` already."""
+        """Return lines that set the names that `body` uses, except for the `known` ones."""
         sources = self._context() if in_task else self._call()
         every = {name: text for name, text in (sources | self._operand()).items() if name not in known}
         wanted: set[str] = set()
@@ -110,17 +110,17 @@ class Emitter:
         return "".join(f"    {name} = {every[name]}\n" for name in every if name in wanted)
 
     def _context(self) -> dict[str, str]:
-        """How a task finds what the kernel was called with."""
+        """Return how a task reads the kernel's arguments from its context."""
         return {name: f"load_i64(x, {slot})" for slot, name in enumerate(self.slots)}
 
     def _call(self) -> dict[str, str]:
-        """How a kernel of several dense operands finds them."""
+        """Return how a kernel of several dense operands reads their addresses."""
         addresses = [*self.tensors, *(["vals"] if self.program.expression.sampled else [])]
         lines = {name: f"load_i64(addresses, {at})" for at, name in enumerate(addresses)}
         return lines | {f"ld{name}": f"load_i64(leading, {at})" for at, name in enumerate(self.tensors)}
 
     def _operand(self) -> dict[str, str]:
-        """How fields of the packed operand are reached."""
+        """Return how fields of the packed operand are read."""
         lines: dict[str, str] = {}
         words = OPERAND_WORDS
         for at, index in enumerate(self.program.expression.sparse.indices):
@@ -129,7 +129,7 @@ class Emitter:
             for kind in ("pos", "crd"):
                 lines[f"{level.name}_{kind}"] = f"load_i64(A, {words[kind] + level.depth})"
         lines |= {f"slice_{name}": f"load_i64(A, {words[kind] + depth})" for name, (kind, depth) in SIDES.items()}
-        if self.program.expression.sampled:  # the values are the user's own, given by the call
+        if self.program.expression.sampled:  # the values are the user's own and come with the call
             lines |= {name: f"load_i64(A, {words[name]})" for name in ("origin", "repeats")}
         else:
             lines["vals"] = f"load_i64(A, {words['vals']})"

@@ -1,8 +1,8 @@
-"""What emitted Python calls: typed memory at addresses, arrays on the stack, tasks for the runtime's thread pool.
+"""Functions that emitted Python calls: typed memory at addresses, arrays on the stack, tasks for the thread pool.
 
-Everything is a number: addresses are int64, positions and coordinates are widened to int64 when they are loaded. No
-function allocates, raises or touches a Python object: kernels become objects without outside symbols, which are kept
-on disk and loaded without numba. Needs the extra `numba`; imported when a kernel is built, never before.
+Everything is a number: addresses are int64, and positions and coordinates are widened to int64 when they are loaded.
+No function allocates, raises or touches a Python object, so kernels become objects without external symbols, which are
+stored on disk and loaded without numba. Requires the extra `numba`; imported only when a kernel is built.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 OPTIONS: Final[dict[str, Any]] = {"error_model": "numpy", "fastmath": {"contract", "reassoc", "nsz"}}
-"""Sums may be reordered by the compiler, never by the number of threads; NaN and infinities are respected."""
+"""Compiler options: the compiler may reorder sums, independently of the number of threads; NaN and infinities are
+respected."""
 
 _WORD: Final = ir.IntType(64)
 _TASK: Final = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
-# asp_parallel_function: task, context, n_items, min_items, max_items, n_threads, serial_ns.
+# Signature of asp_parallel_function: task, context, n_items, min_items, max_items, n_threads, serial_ns.
 _PARALLEL: Final = ir.FunctionType(ir.IntType(32), [_WORD] * 5 + [ir.IntType(32), ir.DoubleType()])
 
 VALUES: Final = {"f32": (types.float32, ir.FloatType()), "f64": (types.float64, ir.DoubleType())}
@@ -97,7 +98,7 @@ def _stack(llvm_kind: Any) -> Any:
 
 @intrinsic
 def store_i64(typing_context, base, at, value):
-    """``base[at] = value``."""
+    """Store ``base[at] = value``."""
 
     def code(context, builder, signature, arguments):
         builder.store(arguments[2], _cell(builder, _WORD, *arguments[:2]))
@@ -107,7 +108,7 @@ def store_i64(typing_context, base, at, value):
 
 @intrinsic
 def run_task(typing_context, task, context_address, begin, end):
-    """Call the task at an address, here and now."""
+    """Call the task at an address on the current thread."""
 
     def code(context, builder, signature, arguments):
         builder.call(builder.inttoptr(arguments[0], _TASK.as_pointer()), arguments[1:])
@@ -117,7 +118,7 @@ def run_task(typing_context, task, context_address, begin, end):
 
 @intrinsic
 def run_parallel(typing_context, pool, task, context_address, n_items, most_items, n_threads, serial_ns):  # noqa: PLR0917
-    """Hand the parts of a task out to the runtime's threads (`asp_parallel_function`)."""
+    """Run the parts of a task on the runtime's threads (`asp_parallel_function`)."""
 
     def code(context, builder, signature, arguments):
         pool, task, where, n_items, most, n_threads, serial_ns = arguments
@@ -132,9 +133,9 @@ TASK_SIGNATURE: Final = types.void(types.int64, types.int64, types.int64)
 
 
 def address_of_task(task: Any) -> Any:  # a function
-    """A function of no arguments that gives the address of `task`, which becomes part of the same object.
+    """Return a function without arguments that returns the address of `task`, which becomes part of the same object.
 
-    Numba's own wrapper for C callers reports exceptions through Python; a task cannot raise, its status is dropped.
+    Numba's own wrapper for C callers reports exceptions through Python; a task cannot raise, so its status is dropped.
     """
     compiled = numba.njit(TASK_SIGNATURE, **OPTIONS)(task).overloads[TASK_SIGNATURE.args]
 
@@ -161,7 +162,7 @@ def _bfloat16(builder: Any, bits: Any) -> Any:  # llvmlite values
 
 
 def _float16(builder: Any, bits: Any) -> Any:
-    """No infinities are stored."""
+    """Widen a float16 to float32; infinities are never stored."""
     word, real = ir.IntType(32), ir.FloatType()
     magnitude = builder.bitcast(builder.shl(builder.and_(bits, word(0x7FFF)), word(13)), real)
     scaled = builder.bitcast(builder.fmul(magnitude, real(2.0**112)), word)
@@ -170,7 +171,7 @@ def _float16(builder: Any, bits: Any) -> Any:
 
 
 def _load_half(widen: Any) -> Any:  # of 32 bits
-    """``load(base, at)`` of a value stored in 16 bits, as float32."""
+    """Return ``load(base, at)`` of a half-precision value, as float32."""
 
     @intrinsic
     def load(typing_context, base, at):
@@ -238,9 +239,10 @@ def _first(load: Any) -> Any:
 
 
 def namespace(dtype: str) -> dict[str, Any]:
-    """Names that emitted code may use: loads and stores, `boundary_i32` and `first_u16` for each integer type.
+    """Return the names that emitted code may use: loads and stores, and `boundary_i32`, `first_u16`, ... per integer
+    type.
 
-    `boundary` and `first` do what `asp_boundary` and `asp_first` do in C (`c.types.HELPERS`).
+    `boundary` and `first` correspond to `asp_boundary` and `asp_first` in C (`c.types.HELPERS`).
     """
     scalar: Callable[[float], Any] = np.dtype(dtype).type
     names = dict(LOADS)

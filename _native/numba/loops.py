@@ -1,4 +1,4 @@
-"""Loops in Python: one rule per IR node (`RULES`)."""
+"""Emission of loops in Python: one rule per IR node (`RULES`)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from autosparse._native.ir import nodes as ir
 from autosparse._native.ir.rough_times import COLUMN_NS, entry_ns
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.numba.block import emit_block, emit_mirror, emit_workspace
-from autosparse._native.numba.emitting import INTEGERS, Emitter, Scope
+from autosparse._native.numba.emitting import INTEGERS, NumbaEmitter, NumbaScope
 from autosparse._native.numba.operand_words import OPERAND_WORDS
 from autosparse._native.numba.slices import emit_slice
 
 from autosparse.core.expression import Access
 
 
-def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
+def _for_dense(emitter: NumbaEmitter, node: ir.ForDense, scope: NumbaScope) -> None:
     name, count = node.coordinate.name, emitter.extent_text(node.extent)
     if node.parallel:
         weights = "0"
@@ -28,7 +28,7 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
             whole = emitter.extent_text(ir.Extent(node.coordinate, partner_bound=False))
             weights = _moved(emitter, f"{node.weights.name}_pos", "" if parent == "0" else f"{parent} * {whole}")
 
-        def write(inside: Scope) -> None:
+        def write(inside: NumbaScope) -> None:
             with inside.out.block(f"for {name} in range(begin, end)"):
                 emitter.run(node.body, inside.binding(name))
 
@@ -38,16 +38,16 @@ def _for_dense(emitter: Emitter, node: ir.ForDense, scope: Scope) -> None:
         emitter.run(node.body, replace(scope.binding(name), extents=(*scope.extents, count)))
 
 
-def _moved(emitter: Emitter, array: str, by: str) -> str:
-    """Address of an element of a pos array."""
+def _moved(emitter: NumbaEmitter, array: str, by: str) -> str:
+    """Return the address of an element of a pos array."""
     return f"{array} + {emitter.spec.positions_bits // 8} * ({by})" if by else array
 
 
-def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
+def _for_tiles(emitter: NumbaEmitter, node: ir.ForTiles, scope: NumbaScope) -> None:
     index, tile, count = node.coordinate.index, node.coordinate.split, f"n_{node.coordinate.name}"
     if node.parallel:
 
-        def write(inside: Scope) -> None:
+        def write(inside: NumbaScope) -> None:
             inside.out.line(f"{index} = begin * {tile}")
             _widths(emitter, node, inside, end=f"min(n_{index}, end * {tile})")
 
@@ -57,8 +57,8 @@ def _for_tiles(emitter: Emitter, node: ir.ForTiles, scope: Scope) -> None:
     _widths(emitter, node, replace(scope, extents=(*scope.extents, count)), end=f"n_{index}")
 
 
-def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, *, end: str) -> None:
-    """Whole tiles, whose width is a constant inside, then the rest."""
+def _widths(emitter: NumbaEmitter, node: ir.ForTiles, scope: NumbaScope, *, end: str) -> None:
+    """Emit whole tiles, whose width is a constant inside, then the rest."""
     index, tile, out = node.coordinate.index, node.coordinate.split, scope.out
     inner = replace(scope.binding(index), tile=index)
     out.line(f"end_{index} = {end}")
@@ -71,14 +71,14 @@ def _widths(emitter: Emitter, node: ir.ForTiles, scope: Scope, *, end: str) -> N
             emitter.run(node.body, replace(inner.binding("width"), width="width"))
 
 
-def _fiber(emitter: Emitter, level: ir.StoredLevel) -> tuple[str, str]:
-    """First position of a compressed level below its parent, and the end."""
+def _fiber(emitter: NumbaEmitter, level: ir.StoredLevel) -> tuple[str, str]:
+    """Return the first position of a compressed level below its parent, and the end."""
     parent, load = level.parent_position, f"load_{emitter.positions}"
     after = "1" if parent == "0" else f"{parent} + 1"
     return f"{load}({level.name}_pos, {parent})", f"{load}({level.name}_pos, {after})"
 
 
-def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
+def _for_stored(emitter: NumbaEmitter, node: ir.ForStored, scope: NumbaScope) -> None:
     name, out = node.level.name, scope.out
     low, high = _fiber(emitter, node.level)
     coordinate = f"{name} = load_{INTEGERS[emitter.spec.coordinate_bits]}({name}_crd, p_{name})"
@@ -89,7 +89,7 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
         return
     out.line(f"low_{name} = {low}")
 
-    def write(inside: Scope) -> None:
+    def write(inside: NumbaScope) -> None:
         with inside.out.block(f"for p_{name} in range(low_{name} + begin, low_{name} + end)"):
             inside.out.line(coordinate)
             emitter.run(node.body, inside.binding(f"p_{name}", name))
@@ -99,19 +99,19 @@ def _for_stored(emitter: Emitter, node: ir.ForStored, scope: Scope) -> None:
     _emit_parallel(emitter, outer, count=f"{high} - low_{name}", weights=weights, write=write)
 
 
-def _locate(emitter: Emitter, node: ir.Locate, scope: Scope) -> None:
+def _locate(emitter: NumbaEmitter, node: ir.Locate, scope: NumbaScope) -> None:
     name, parent = node.level.name, node.level.parent_position
     at = name if parent == "0" else f"{parent} * {emitter.extent_text(node.extent)} + {name}"
     scope.out.line(f"p_{name} = {at}")
 
 
-def _fetch(emitter: Emitter, node: ir.Fetch, scope: Scope) -> None:
+def _fetch(emitter: NumbaEmitter, node: ir.Fetch, scope: NumbaScope) -> None:
     name, kind = node.level.name, INTEGERS[emitter.spec.coordinate_bits]
     scope.out.line(f"p_{name} = {node.level.parent_position}")
     scope.out.line(f"{name} = load_{kind}({name}_crd, p_{name})")
 
 
-def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
+def _search(emitter: NumbaEmitter, node: ir.CoordinateSearch, scope: NumbaScope) -> None:
     name, out = node.level.name, scope.out
     low, high = _fiber(emitter, node.level)
     kind = INTEGERS[emitter.spec.coordinate_bits]
@@ -126,18 +126,18 @@ def _search(emitter: Emitter, node: ir.Search, scope: Scope) -> None:
         emitter.run(node.body, scope.binding(f"p_{name}"))
 
 
-def _guard(emitter: Emitter, node: ir.Guard, scope: Scope) -> None:
+def _guard(emitter: NumbaEmitter, node: ir.Guard, scope: NumbaScope) -> None:
     c = node.coordinate
     with scope.out.block(f"if {c.index}1 * {c.split} + {c.index}0 >= n_{c.index}"):
         scope.out.line("continue")
 
 
-def _zero(emitter: Emitter, node: ir.Zero, scope: Scope) -> None:
+def _zero(emitter: NumbaEmitter, node: ir.Zero, scope: NumbaScope) -> None:
     zero_output(emitter, node.output, scope.out)
 
 
-def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
-    """Set all of the output to zero."""
+def zero_output(emitter: NumbaEmitter, output: Access, out: PythonWriter) -> None:
+    """Emit loops that clear the output."""
     value = emitter.value
     with out.block(f"for row in range(n_{output.indices[0]})"):
         if len(output.indices) == 1:
@@ -147,8 +147,10 @@ def zero_output(emitter: Emitter, output: Access, out: PythonWriter) -> None:
                 out.line(f"store_{value}({output.tensor}, row * ld{output.tensor} + column, ZERO)")
 
 
-def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, write: Callable[[Scope], None]) -> None:
-    """The loop's body as a task over parts of `count` iterations (see `c.parallel`), and here the call."""
+def _emit_parallel(
+    emitter: NumbaEmitter, scope: NumbaScope, *, count: str, weights: str, write: Callable[[NumbaScope], None]
+) -> None:
+    """Emit the loop's body as a task over parts of `count` iterations (see `c.parallel`), and its call."""
     number, out, slots = len(emitter.tasks), scope.out, emitter.slots
     emitter.tasks.append("")
     emitter.tasks[number] = _task(emitter, scope, number, write)
@@ -177,8 +179,8 @@ def _emit_parallel(emitter: Emitter, scope: Scope, *, count: str, weights: str, 
     out.line(f"bad |= load_i64(x, {slots.index('bad')})")
 
 
-def _task(emitter: Emitter, scope: Scope, number: int, write: Callable[[Scope], None]) -> str:
-    """The task function."""
+def _task(emitter: NumbaEmitter, scope: NumbaScope, number: int, write: Callable[[NumbaScope], None]) -> str:
+    """Return the text of the task function."""
     inside = replace(scope, out=PythonWriter(), extents=())
     write(inside)
     body, boundary = inside.out.text(), f"boundary_{emitter.positions}"
@@ -199,13 +201,13 @@ def _task(emitter: Emitter, scope: Scope, number: int, write: Callable[[Scope], 
     return f"def task_{number}(x, part, end_part):\n{declared}{variables}{head}{body}{tail}\n\n"
 
 
-RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
+RULES: Final[Mapping[type, Callable[[NumbaEmitter, Any, NumbaScope], None]]] = {
     ir.ForDense: _for_dense,
     ir.ForTiles: _for_tiles,
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
     ir.Fetch: _fetch,
-    ir.Search: _search,
+    ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: emit_block,
     ir.Workspace: emit_workspace,
@@ -213,4 +215,4 @@ RULES: Final[Mapping[type, Callable[[Emitter, Any, Scope], None]]] = {
     ir.Mirror: emit_mirror,
     ir.Zero: _zero,
 }
-"""How each node is written; a new node is a row."""
+"""Functions that emit each kind of node; to support a new node, add a row."""

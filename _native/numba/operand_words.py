@@ -1,4 +1,4 @@
-"""Where emitted functions find what they work on: the packed operand as words of eight bytes."""
+"""Layout of the packed operand as words of eight bytes, by which emitted functions read it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosparse._native.c.types import OPERAND_STRUCT
 
 
 def _operand_words(struct: str) -> dict[str, int]:
-    """First 8-byte word of each field of the C structure: there are no others in it."""
+    """Return the first 8-byte word of each field of the C structure, all of whose fields consist of such words."""
     begin, end = struct.rindex("typedef struct {") + len("typedef struct {"), struct.rindex("}")
     body = re.sub(r"/\*.*?\*/", "", struct[begin:end], flags=re.DOTALL)
     body = re.sub(r"\(\*(\w+)\)\([^)]*\)", r"\1", body)  # pointers to functions

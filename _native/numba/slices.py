@@ -1,17 +1,17 @@
-"""Slices in Python: a loop over slots around a loop over lanes, for each way in which a slice may store its columns.
+"""Emission of slices in Python: loops over slots and lanes, for each way in which a slice may store columns.
 
-What the arrays hold is written in ``runtime/pack/pack_slices.c``.
+``runtime/pack/pack_slices.c`` describes the arrays.
 """
 
 from __future__ import annotations
 
 from autosparse._native.ir import nodes as ir
-from autosparse._native.numba.emitting import Emitter, Scope
+from autosparse._native.numba.emitting import NumbaEmitter, NumbaScope
 from autosparse._native.storage.slices import BASE_SHIFT, DIAGONAL, IN_ORDER, KIND_MASK, NARROW, WIDE
 
 
-def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
-    """Accumulators, the slots, the store."""
+def emit_slice(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:
+    """Emit the accumulators, the slots and the store."""
     out, lanes = scope.out, node.lanes.split
     value = emitter.value
     load = f"load_{emitter.positions}({node.level.name}_pos"
@@ -32,11 +32,11 @@ def emit_slice(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
     _emit_store(emitter, node, scope)
 
 
-def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) -> None:
+def _emit_slots(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope, kind: int) -> None:
     out, lanes, tensor = scope.out, node.lanes.split, node.expression.dense[0].tensor
     value = emitter.value
     stored, item_bytes = ("u16", 2) if kind == NARROW else ("i32", 4)
-    # `slice_begin` counts stored units of the format's width; `crd` begins there.
+    # `slice_begin` counts units of the format's width; `crd` begins there.
     unit_bytes = emitter.spec.schedule.format.index_bits // 8
     begin = "load_i64(slice_begin, i1)" if node.diagonals or node.narrow else "cells"
     out.line(f"crd = {node.level.name}_crd + {begin} * {unit_bytes if kind != NARROW else item_bytes}")
@@ -59,7 +59,7 @@ def _emit_slots(emitter: Emitter, node: ir.SumSlots, scope: Scope, kind: int) ->
             out.line(f"store_{value}(acc0, lane, load_{value}(acc0, lane) + {product})")
 
 
-def _emit_store(emitter: Emitter, node: ir.SumSlots, scope: Scope) -> None:
+def _emit_store(emitter: NumbaEmitter, node: ir.SumSlots, scope: NumbaScope) -> None:
     out, lanes = scope.out, node.lanes.split
     value = emitter.value
     output, n = node.expression.output.tensor, f"n_{node.expression.output.indices[0]}"

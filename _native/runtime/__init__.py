@@ -1,1 +1,1 @@
-"""C sources of the runtime and their builder; compiled at install into `autosparse._native._runtime`."""
+"""C sources of the runtime and their build script; compiled at install into `autosparse._native._runtime`."""

@@ -1,27 +1,35 @@
-"""Builder of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at install.
+"""Build script of the C extension `autosparse._native._runtime` (cffi API mode); setuptools calls `ffibuilder` at
+install.
 
-To add functions: put them into a `.c` file of one of the folders here and their declarations (plain C, no preprocessor)
-into a header named `*_api.h`; both are found by name, and a header is included by its name alone. Without a working
-`-fopenmp` the runtime is built without OpenMP.
+To add functions, put them into a `.c` file in one of the folders here, and their declarations (plain C, no
+preprocessor) into a header named `*_api.h`. Both are found by name, and a header is included by its name alone.
+Without a working `-fopenmp` the runtime is built without OpenMP.
 
-By hand, into the source tree (or another folder):  python _native/runtime/build_runtime.py [FOLDER]
-With sanitizers:          AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py
-(or thread; then run Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the
-test tests/native/test_runtime_sanitized.py does all of it).
+`make dev` compiles what has changed, into the source tree. By hand, also into another folder:
+  python _native/runtime/build_runtime.py [FOLDER]
 
-What only tests call (hooks.h, docs/adr/0072) is compiled in here, and where setup.py sees that sources are worked on.
+With sanitizers:  AUTOSPARSE_SANITIZE=address,undefined python _native/runtime/build_runtime.py (or thread; then run
+Python with LD_PRELOAD="$(cc -print-file-name=libasan.so)" and ASAN_OPTIONS=detect_leaks=0; the test
+tests/native/test_runtime_sanitized.py does all of it).
+
+Functions for tests (hooks.h) are compiled in when this script is run by hand, or if AUTOSPARSE_HOOKS (which setup.py
+sets for development installs) or AUTOSPARSE_SANITIZE is set.
 """
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
 import os  # build time: nothing of autosparse can be imported yet
+import re
 import shlex
 import subprocess
 import sys
 import sysconfig
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -37,7 +45,7 @@ def _compiler() -> list[str]:
     return shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
 
 
-# Flags used where a program that needs them compiles and links.
+# Flags that are used if a program that needs them compiles and links.
 OPTIONAL = {
     "-fopenmp": "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }\n",
     "-pthread": "#include <pthread.h>\nint main(void) { return pthread_self() == 0; }\n",
@@ -45,7 +53,7 @@ OPTIONAL = {
 
 
 def _links(flag: str, program: str) -> bool:
-    """Whether `program` compiles and links with `flag`."""
+    """Return whether `program` compiles and links with `flag`."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "probe.c"
         source.write_text(program)
@@ -56,10 +64,11 @@ def _links(flag: str, program: str) -> bool:
             return False
 
 
+@functools.cache
 def _flags() -> tuple[list[str], list[str]]:
-    """Flags for compiling and for linking."""
+    """Return the flags for compiling and for linking."""
     sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "")
-    optimize = "-O1" if sanitizers else "-O3"  # -O3 with checks compiles for minutes
+    optimize = "-O1" if sanitizers else "-O3"  # -O3 with checks takes minutes to compile
     compile_flags = [optimize, "-std=gnu11", "-Wall", "-Wextra", "-fno-math-errno", "-fvisibility=hidden"]
     link_flags: list[str] = []
     for flag, program in OPTIONAL.items():
@@ -68,7 +77,7 @@ def _flags() -> tuple[list[str], list[str]]:
             link_flags.append(flag)
     if sanitizers:
         checked = f"-fsanitize={sanitizers}"
-        # -g1: lines in reports; tracking variables takes a fifth of the time.
+        # -g1 gives line numbers in reports; tracking variables would take 20 % of the time.
         compile_flags += [checked, "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g1", "-DASP_CHECKED"]
         link_flags += [checked]
     if HOOKED:
@@ -77,12 +86,14 @@ def _flags() -> tuple[list[str], list[str]]:
 
 
 def _found(pattern: str) -> list[Path]:
-    """Files of the runtime, by name: the order of declarations must not follow the folders."""
+    """Return the runtime's files that match `pattern`, sorted by name: declarations must not depend on the folders."""
     return sorted(FOLDER.rglob(pattern), key=lambda path: path.name)
 
 
 def _digest(flags: list[str]) -> str:
-    """16 hex digits over every source of the runtime and the flags: plans name it (`_native.kernels.identity`)."""
+    """Return 16 hex digits over all sources of the runtime and the flags, which are part of plans
+    (`_native.kernels.identity`).
+    """
     digest = hashlib.blake2b(" ".join(flags).encode(), digest_size=8)
     for source in [*_found("*.c"), *_found("*.h")]:
         if source.name != "_runtime_glue.c":
@@ -90,7 +101,7 @@ def _digest(flags: list[str]) -> str:
     return digest.hexdigest()
 
 
-# Defined in the glue: it is written anew whenever a source was changed, and nothing else need be compiled for it.
+# Defined in the glue code, which is rewritten when a source changes, or in a file of its own where objects are kept.
 IDENTITY = """
 #ifndef __VERSION__
 #define __VERSION__ "a compiler without a version"
@@ -99,7 +110,8 @@ const char *asp_identity(void) { return "DIGEST " __VERSION__; }
 """
 
 
-def _make_builder() -> FFI:
+def _make_builder(identity: str) -> FFI:
+    """Return the builder of the module, with `identity` at the end of its C source."""
     headers = [*_found("*_api.h"), *(_found("hooks.h") if HOOKED else [])]
     builder = FFI()
     for header in headers:
@@ -107,13 +119,13 @@ def _make_builder() -> FFI:
     compile_flags, link_flags = _flags()
     root = Path.cwd().resolve()
     sources = _found("*.c")
-    included = [*headers, *_found("*_python.h")]  # only the module itself knows of Python
+    included = [*headers, *_found("*_python.h")]  # only the extension's own module uses Python's API
     builder.set_source(
         MODULE,
         "#include <stdint.h>\n#include <stddef.h>\n"
         + "".join(f'#include "{header.name}"\n' for header in included)
-        + IDENTITY.replace("DIGEST", _digest(compile_flags)),
-        # setuptools wants paths relative to setup.py
+        + identity,
+        # setuptools requires paths relative to setup.py
         sources=[str(path.relative_to(root) if path.is_relative_to(root) else path) for path in sources],
         include_dirs=[str(folder) for folder in INCLUDED],
         extra_compile_args=compile_flags,
@@ -122,40 +134,78 @@ def _make_builder() -> FFI:
     return builder
 
 
-ffibuilder = _make_builder()
+def _identity() -> str:
+    return IDENTITY.replace("DIGEST", _digest(_flags()[0]))
+
+
+ffibuilder = _make_builder(_identity())
+
+
+def _inputs(record: Path) -> list[Path]:
+    """Return the files that the compiler read for an object: the prerequisites of the rule that `-MMD` wrote."""
+    rule = record.read_text(encoding="utf-8").replace("\\\n", " ").partition(": ")[2]
+    return [Path(name.replace("\\ ", " ")) for name in re.split(r"(?<!\\)\s+", rule.strip())]
+
+
+def _state(record: Path) -> str:
+    """Return a digest of the contents of an object's inputs: fresh clones and other branches have other times."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in _inputs(record):
+        digest.update(b"\0" + str(path).encode() + b"\0" + (path.read_bytes() if path.exists() else b""))
+    return digest.hexdigest()
 
 
 def _object(source: Path, folder: Path, flags: list[str]) -> Path:
-    """Compile `source` unless its object is newer than every source and header of the runtime that it may include."""
+    """Compile `source` into `folder`, unless its object was made from the same contents of the same files."""
     target = folder / f"{source.stem}.o"
-    inputs = [source, Path(__file__), *FOLDER.rglob("*.h")]
-    if target.exists() and target.stat().st_mtime > max(path.stat().st_mtime for path in inputs):
+    record, state = target.with_suffix(".d"), target.with_suffix(".state")
+    if target.exists() and record.exists() and state.exists() and state.read_text() == _state(record):
         return target
     staged = target.with_suffix(f".{os.getpid()}.o")
     started = time.time()
-    subprocess.run([*_compiler(), *flags, "-c", str(source), "-o", str(staged)], check=True)
-    os.utime(staged, (started, started))  # an edit during the compilation must not pass for compiled
+    subprocess.run([*_compiler(), *flags, "-MMD", "-c", str(source), "-o", str(staged)], check=True)
+    sys.stdout.write(f"compiled {source.name} in {time.time() - started:.1f} s\n")
+    sys.stdout.flush()
+    state.unlink(missing_ok=True)
+    staged.with_suffix(".d").replace(record)
     staged.replace(target)
+    if all(path.stat().st_mtime < started for path in _inputs(record)):  # else it was edited meanwhile
+        state.write_text(_state(record))
     return target
 
 
-def build_into(destination: Path) -> Path:
-    """Compile the extension into a folder; objects are kept in `build/` and reused while nothing changed."""
+def _suffix() -> str:
+    """Return the suffix of the extension's file: the one of the stable ABI, which every interpreter but one has."""
+    is_abi3 = sys.platform != "win32" and not sysconfig.get_config_var("Py_GIL_DISABLED")
+    return ".abi3.so" if is_abi3 else str(sysconfig.get_config_var("EXT_SUFFIX"))
+
+
+def build_into(destination: Path, first: Sequence[str] = ()) -> Path:
+    """Compile the extension into a folder, starting with the sources named in `first`.
+
+    Objects are kept in `build/runtime`, a folder for each compiler and set of flags. An object is compiled again when
+    its source or a header that the source includes has changed.
+    """
     compile_flags, link_flags = _flags()
-    sanitizers = os.environ.get("AUTOSPARSE_SANITIZE", "").replace(",", "-")
-    folder = FOLDER.parent.parent / "build" / "-".join(filter(None, ("runtime", sanitizers)))
-    folder.mkdir(parents=True, exist_ok=True)
-    glue = folder / "_runtime_glue.c"
-    ffibuilder.emit_c_code(str(glue))
     places = [f"-I{place}" for place in (*INCLUDED, sysconfig.get_path("include"))]
-    flags = [*compile_flags, "-fPIC", "-DNDEBUG", *places]
+    wraps = [] if os.environ.get("AUTOSPARSE_SANITIZE") else ["-fwrapv"]  # as Python's own flags, which wheels have
+    flags = [*compile_flags, *wraps, "-fPIC", "-DNDEBUG", "-Wno-psabi", *places]  # psabi: notes on GCC before 4.6
+    key = hashlib.blake2b(repr([_compiler(), flags]).encode(), digest_size=6).hexdigest()
+    folder = FOLDER.parent.parent / "build" / "runtime" / key
+    folder.mkdir(parents=True, exist_ok=True)
+    glue, identity = folder / "_runtime_glue.c", folder / "_identity.c"
+    with contextlib.redirect_stdout(None):
+        _make_builder("").emit_c_code(str(glue))  # leaves the file alone where it would be the same
+    identity.write_text(_identity(), encoding="utf-8")
+    place = {name: number for number, name in enumerate(first)}
+    sources = sorted([*_found("*.c"), glue, identity], key=lambda source: place.get(source.name, len(place)))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        objects = list(pool.map(lambda source: _object(source, folder, flags), [*_found("*.c"), glue]))
-    target = destination / f"_runtime{sysconfig.get_config_var('EXT_SUFFIX')}"
+        objects = list(pool.map(lambda source: _object(source, folder, flags), sources))
+    target = destination / f"_runtime{_suffix()}"
     staged = target.with_suffix(f".{os.getpid()}.new")
     shared = ["-bundle", "-undefined", "dynamic_lookup"] if sys.platform == "darwin" else ["-shared"]
     subprocess.run([*_compiler(), *shared, *map(str, objects), *link_flags, "-o", str(staged)], check=True)
-    staged.replace(target)  # a process that has the old file mapped keeps it
+    staged.replace(target)  # a process that has mapped the old file keeps it
     return target
 
 

@@ -1,4 +1,4 @@
-/* What every source of the runtime shares: system facts, and words for the compiler. */
+/* Platform macros, compiler attributes, dtype codes and small helpers that every source of the runtime uses. */
 #ifndef ASP_COMMON_H
 #define ASP_COMMON_H
 
@@ -16,7 +16,8 @@
 #define ASP_HAVE_THREADS 0
 #endif
 
-/* Kernels for several instruction sets in one library need per-function targets (gcc, clang). */
+/* 1 where one library can hold functions for several x86 instruction sets. This needs per-function target attributes,
+ * which gcc and clang have. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #define ASP_X86 1
 #else
@@ -26,15 +27,17 @@
 #define ASP_INLINE static inline __attribute__((always_inline, unused))
 #define ASP_NOINLINE __attribute__((noinline))
 
-/* Tiles are compiled once for each count of vectors, which is a constant in them. Where every access is checked, that
- * is millions of checks: there, one function serves all counts, and its loops stay loops (build_runtime.py). */
+/* Linkage of SpMM tile functions. They are inlined once per number of vectors, which is then a compile-time constant.
+ * Builds that check every access (build_runtime.py) would emit millions of checks that way, so there one function
+ * serves all vector counts and its loops stay loops. */
 #ifdef ASP_CHECKED
 #define ASP_TILE static __attribute__((noinline, unused))
 #else
 #define ASP_TILE ASP_INLINE
 #endif
 
-/* Loops over a compile-time count of vectors: without full unrolling the accumulators live in memory. */
+/* Unroll the following loop, whose trip count is a compile-time constant, completely. Without full unrolling the
+ * accumulators of the loop are kept in memory instead of registers. */
 #if defined(ASP_CHECKED)
 #define ASP_UNROLL
 #elif defined(__clang__)
@@ -43,8 +46,9 @@
 #define ASP_UNROLL _Pragma("GCC unroll 32")
 #endif
 
-/* The value is made here and kept in a register: the compiler may neither move it nor fold it into its uses.
- * ASP_PIN_MEMORY: it lives in memory, so that registers are left for others. */
+/* ASP_PIN and ASP_PIN_VECTOR: keep x in a general or a vector register from here on. The compiler may neither move the
+ * computation of x past this point nor fold it into its uses. ASP_PIN_MEMORY: keep x in memory, which leaves registers
+ * for other values. */
 #if ASP_X86
 #define ASP_PIN(x) __asm__("" : "+r"(x))
 #define ASP_PIN_VECTOR(x) __asm__("" : "+v"(x))
@@ -55,14 +59,16 @@
 #define ASP_PIN_VECTOR(x) ((void)0)
 #endif
 
-/* Stores past the caches are seen by other threads before whatever this one stores later. */
+/* Order non-temporal (streaming) stores of this thread before all of its later stores, as other threads see them. */
 #if ASP_X86
 #define ASP_STREAM_END() __asm__ volatile("sfence" ::: "memory")
 #else
 #define ASP_STREAM_END() ((void)0)
 #endif
 
-/* A choice that tests can force by calling `hook` (hooks.h): without hooks it is always -1, as the runtime chooses. */
+/* Define the variable `name`, a choice that tests override by calling `hook(value)` (hooks.h), and read it by
+ * ASP_FORCED(name). Its value is -1, "the runtime chooses", unless a test sets it; without ASP_HOOKS it is the
+ * constant -1. */
 #ifdef ASP_HOOKS
 #define ASP_FORCIBLE(name, hook)   \
     static _Atomic int name = -1;  \
@@ -77,13 +83,18 @@
 #define ASP_GLUE_(a, b, c, d) a##_##b##_##c##_##d
 #define ASP_GLUE(a, b, c, d) ASP_GLUE_(a, b, c, d)
 
+/* Return codes of functions that may fail. ASP_BAD_CODE: unknown dtype, index type or option; ASP_BAD_SIZE: a negative
+ * or unsupported dimension. */
 enum { ASP_OK = 0, ASP_BAD_CODE = 1, ASP_NO_MEMORY = 2, ASP_BAD_SIZE = 3 };
+/* Codes of value types (parameter `dtype`): float, double, and the complex numbers of either. */
 enum { ASP_F32 = 0, ASP_F64 = 1, ASP_C64 = 2, ASP_C128 = 3 };
+/* Codes of index types (parameter `itype`). */
 enum { ASP_I32 = 0, ASP_I64 = 1 };
 
-/* What each_index.h has made of `name`, for indices of type `itype`. */
+/* Call the variant of `name` that each_index.h has compiled for indices of type `itype`. */
 #define ASP_BY_INDEX(itype, name, ...) ((itype) == ASP_I32 ? name##_int32(__VA_ARGS__) : name##_int64(__VA_ARGS__))
-/* What a body has made of `name` for the value type `dtype`: NAME(name_0) for float, 1 double, 2 and 3 their complex. */
+/* Call the variant of `name` for the value type `dtype`: NAME(name_0) for float, _1 for double, _2 and _3 for their
+ * complex types. NAME adds the index type's suffix. */
 #define ASP_BY_DTYPE(dtype, name, ...)                  \
     switch (dtype) {                                    \
     case 0: NAME(name##_0)(__VA_ARGS__); break;         \
@@ -91,15 +102,17 @@ enum { ASP_I32 = 0, ASP_I64 = 1 };
     case 2: NAME(name##_2)(__VA_ARGS__); break;         \
     default: NAME(name##_3)(__VA_ARGS__); break;        \
     }
+/* Call DEFINE(code, C type) for each value type. */
 #define ASP_EACH_DTYPE(DEFINE) \
     DEFINE(0, float) DEFINE(1, double) DEFINE(2, float _Complex) DEFINE(3, double _Complex)
 
+/* Return element k of an array of int32 or int64 indices. */
 ASP_INLINE int64_t asp_index_at(int itype, const void *indices, int64_t k)
 {
     return itype == ASP_I32 ? ((const int32_t *)indices)[k] : ((const int64_t *)indices)[k];
 }
 
-/* Coordinates as formats store them: of 16, 32 or 64 bits. */
+/* Store `value` at crd[at], an array of 16-, 32- or 64-bit coordinates. */
 ASP_INLINE void asp_put(void *crd, int bits, int64_t at, int64_t value)
 {
     switch (bits) {
@@ -109,7 +122,7 @@ ASP_INLINE void asp_put(void *crd, int bits, int64_t at, int64_t value)
     }
 }
 
-/* A matrix in compressed rows, as packers read it. */
+/* A CSR matrix that packing functions read. The arrays are borrowed; the index and value types are passed beside it. */
 typedef struct {
     int64_t n_rows, n_cols;
     const void *indptr, *indices, *data;
@@ -118,14 +131,15 @@ typedef struct {
 ASP_INLINE int64_t asp_min(int64_t a, int64_t b) { return a < b ? a : b; }
 ASP_INLINE int64_t asp_max(int64_t a, int64_t b) { return a > b ? a : b; }
 
-/* Memory that one thread writes again and again while others write beside it begins with a pair of lines (they are
- * fetched in pairs) and ends with one. */
+/* Granularity in bytes of memory that one thread writes repeatedly while other threads write beside it. It is two
+ * cache lines, because x86 prefetchers fetch lines in pairs: smaller units would cause false sharing. */
 enum { ASP_OWN_BYTES = 128 };
+/* Return `bytes` rounded up to a positive multiple of ASP_OWN_BYTES. */
 ASP_INLINE int64_t asp_own_bytes(int64_t bytes)
 {
     return asp_max(1, (bytes + ASP_OWN_BYTES - 1) / ASP_OWN_BYTES) * ASP_OWN_BYTES;
 }
-/* n_threads times so much; given back by free(). */
+/* Return n_threads blocks of asp_own_bytes(bytes) bytes each, uninitialised, or NULL. Release them by free(). */
 ASP_INLINE void *asp_take_own(int64_t n_threads, int64_t bytes)
 {
     return aligned_alloc(ASP_OWN_BYTES, (size_t)(n_threads * asp_own_bytes(bytes)));

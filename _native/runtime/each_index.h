@@ -1,5 +1,5 @@
-/* Includes BODY for index arrays of int32 and of int64 (not guarded): names of the body are made by NAME(x), the index
- * type is INDEX. ASP_BY_INDEX calls the right one. */
+/* Include the file BODY twice, with INDEX defined as int32_t and as int64_t. The body names its functions by NAME(x);
+ * ASP_BY_INDEX calls the variant of an index type. Has no include guard. */
 #define INDEX int32_t
 #define NAME(x) x##_int32
 #include BODY

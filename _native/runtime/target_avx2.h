@@ -1,4 +1,4 @@
-/* From here to target_end.h functions may use AVX2 and FMA (not guarded). */
+/* Compile the functions from here to target_end.h for AVX2 and FMA. Has no include guard. */
 #ifdef __clang__
 #pragma clang attribute push(__attribute__((target("avx2,fma,bmi,bmi2,popcnt"))), apply_to = function)
 #else

@@ -1,4 +1,4 @@
-/* The end of what target_avx2.h or target_avx512.h has begun (not guarded). */
+/* End the region that target_avx2.h or target_avx512.h began. Has no include guard. */
 #ifdef __clang__
 #pragma clang attribute pop
 #else

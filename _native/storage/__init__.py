@@ -1,3 +1,3 @@
-"""Storage: formats as levels, and the packing of an operand into them."""
+"""Storage formats as levels, and the packing of operands into them."""
 
 from __future__ import annotations

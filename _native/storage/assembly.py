@@ -1,7 +1,8 @@
-"""Assembly: entries given by their indices become the levels of a format: sorted, grouped, listed. Any order of tensor.
+"""Conversion of coordinates to the levels of a format, for sparse operands of any order: entries are sorted, grouped
+and listed.
 
-Entries that repeat stay apart where the last level is Compressed (in their own order), and share a position where it is
-Uncompressed. A compressed level that is the last of all lists a fiber's entries as they come.
+Repeated entries stay separate, in their given order, if the last level is Compressed, and share a position if it is
+Uncompressed. A Compressed last level lists the entries of a fiber in their given order.
 """
 
 from __future__ import annotations
@@ -24,20 +25,20 @@ KIND_CODES: Final = {
     LevelKind.NONUNIQUE: 2,
     LevelKind.SINGLETON: 3,
 }
-"""Kinds of levels as the runtime knows them."""
+"""Codes of the kinds of levels in the C runtime."""
 
 MAX_ENTRIES: Final = (1 << 32) - 2
 MAX_KEY_BITS: Final = 127
 MAX_POSITIONS: Final = 1 << 62
-"""Formats with more positions than this are refused whatever the memory."""
+"""Maximum number of positions of a format, whatever the memory."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assembled:
-    """Levels of a format, and where entries went.
+    """Levels of a format, and the positions of the entries.
 
-    `order[q]` is the entry that comes q-th in the format, None where that is entry q; `positions[q]` its position in
-    the last level, None where that is q.
+    `order[q]` is the entry that comes q-th in the format; None means entry q. `positions[q]` is its position in the
+    last level; None means q.
     """
 
     pos: dict[str, Array]
@@ -50,16 +51,17 @@ class Assembled:
 
 @dataclass(frozen=True)
 class Types:
-    """Types of the arrays that are made: of `pos` and `order`, and of `crd`."""
+    """Types of the arrays: `pos` and `order` have the first, `crd` the second."""
 
     pos: np.dtype[Any]
     crd: np.dtype[Any]
 
 
 def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int], types: Types) -> Assembled:
-    """`entries` (values of each index, entry by entry) as levels of `fmt`, by one radix sort of whole keys.
+    """Convert `entries` (values of each index, entry by entry) to the levels of `fmt`, by one radix sort of whole
+    keys.
 
-    PackError where entries or bits of a key are too many (see ``runtime/pack/levels_api.h``); MemoryError.
+    Raises PackError if there are too many entries or key bits (see ``runtime/pack/levels_api.h``), and MemoryError.
     """
     ffi, lib = runtime_api.ffi, runtime_api.lib
     asked = ffi.new("asp_level_order *")
@@ -85,7 +87,7 @@ def assemble(fmt: Format, entries: Mapping[str, Array], sizes: Mapping[str, int]
 
 
 def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple[Any, Any, bool]) -> Assembled:
-    """Arrays of the right sizes, filled from sorted entries (C handles)."""
+    """Return arrays of the required sizes, filled from sorted entries (C handles)."""
     entries_sorted, n_listed, in_order = found
     ffi, pos, crd, n_positions = runtime_api.ffi, {}, {}, 1
     for depth, level in enumerate(fmt.levels):
@@ -115,9 +117,10 @@ def _written(fmt: Format, extents: Mapping[str, int], types: Types, found: tuple
 
 
 def n_sorted(fmt: Format) -> int:
-    """Levels by which entries are sorted: down to the last compressed one, which is left out if it is the last of all.
+    """Return the number of levels by which entries are sorted: down to the last Compressed one, excluding a last
+    level.
 
-    A compressed level that is the last of all lists a row's entries as they come, singletons do so too: summation order
+    A Compressed last level lists a row's entries in their given order, as Singleton levels do, so the summation order
     is the user's.
     """
     kinds = [level.kind for level in fmt.levels]

@@ -1,4 +1,4 @@
-"""Packed copies of the parts of a composite, and the map by which all of them take new values."""
+"""Packed copies of the parts of a composite, and the maps by which all of them take new values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native.ir.spec import expression_of
-from autosparse._native.storage.packers import Places
+from autosparse._native.storage.packers import ValuePositions
 from autosparse._native.storage.packing import PackedOperand, Ranges, pack, packed_bytes, reason_unfit
 from autosparse._native.storage.parts import Subset, subsets
 from autosparse._native.storage.structure import PackedStructure, pack_structure, structure_bytes
@@ -23,18 +23,19 @@ from autosparse.errors import PackError
 
 Array = NDArray[Any]  # indices or values of any supported dtype
 LISTED: Final = "listed"
-"""Order of rows of a format whose rows of C are not neighbours."""
+"""Row permutation of a format whose rows are not consecutive rows of C."""
 
 
 def is_sampled(composite: Composite) -> bool:
-    """Whether the result has the entries of the sparse operand, one each."""
+    """Return whether the result has one value per entry of the sparse operand (a sampled operation)."""
     return expression_of(composite.schedules[0]).sampled
 
 
 def part_schedules(composite: Composite) -> tuple[SuperSchedule, ...]:
-    """The schedules of its parts as they are compiled: rows of a part that is no whole matrix are listed.
+    """Return the schedules of the parts as they are compiled: rows of a part that is not a whole matrix are listed.
 
-    Entries of parts of sampled operations are numbered one by one, which plain CSR has no place for: listed too.
+    Entries of parts of sampled operations are numbered individually, which plain CSR does not support, so their rows
+    are listed too.
     """
     lists = composite.n_row_parts > 0 or is_sampled(composite)
     return tuple(
@@ -47,15 +48,17 @@ def part_schedules(composite: Composite) -> tuple[SuperSchedule, ...]:
 
 @dataclass(eq=False)
 class PackedPart:
-    """One part: its packed copy with rows numbered within the part, and which values of A it holds, in its order."""
+    """Packed copy of one part, with rows numbered within the part, and the numbers of its values in A."""
 
     packed: PackedOperand | PackedStructure
     subset: Subset = field(repr=False)
-    _places: list[Places | None] = field(default_factory=list, repr=False)  # of its values, once one was looked for
+    _places: list[ValuePositions | None] = field(
+        default_factory=list, repr=False
+    )  # of its values; filled at the first refresh
 
     @property
     def as_bound(self) -> PackedOperand | PackedStructure:
-        """The same arrays with the rows of C, and with numbers of A's entries, as kernels read them."""
+        """The packed arrays with rows of C and entry numbers of A, as kernels read them."""
         packed, rows = self.packed, self.subset.rows
         crd = packed.crd
         if rows is not None and packed.fmt.rows:
@@ -72,7 +75,7 @@ class PackedPart:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that the part takes, its map of entries included."""
+        """Bytes that the part takes, including its map of entries."""
         packed, rows = self.packed, self.subset.rows
         if isinstance(packed, PackedOperand):
             origins = (one.origin for one in self._places if one is not None)
@@ -86,30 +89,30 @@ class PackedPart:
     def refresh(self, values: Array, room_bytes: int | None) -> None:
         """Take the part's values from `values` of A."""
         assert isinstance(self.packed, PackedOperand)
-        places = self._places_of_A(room_bytes)
+        places = self._positions_of_A(room_bytes)
         if places is not None:
             places.fill(values, self.packed.values)
-        elif self.packed.live:  # "live" arrays of a part are copies that it has made
+        elif self.packed.live:  # "live" arrays of a part are the part's own copies
             self.packed.values[...] = values[self.subset.entries]
         else:
             self.packed.refresh(values[self.subset.entries], room_bytes=room_bytes)
 
-    def _places_of_A(self, room_bytes: int | None) -> Places | None:
-        """Return the positions of A's values in the part; None where entries share one, or there is no room."""
+    def _positions_of_A(self, room_bytes: int | None) -> ValuePositions | None:
+        """Return the positions of A's values in the part, or None if entries share one or memory is insufficient."""
         packed = self.packed
         assert isinstance(packed, PackedOperand)
         if not self._places:
             needed = (8 if self.subset.pattern.indptr.itemsize == 8 else 4) * self.subset.pattern.nnz
             if room_bytes is not None and 2 * needed > room_bytes:
                 return None
-            own = Places(self.subset.pattern.nnz, None) if packed.live else packed.places()
+            own = ValuePositions(self.subset.pattern.nnz, None) if packed.live else packed.places()
             self._places.append(own and replace(own, origin=np.ascontiguousarray(self.subset.entries)))
         return self._places[0]
 
 
 @dataclass(eq=False)
 class PackedComposite:
-    """The parts of op(A), each in its format; together they hold every entry once."""
+    """The parts of op(A), each packed in its format; together they hold every entry once."""
 
     composite: Composite
     pattern: Pattern = field(repr=False)  # of A
@@ -118,16 +121,16 @@ class PackedComposite:
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken beside the user's own arrays."""
+        """Bytes taken in addition to the user's arrays."""
         return sum(part.nbytes for part in self.parts)
 
     @property
     def fmt(self) -> Composite:
-        """What it is packed as."""
+        """The composite that describes the parts' formats."""
         return self.composite
 
     def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
-        """Take new values of the same pattern, in A's own order; see `PackedOperand.refresh`. All are written anew."""
+        """Take new values of the same pattern, in A's order; see `PackedOperand.refresh`. All values are rewritten."""
         values = np.ascontiguousarray(values[: self.pattern.nnz])
         for part in self.parts:
             before = part.nbytes
@@ -136,7 +139,7 @@ class PackedComposite:
 
 
 def composite_reason_unfit(pattern: Pattern, composite: Composite, *, transposed: bool) -> str | None:
-    """Why `pattern` cannot be stored in these parts, or None. O(nnz)."""
+    """Return why `pattern` cannot be stored in these parts, or None. Takes O(nnz)."""
     if min(pattern.shape) == 0 or pattern.nnz == 0:
         return "a matrix without entries has no parts"
     schedules = part_schedules(composite)
@@ -149,7 +152,7 @@ def composite_reason_unfit(pattern: Pattern, composite: Composite, *, transposed
 
 
 def subsets_of(pattern: Pattern, composite: Composite, *, transposed: bool) -> tuple[Subset, ...]:
-    """The entries of each part; kept with the pattern for the next one who asks."""
+    """Return the entries of each part. The latest result is cached with the pattern."""
     selections = tuple(part.select for part in composite.parts)
     key = ("subsets", selections, transposed)
     if key not in pattern.counts:
@@ -164,19 +167,19 @@ def _bytes(subset: Subset, fmt: Format, value_bytes: int, sampled: bool) -> int:
     if sampled:
         return structure_bytes(subset.pattern, fmt) + (0 if subset.rows is None else subset.rows.nbytes)
     own = packed_bytes(subset.pattern, fmt, value_bytes, transposed=False)
-    if fmt.is_csr:  # a copy here
+    if fmt.is_csr:  # a copy in this case
         own = subset.pattern.csr_bytes(value_bytes)
     return own + subset.nbytes
 
 
 def composite_bytes(pattern: Pattern, composite: Composite, value_bytes: int, *, transposed: bool) -> int:
-    """Bytes of `pack_composite`'s result, known before: an upper bound. O(nnz)."""
+    """Return an upper bound of the bytes of `pack_composite`'s result. Takes O(nnz)."""
     found = zip(subsets_of(pattern, composite, transposed=transposed), part_schedules(composite), strict=True)
     return sum(_bytes(subset, one.format, value_bytes, is_sampled(composite)) for subset, one in found)
 
 
 def pack_composite(pattern: Pattern, values: Array, composite: Composite, *, transposed: bool) -> PackedComposite:
-    """op(A) in parts. PackError where a part does not fit its format; a bound on memory is the caller's to check."""
+    """Pack op(A) in parts. Raises PackError if a part does not fit its format; the caller checks memory limits."""
     if (reason := composite_reason_unfit(pattern, composite, transposed=transposed)) is not None:
         raise PackError.unfit(composite, reason)
     parts = []

@@ -1,8 +1,9 @@
-"""Values of 16 bits: float32 rounded to bfloat16 or float16 for storage, and widened again, exactly, to compute with.
+"""Half-precision storage of values: float32 rounded to bfloat16 or float16, and widened exactly to float32 for
+computing.
 
-Only on request (setting `storage`). Every value v is stored as v (1 + e) with |e| <= BOUNDS[kind], rounded to nearest,
-ties to even; values for which that cannot be had (too large, too small, not finite) are refused, so that a product of
-rows a and columns b errs by at most BOUNDS[kind] * sum |a_k b_k| beside the rounding of the sum in float32.
+Used only on request (setting `storage`). Every value v is stored as v (1 + e) with |e| <= BOUNDS[kind], rounded to
+nearest, ties to even. Values that are too large, too small or not finite for this are refused. So a product of rows a
+and columns b has an error of at most BOUNDS[kind] * sum |a_k b_k|, in addition to the rounding of the float32 sum.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from autosparse.errors import PackError
 Array = NDArray[Any]  # float32, or uint16 as stored
 
 BOUNDS: Final[Mapping[str, float]] = {"bfloat16": 2.0**-8, "float16": 2.0**-11}
-"""Largest relative error of a stored value."""
+"""Maximum relative error of a stored value, by kind."""
 WIDTH: Final = 2
 """Bytes of a stored value."""
 
@@ -49,11 +50,14 @@ ROUND: Final[Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Arra
     "bfloat16": (_to_bfloat16, _from_bfloat16),
     "float16": (_to_float16, _from_float16),
 }
-"""Kind -> how values are rounded, and widened."""
+"""Functions that round and widen values, by kind."""
 
 
 def narrowed(values: Array, fmt: Format) -> Array:
-    """`values` (float32) as `fmt` stores them, uint16. PackError where one of them would err by more than the bound."""
+    """Return `values` (float32) as `fmt` stores them, uint16.
+
+    Raises PackError if one of them would exceed the error bound.
+    """
     values = np.ascontiguousarray(values)
     to_stored, from_stored = ROUND[fmt.values]
     stored = to_stored(values)
@@ -66,5 +70,5 @@ def narrowed(values: Array, fmt: Format) -> Array:
 
 
 def widened(stored: Array, fmt: Format) -> Array:
-    """What `narrowed` gave, as float32."""
+    """Return values that `narrowed` has stored, as float32."""
     return ROUND[fmt.values][1](stored)

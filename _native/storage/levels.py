@@ -1,10 +1,11 @@
-"""Level storage: how one level of a format keeps its coordinates. A level format is a row of `LEVELS`.
+"""Sizes of the levels of a format: how each kind of level stores its coordinates. A kind of level is a row of
+`LEVELS`.
 
-A level maps positions of its parent to its own positions: an Uncompressed level of extent n has n of them per parent
-(``p = parent * n + coordinate``, padding included); a Compressed level lists those that exist in ``crd``, delimited by
-``pos[parent] .. pos[parent + 1]``; a Nonunique level lists every entry, and a Singleton below it has one coordinate for
-each position of its parent. What a level can do when a loop wants its coordinate (iterate, locate, search) is
-lowering's business, building its arrays that of `assembly`; this module measures them.
+A level maps positions of its parent to its own positions. An Uncompressed level of extent n has n of them per parent
+(``p = parent * n + coordinate``, padding included). A Compressed level lists the existing ones in ``crd``, delimited
+by ``pos[parent] .. pos[parent + 1]``. A Nonunique level lists every entry, and a Singleton below it has one coordinate
+per position of its parent. Lowering decides how loops iterate over, locate or search a level, `assembly` builds its
+arrays, and this module computes their sizes.
 """
 
 from __future__ import annotations
@@ -26,15 +27,18 @@ COORDINATE_DTYPES: Final[Mapping[int, np.dtype[Any]]] = {
 
 
 def coordinate_dtype(fmt: Format, index_dtype: str) -> np.dtype[Any]:
-    """Type of stored coordinates. CSR has the user's own, also where it had to be copied: the kernels are shared."""
+    """Return the type of stored coordinates.
+
+    CSR has the user's index type, even if it was copied, because its kernels are shared.
+    """
     return np.dtype(index_dtype) if fmt.is_csr else COORDINATE_DTYPES[fmt.index_bits]
 
 
 @dataclass(frozen=True, slots=True)
 class LevelStorage:
-    """What packing asks of a level format.
+    """Sizes of one kind of level.
 
-    `n_positions`: (positions of the parent, extent, distinct coordinate prefixes down to here) -> positions.
+    `n_positions`: (positions of the parent, extent, distinct coordinate prefixes down to this level) -> positions.
     `nbytes`: (positions of the parent, positions, bytes of a pos, bytes of a crd) -> bytes of its arrays.
     """
 
@@ -50,9 +54,9 @@ _COMPRESSED: Final = LevelStorage(
 LEVELS: Final[Mapping[LevelKind, LevelStorage]] = {
     LevelKind.UNCOMPRESSED: LevelStorage(lambda n_parents, extent, n_prefixes: n_parents * extent, lambda *sizes: 0),
     LevelKind.COMPRESSED: _COMPRESSED,
-    LevelKind.NONUNIQUE: _COMPRESSED,  # every entry is listed, also where coordinates repeat: `n_prefixes` counts them
-    LevelKind.SINGLETON: LevelStorage(  # one coordinate for each position of the parent
+    LevelKind.NONUNIQUE: _COMPRESSED,  # every entry is listed, even if coordinates repeat: `n_prefixes` counts them
+    LevelKind.SINGLETON: LevelStorage(  # one coordinate per position of the parent
         lambda n_parents, extent, n_prefixes: n_parents, lambda n_parents, n, pos_bytes, crd_bytes: n * crd_bytes
     ),
 }
-"""Storage of each level format."""
+"""Sizes by kind of level."""

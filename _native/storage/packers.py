@@ -1,4 +1,7 @@
-"""Native packers: which formats have one, and the calls. Everything else goes the generic way of `pack`."""
+"""Packing functions of the C runtime: which formats have one, and the calls.
+
+`pack_generic` handles all other formats.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 from autosparse._native import memory, runtime_api
 from autosparse._native.storage import row_orders, slices
 from autosparse._native.storage.levels import COORDINATE_DTYPES, coordinate_dtype
-from autosparse._native.storage.rows import Rows, check, packing_threads
+from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
@@ -22,19 +25,19 @@ from autosparse.core.values import dataclass
 Array = NDArray[Any]  # values or indices of any supported dtype
 
 
-def _pack_rows(rows: Rows, values: Array, fmt: Format) -> Packed:
-    """Copies."""
+def _pack_rows(rows: KernelRows, values: Array, fmt: Format) -> Packed:
+    """Copy the arrays of compressed rows."""
     crd = rows.indices.astype(coordinate_dtype(fmt, rows.indices.dtype.name))
     return {"k1": rows.indptr.copy()}, {"k1": crd}, values.copy()
 
 
 def _has_blocks(fmt: Format) -> bool:
-    """Blocks of rows, sorted by block column, all of their inner levels uncompressed."""
+    """Return whether a format stores blocks of rows, sorted by block column, with uncompressed inner levels only."""
     return _levels(fmt).startswith("i1:U,k1:C,") and all(level.kind.value == "U" for level in fmt.levels[2:])
 
 
-def _pack_blocks(rows: Rows, values: Array, fmt: Format) -> Packed:
-    """Count, list, fill: three passes over the entries."""
+def _pack_blocks(rows: KernelRows, values: Array, fmt: Format) -> Packed:
+    """Count, list and fill the blocks: three passes over the entries."""
     r, c, pointer = fmt.split("i"), fmt.split("k"), runtime_api.pointer
     pos = rows.known.pop((r, c), None)
     if pos is None:
@@ -47,8 +50,8 @@ def _pack_blocks(rows: Rows, values: Array, fmt: Format) -> Packed:
     return {"k1": pos}, {"k1": crd}, packed
 
 
-def _fill_blocks(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
-    """The last of the three passes."""
+def _fill_blocks(rows: KernelRows, values: Array, fmt: Format, arrays: tuple[Array, Array, Array]) -> None:
+    """Write the values of the blocks (the third pass)."""
     steps, pointer = _inner_steps(fmt), runtime_api.pointer
     code = runtime_api.lib.asp_fill_blocks(
         runtime_api.DTYPE_CODES[values.dtype.name], *rows.head, pointer(values),
@@ -58,8 +61,8 @@ def _fill_blocks(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Ar
     check(code)
 
 
-def _pack_panels(rows: Rows, values: Array, fmt: Format) -> Packed:
-    """Count and fill: two passes over the entries."""
+def _pack_panels(rows: KernelRows, values: Array, fmt: Format) -> Packed:
+    """Count and fill the column panels: two passes over the entries."""
     split = fmt.split("k")
     pos = _room(-(-rows.n_cols // split) * rows.n_rows + 1, rows.indptr.dtype)
     check(runtime_api.lib.asp_count_panels(*rows.head, split, runtime_api.pointer(pos)))
@@ -69,8 +72,8 @@ def _pack_panels(rows: Rows, values: Array, fmt: Format) -> Packed:
     return {"k0": pos}, {"k0": crd}, packed
 
 
-def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
-    """The second pass; values only without columns."""
+def _fill_panels(rows: KernelRows, values: Array, fmt: Format, arrays: tuple[Array, Array | None, Array]) -> None:
+    """Write the panels (the second pass); without columns (None), values only."""
     (pos, crd, packed), pointer = arrays, runtime_api.pointer
     code = runtime_api.lib.asp_fill_panels(
         runtime_api.DTYPE_CODES[values.dtype.name], *rows.head, pointer(values), fmt.split("k"), pointer(pos),
@@ -81,11 +84,11 @@ def _fill_panels(rows: Rows, values: Array, fmt: Format, arrays: tuple[Array, Ar
 
 @dataclass(frozen=True, slots=True)
 class Packer:
-    """A native way into one family of formats: `takes` says which, `fill` writes values only, in place."""
+    """Packing functions of one family of formats: `takes` tests a format, `fill` rewrites values in place."""
 
     takes: Callable[[Format], bool]
-    pack: Callable[[Rows, Array, Format], Packed]
-    fill: Callable[[Rows, Array, Filled], None]
+    pack: Callable[[KernelRows, Array, Format], Packed]
+    fill: Callable[[KernelRows, Array, Filled], None]
 
 
 PACKERS: Final = (
@@ -95,7 +98,7 @@ PACKERS: Final = (
         _pack_rows,
         lambda rows, values, operand: np.copyto(operand.values, values),
     ),
-    # ``i1:U,k1:C`` and then inner levels: BCSR, UCU.
+    # ``i1:U,k1:C`` followed by inner levels: BCSR, UCU.
     Packer(
         _has_blocks,
         _pack_blocks,
@@ -103,8 +106,8 @@ PACKERS: Final = (
             rows, values, operand.fmt, (operand.pos["k1"], operand.crd["k1"], operand.values)
         ),
     ),
-    # ``k1:U,i1:U,k0:C``: column panels, each a CSR of its own with panel-relative columns: the sparse block format of
-    # WACO §5.2.1, rows not split.
+    # ``k1:U,i1:U,k0:C``: column panels, each a CSR matrix with panel-relative columns. This is the sparse block format
+    # of WACO §5.2.1 with unsplit rows.
     Packer(
         lambda fmt: _levels(fmt) == PRESETS["sparse block"].levels,
         _pack_panels,
@@ -114,18 +117,18 @@ PACKERS: Final = (
     ),
     Packer(slices.is_packed_here, slices.pack, slices.fill),
 )
-"""Native packers, asked in order; a new one is an entry."""
+"""Packing functions, in the order in which they are tried. To support a new family, add a row."""
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> Packed | None:
-    """Structure and values of op(A) in `fmt`; None when no native packer takes it."""
+    """Return structure and values of op(A) in `fmt`, or None if no packing function supports it."""
     packer = _packer(fmt)
     if packer is None:
         return None
     rows, own = rows_of(pattern, values, transposed=transposed)
     if not fmt.rows:
         if not transposed:
-            rows = dataclasses.replace(rows, known=pattern.counts)  # what `packed_bytes` has found out is used, once
+            rows = dataclasses.replace(rows, known=pattern.counts)  # statistics from `packed_bytes` are reused once
         return packer.pack(rows, own, fmt)
     order = row_orders.order_of(rows, fmt.rows)
     pos, crd, packed = packer.pack(*row_orders.ordered(rows, own, order), fmt)
@@ -133,8 +136,8 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Places:
-    """Positions of a matrix's values in a packed copy: its value `origin[e]` is at `to[e]`; None stands for e."""
+class ValuePositions:
+    """Positions of a matrix's values in a packed copy: value `origin[e]` is stored at `to[e]`; None means e itself."""
 
     n: int
     to: Array | None
@@ -142,11 +145,11 @@ class Places:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of both."""
+        """Bytes of both arrays."""
         return sum(array.nbytes for array in (self.to, self.origin) if array is not None)
 
     def fill(self, values: Array, packed: Array, ranges: Iterable[tuple[int, int]] | None = None) -> None:
-        """Write `values`, contiguous, to their places in `packed`; only those of ranges of entries, where given."""
+        """Write `values`, contiguous, to their positions in `packed`, or only those in `ranges` of entries."""
         ffi, pointer = runtime_api.ffi, runtime_api.pointer
         indices: list[Any] = []
         for array in (self.origin, self.to):
@@ -161,16 +164,18 @@ class Places:
             )  # fmt: skip
 
 
-def numbered_places(found: Array, n: int) -> Places | None:
-    """Places of n entries whose numbers from 1 on were packed as `found`; None where some of them share one."""
+def dictionary_positions(found: Array, n: int) -> ValuePositions | None:
+    """Return the positions of n entries whose numbers, from 1 on, were packed as `found`, or None if entries share a
+    position.
+    """
     to = np.empty(n, np.int32 if found.size <= np.iinfo(np.int32).max else np.int64)
     code = runtime_api.INDEX_CODES[to.dtype.name]
     how = runtime_api.lib.asp_places(runtime_api.pointer(found), found.size, n, code, runtime_api.pointer(to))
-    return None if how < 0 else Places(n, to if how == 0 else None)
+    return None if how < 0 else ValuePositions(n, to if how == 0 else None)
 
 
 def refill(operand: Filled, values: Array) -> bool:
-    """Overwrite the operand's values in place; False when no native packer takes its format."""
+    """Overwrite the operand's values in place; return False if no packing function supports its format."""
     packer = _packer(operand.fmt)
     if packer is None:
         return False
@@ -182,18 +187,25 @@ def refill(operand: Filled, values: Array) -> bool:
 
 
 def sliced_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
-    """Bytes of op(A) in a sliced format, exact: O(n_rows), and O(nnz) where columns or the transpose matter."""
+    """Return the exact bytes of op(A) in a sliced format.
+
+    Takes O(n_rows), or O(nnz) if columns or the transpose matter.
+    """
     indptr, indices, (n_rows, n_cols) = pattern.indptr, pattern.indices[: pattern.nnz], pattern.shape
     if transposed:
         indptr, indices, _, _ = runtime_api.transpose((indptr, np.ascontiguousarray(indices), None), pattern.shape)
         n_rows, n_cols = n_cols, n_rows
     known = {} if transposed else pattern.counts
-    return slices.packed_bytes(Rows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes)
+    return slices.packed_bytes(
+        KernelRows(n_rows, n_cols, indptr, np.ascontiguousarray(indices), known), fmt, value_bytes
+    )
 
 
 def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
-    """Number of r x c blocks of op(A) with entries. Where they begin is kept for packing."""
-    rows = Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts)
+    """Return the number of nonempty r x c blocks of op(A). Their starts are cached for packing."""
+    rows = KernelRows(
+        *pattern.shape, pattern.indptr, np.ascontiguousarray(pattern.indices[: pattern.nnz]), pattern.counts
+    )
     # The blocks of A^T are those of A with the sides exchanged.
     pos = _count_blocks(rows, *((c, r) if transposed else (r, c)))
     if not transposed:
@@ -201,8 +213,8 @@ def count_blocks(pattern: Pattern, r: int, c: int, *, transposed: bool) -> int:
     return int(pos[-1])
 
 
-def _count_blocks(rows: Rows, r: int, c: int) -> Array:
-    """Where each block row's r x c blocks begin."""
+def _count_blocks(rows: KernelRows, r: int, c: int) -> Array:
+    """Return the start of each block row's r x c blocks."""
     pos = _room(-(-rows.n_rows // r) + 1, rows.indptr.dtype)
     check(int(runtime_api.lib.asp_count_blocks(*rows.head, r, c, runtime_api.pointer(pos), packing_threads())))
     return pos
@@ -212,18 +224,18 @@ def _packer(fmt: Format) -> Packer | None:
     return next((packer for packer in PACKERS if packer.takes(fmt)), None)
 
 
-def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[Rows, Array]:
-    """op(A) by rows, entries of a row in the order in which SciPy sums them."""
+def rows_of(pattern: Pattern, values: Array, *, transposed: bool) -> tuple[KernelRows, Array]:
+    """Return op(A) by rows; the entries of a row have SciPy's summation order."""
     nnz = pattern.nnz
     indices, data = pattern.indices[:nnz], np.ascontiguousarray(values[:nnz])
     if not transposed:
-        return Rows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
+        return KernelRows(*pattern.shape, pattern.indptr, np.ascontiguousarray(indices)), data
     csr, threads = (pattern.indptr, np.ascontiguousarray(indices), data), packing_threads()
     indptr_t, indices_t, data_t, _ = runtime_api.transpose(
         csr, pattern.shape, threads=threads, room=memory.empty_scratch
     )
     assert data_t is not None
-    return Rows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
+    return KernelRows(pattern.n_cols, pattern.n_rows, indptr_t, indices_t), data_t
 
 
 def _levels(fmt: Format) -> str:
@@ -231,7 +243,7 @@ def _levels(fmt: Format) -> str:
 
 
 def _inner_steps(fmt: Format) -> Mapping[str, int]:
-    """Distance of neighbours in i0 and in k0 inside a block of values."""
+    """Return the distances between neighbours in i0 and in k0 inside a block of values."""
     steps = {"i0": 0, "k0": 0}
     for depth, level in enumerate(fmt.levels):
         if level.coordinate in steps:
@@ -240,5 +252,5 @@ def _inner_steps(fmt: Format) -> Mapping[str, int]:
 
 
 def _room(n: int, dtype: np.dtype[Any]) -> Array:
-    """Memory for n elements, uninitialised: on huge pages where it is large, which packing and kernels both like."""
+    """Return uninitialised memory for n elements, on huge pages if it is large, which speeds up packing and kernels."""
     return memory.empty_scratch((n,), dtype)

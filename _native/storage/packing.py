@@ -1,8 +1,8 @@
-"""Packing: from the user's CSR arrays to the levels of a Format, and back.
+"""Packing of the user's CSR arrays into the levels of a Format, and unpacking.
 
-Coordinates are those of op(A): ``i`` its rows, ``k`` its columns. Entries that repeat stay apart where the last level
-is Compressed (they are summed by the product, in the row's own order) and are added up where it is Uncompressed.
-Plain CSR is not packed: the user's arrays are referred to, and values are read live.
+Coordinates are those of op(A): ``i`` its rows, ``k`` its columns. Repeated entries stay separate if the last level is
+Compressed (products sum them, in the row's own order) and are summed if it is Uncompressed. Plain CSR is not packed:
+operands refer to the user's arrays, and values are read live.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ from types import ModuleType
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from autosparse._native.storage import numbered, row_orders, slices
+from autosparse._native.storage import dictionary, row_orders, slices
 from autosparse._native.storage import packers as native_packers
 from autosparse._native.storage.levels import LEVELS, coordinate_dtype
-from autosparse._native.storage.packers import Places, numbered_places
+from autosparse._native.storage.packers import ValuePositions, dictionary_positions
 from autosparse._native.storage.stored import Packed, StoredLevels, is_inside, whole_of
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass, field
 from autosparse.errors import PackError
 
 ORDER_BYTES: Final = 4
-"""Of a row's place in the order of a format with `rows`."""
+"""Bytes per row of the row permutation of a format with `rows`."""
 Ranges = list[tuple[int, int]] | None
-"""Ranges (begin, end) of entries whose values changed; None stands for all entries."""
+"""Ranges (begin, end) of entries whose values changed; None means all entries."""
 Array = NDArray[Any]  # values: float32, float64, complex64, complex128; indices: int32, int64, uint16
 
 
 @dataclass(eq=False)
 class PackedOperand(StoredLevels):
-    """op(A) in a format: `pos` and `crd` arrays by coordinate of the compressed levels, and the values.
+    """Packed copy of op(A) in a format: `pos` and `crd` arrays by coordinate of the compressed levels, and the values.
 
-    Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile).
+    The structure is written once; `refresh` overwrites values in place. Callers ensure that no product runs meanwhile.
     """
 
     kind: ClassVar[str] = "values"
@@ -48,7 +48,9 @@ class PackedOperand(StoredLevels):
     values: Array = field(repr=False)
     live: bool = False  # the arrays are the user's own
     _sorted: dict[str, bool] = field(default_factory=dict, repr=False)
-    _places: list[Places | None] = field(default_factory=list, repr=False)  # of the values, once one was looked for
+    _places: list[ValuePositions | None] = field(
+        default_factory=list, repr=False
+    )  # of the values; filled at the first refresh
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -58,10 +60,10 @@ class PackedOperand(StoredLevels):
 
     @property
     def numbers(self) -> Array:
-        """Values as they are computed with: stored ones of 16 bits are widened, numbered ones looked up."""
-        if self.fmt.values == NUMBERED:
+        """Values used in computations: half-precision values are widened, dictionary-encoded ones decoded."""
+        if self.fmt.values == DICTIONARY:
             return np.asarray(self.crd["table"][self.values])
-        return _halves().widened(self.values, self.fmt) if self.fmt.values else self.values
+        return _half_precision().widened(self.values, self.fmt) if self.fmt.values else self.values
 
     @property
     def arrays(self) -> tuple[Array, ...]:
@@ -70,17 +72,17 @@ class PackedOperand(StoredLevels):
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken beside the user's own arrays."""
+        """Bytes taken in addition to the user's arrays."""
         if self.live:
             return 0
         return sum(array.nbytes for array in self.arrays) + sum(one.nbytes for one in self._places if one is not None)
 
     def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
-        """Take new values of the same pattern (in A's own order); live operands refer to them.
+        """Take new values of the same pattern, in A's order; live operands refer to them.
 
-        `ranges` of entries: all others are as they were. From the first time on it is kept where each entry lies,
-        which is counted in `nbytes` and takes at most `room_bytes`. PackError where the format cannot hold the values;
-        the old ones then stay.
+        `ranges` of entries restricts the update; all other values are unchanged. The first call stores the position of
+        each entry, which counts in `nbytes` and takes at most `room_bytes`. Raises PackError if the format cannot hold
+        the values, and keeps the old ones.
         """
         if self.live:
             self.values = values
@@ -97,14 +99,14 @@ class PackedOperand(StoredLevels):
         places.fill(values, exact)
         self._take(*_stored(exact, self.fmt))
 
-    def places(self, room_bytes: int | None = None) -> Places | None:
-        """Return the position of each entry of A in `values`; None where entries share one, or there is no room."""
+    def places(self, room_bytes: int | None = None) -> ValuePositions | None:
+        """Return the position of each entry of A in `values`, or None if entries share one or memory is short."""
         if not self._places:
             item = 4 if self.values.size <= np.iinfo(np.int32).max else 8
             if room_bytes is not None and item * self.pattern.nnz > room_bytes:
                 return None
             try:
-                self._places.append(None if self.fmt.symmetric else _places_of(self))
+                self._places.append(None if self.fmt.symmetric else _positions_of(self))
             except MemoryError:
                 self._places.append(None)
         return self._places[0]
@@ -121,9 +123,9 @@ class PackedOperand(StoredLevels):
             self.crd["table"][...] = crd["table"]
 
     def unpack(self) -> tuple[Array, Array, Array]:
-        """op(A) as CSR (indptr, indices, data): rows in order, padding left out by position, zeros in blocks kept out.
+        """Return op(A) as CSR (indptr, indices, data): rows in order, without padding, and without zeros of blocks.
 
-        Inside a row, entries come in the order in which the format stores them.
+        Entries of a row have the order in which the format stores them.
         """
         coordinates, positions = slices.walk(self) if self.fmt.is_sliced else self.walk()
         values = self.numbers[positions]
@@ -146,12 +148,12 @@ class PackedOperand(StoredLevels):
 
 
 def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed: bool) -> int:
-    """Bytes of `pack`'s result, known before: exact where levels tell blocks apart, else a bound. O(nnz)."""
+    """Return the bytes of `pack`'s result: exact if levels distinguish blocks, else an upper bound. Takes O(nnz)."""
     if fmt.is_csr and not transposed:
         return 0
     if fmt.is_sliced:
         return native_packers.sliced_bytes(pattern, fmt, value_bytes, transposed=transposed)
-    value_bytes = _halves().WIDTH if fmt.values else value_bytes
+    value_bytes = _half_precision().WIDTH if fmt.values else value_bytes
     extents = fmt.extents(_sizes(pattern, transposed))
     crd_bytes = coordinate_dtype(fmt, pattern.index_dtype).itemsize
     pos_bytes = pattern.indptr.dtype.itemsize
@@ -167,7 +169,7 @@ def packed_bytes(pattern: Pattern, fmt: Format, value_bytes: int, *, transposed:
 
 
 def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | None:
-    """Why `pattern` cannot be packed in `fmt` (a coordinate or a count that its index types cannot hold), or None."""
+    """Return why `pattern` cannot be packed in `fmt` (a coordinate or count exceeds its index types), or None."""
     if fmt.is_csr and not transposed:
         return None
     if fmt.is_sliced:
@@ -180,9 +182,10 @@ def reason_unfit(pattern: Pattern, fmt: Format, *, transposed: bool) -> str | No
 
 
 def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> PackedOperand:
-    """op(A) in `fmt`. PackError when it does not fit the index types, or values those of 16 bits or a table.
+    """Pack op(A) in `fmt`. Raises PackError if its indices or values do not fit the types of `fmt`.
 
-    A bound on memory is the caller's to check; values of 16 bits and numbers come from a packed copy of the exact ones.
+    The caller checks memory limits. Half-precision and dictionary-encoded values are made from a packed copy of the
+    exact ones.
     """
     if fmt.is_csr and not transposed:
         arrays = {"k1": pattern.indptr}, {"k1": pattern.indices}
@@ -202,28 +205,31 @@ def pack(pattern: Pattern, values: Array, fmt: Format, *, transposed: bool) -> P
 
 
 def _stored(exact: Array, fmt: Format) -> tuple[Array, dict[str, Array]]:
-    """Packed values as the format stores them, and the table that numbers refer to, where it has one."""
-    if fmt.values == NUMBERED:
-        numbers, table = numbered.numbered(exact, fmt)
+    """Return packed values as the format stores them, and the dictionary of encoded values if there is one."""
+    if fmt.values == DICTIONARY:
+        numbers, table = dictionary.encoded(exact, fmt)
         return numbers, {"table": table}
-    return (_halves().narrowed(exact, fmt) if fmt.values else exact), {}
+    return (_half_precision().narrowed(exact, fmt) if fmt.values else exact), {}
 
 
-def _places_of(packed: PackedOperand) -> Places | None:
+def _positions_of(packed: PackedOperand) -> ValuePositions | None:
     """Return the positions of A's entries, found by packing the numbers of the entries (from 1) as values."""
     nnz = packed.pattern.nnz
     numbers = np.arange(1, nnz + 1, dtype=np.float64)
     twin = replace(packed, values=np.zeros(packed.values.size, np.float64), _places=[None])
     if native_packers.refill(twin, numbers):
-        return numbered_places(twin.values, nnz)
+        return dictionary_positions(twin.values, nnz)
     _, _, found = pack_generic(packed.pattern, numbers, packed.fmt, transposed=packed.transposed)
-    return numbered_places(found, nnz)
+    return dictionary_positions(found, nnz)
 
 
 def pack_generic(
     pattern: Pattern, values: Array, fmt: Format, *, transposed: bool
 ) -> tuple[dict[str, Array], dict[str, Array], Array]:
-    """pos, crd and values of any format, by sorting: for formats without a packer of their own, and their reference."""
+    """Return pos, crd and values of any format, by sorting.
+
+    This serves formats without a packing function, and as reference.
+    """
     from autosparse._native.storage.assembly import Types, assemble
 
     nnz = pattern.nnz
@@ -233,7 +239,7 @@ def pack_generic(
     listed: dict[str, Array] = {}
     if fmt.rows:
         by_rows, _ = native_packers.rows_of(pattern, values, transposed=transposed)
-        listed["rows"], place = row_orders.places(by_rows, fmt.rows)
+        listed["rows"], place = row_orders.row_permutation(by_rows, fmt.rows)
         entries["i"] = place[entries["i"]].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, _sizes(pattern, transposed), types)
@@ -245,8 +251,8 @@ def pack_generic(
     return made.pos, made.crd | listed, packed
 
 
-def _halves() -> ModuleType:
-    """Return the module of values of 16 bits: few formats have them."""
+def _half_precision() -> ModuleType:
+    """Return the module of half-precision values, which is imported only for formats that use it."""
     from autosparse._native.storage import half_precision
 
     return half_precision
@@ -258,7 +264,7 @@ def _sizes(pattern: Pattern, transposed: bool) -> dict[str, int]:
 
 
 def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transposed: bool) -> int:
-    """Upper bound on distinct coordinates of the levels down to `depth`; exact where a native count exists."""
+    """Return a bound on distinct coordinates of the levels down to `depth`; it is exact where blocks can be counted."""
     levels = fmt.levels
     if levels[depth].kind is not LevelKind.COMPRESSED or depth + 1 == len(levels):
         return pattern.nnz
@@ -269,7 +275,7 @@ def _n_prefixes(pattern: Pattern, fmt: Format, depth: int, most: int, *, transpo
 
 
 def _prefix_blocks(fmt: Format, depth: int) -> tuple[int, int] | None:
-    """Sides of the blocks that the levels down to `depth` tell apart; None where they are no blocks."""
+    """Return the sides of the blocks that the levels down to `depth` distinguish, or None if they are no blocks."""
     found = {level.coordinate for level in fmt.levels[: depth + 1]}
     if not {"i1", "k1"} <= found:
         return None

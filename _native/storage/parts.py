@@ -1,7 +1,7 @@
-"""Parts of a sparse operand: which entries of op(A) each `Selection` takes, as patterns of their own.
+"""Parts of a sparse operand: the entries of op(A) that each `Selection` takes, as patterns of their own.
 
-Parts take their entries in order, each by its rule from what earlier ones left. A part of whole rows is a pattern of
-these rows only; parts that share rows are patterns of all remaining rows.
+Parts take their entries in order, each by its rule from those that earlier parts left. A part of whole rows is a
+pattern of these rows only. Parts that share rows are patterns of all remaining rows.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from autosparse.core.values import dataclass
 
 Array = NDArray[Any]  # indices of any supported dtype, or booleans
 FULL: Final = 1e-9
-"""How far a share may fall short of the asked for by rounding."""
+"""Rounding tolerance when a fill is compared with the required fill."""
 
 
 @dataclass(frozen=True, eq=False)
 class View:
-    """op(A) by rows, and the number into A's values of each of its entries (None: they are the same)."""
+    """op(A) by rows, and the number of each of its entries in A's values (None: the same number)."""
 
     pattern: Pattern
     origin: Array | None = None
 
     @classmethod
     def of(cls, pattern: Pattern, *, transposed: bool) -> View:
-        """op(A): A itself, or its transpose in compressed rows."""
+        """Return op(A): A itself, or its transpose in compressed rows."""
         if not transposed:
             return cls(pattern)
         n_rows, n_cols = pattern.shape
@@ -51,10 +51,11 @@ class View:
 
 @dataclass(frozen=True, eq=False)
 class Subset:
-    """Entries of op(A) as a pattern of its own.
+    """Entries of op(A) as a pattern of their own.
 
-    `rows` are the rows of op(A) that the pattern's rows stand for, None where they are the same. `numbers` numbers the
-    entries in A's values, in the order of `pattern`; whole rows of A have `begin` instead, where each begins there.
+    `rows` are the rows of op(A) that correspond to the pattern's rows; None means the same rows. `numbers` are the
+    numbers of the entries in A's values, in the order of `pattern`. Whole rows of A have `begin` instead, the number
+    of each row's first entry.
     """
 
     pattern: Pattern
@@ -64,7 +65,9 @@ class Subset:
 
     @property
     def entries(self) -> Array:
-        """Numbers of the entries in A's values, in the order of `pattern`; those of whole rows are made anew."""
+        """Numbers of the entries in A's values, in the order of `pattern`; for whole rows they are computed at each
+        access.
+        """
         if self.numbers is not None:
             return self.numbers
         assert self.begin is not None
@@ -75,12 +78,15 @@ class Subset:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what finds the entries and rows in A."""
+        """Bytes of the arrays that locate the entries and rows in A."""
         return sum(array.nbytes for array in (self.rows, self.numbers, self.begin) if array is not None)
 
 
 def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bool = False) -> tuple[Subset, ...]:
-    """The entries that each selection takes from what earlier ones left, those of whole rows first. O(nnz) each."""
+    """Return the entries that each selection takes from those that earlier ones left, whole rows first.
+
+    Takes O(nnz) each.
+    """
     view = View.of(pattern, transposed=transposed)
     found, left = [], np.arange(view.pattern.n_rows)
     n_row_parts = sum(isinstance(one, ROW_SELECTIONS) for one in selections)
@@ -95,7 +101,7 @@ def subsets(pattern: Pattern, selections: Sequence[Selection], *, transposed: bo
 
 
 def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
-    """Which of the rows `left` a selection of whole rows takes."""
+    """Return which of the rows `left` a selection of whole rows takes."""
     if isinstance(selection, Rows):
         lengths = pattern.row_lengths[left]
         return (lengths >= selection.least) & (lengths <= (selection.most if selection.most is not None else np.inf))
@@ -104,14 +110,14 @@ def _takes_rows(selection: Selection, pattern: Pattern, left: Array) -> Array:
 
 
 def _whole(view: View) -> Subset:
-    """All rows, under their own numbers."""
+    """Return all rows, with unchanged numbers."""
     if view.origin is not None:
         return Subset(view.pattern, None, view.origin)
     return Subset(view.pattern, None, begin=view.pattern.indptr[:-1])
 
 
 def _of_rows(view: View, rows: Array) -> Subset:
-    """The rows `rows` (ascending) of the view."""
+    """Return the rows `rows` (ascending) of the view."""
     whole = view.pattern
     lengths = whole.row_lengths[rows]
     indptr = np.zeros(rows.size + 1, dtype=whole.indptr.dtype)
@@ -126,7 +132,7 @@ def _of_rows(view: View, rows: Array) -> Subset:
 
 
 def _shared(whole: Subset, selections: Sequence[Selection]) -> list[Subset]:
-    """Parts of the entries of the same rows, by rules about entries."""
+    """Return parts of the entries of the same rows, by rules about entries."""
     found, left = [], np.ones(whole.pattern.nnz, dtype=bool)
     for selection in selections:
         taken = left & TAKERS[type(selection)](selection, whole.pattern, left)
@@ -145,12 +151,12 @@ def _of_entries(whole: Subset, taken: Array) -> Subset:
 
 
 def _remaining(pattern: Pattern, left: Array) -> Pattern:
-    """The pattern of the entries that are left."""
+    """Return the pattern of the entries in `left`."""
     return pattern if left.all() else _of_entries(Subset(pattern, None, np.arange(pattern.nnz)), left).pattern
 
 
 def block_fill(pattern: Pattern, r: int, c: int) -> Array:
-    """Entries in the aligned r x c block of each entry, uint16 (nnz,)."""
+    """Return the number of entries in the aligned r x c block of each entry, uint16 (nnz,)."""
     fill = np.empty(pattern.nnz, dtype=np.uint16)
     code = runtime_api.lib.asp_block_fill(
         runtime_api.INDEX_CODES[pattern.index_dtype],
@@ -174,7 +180,9 @@ def _in_blocks(selection: Blocks, pattern: Pattern, left: Array) -> Array:
 
 
 def _on_diagonals(selection: Diagonals, pattern: Pattern, left: Array) -> Array:
-    """Diagonals are numbered by column - row, and have as many cells as lie inside the matrix."""
+    """Return the entries on sufficiently filled diagonals, which are numbered by column - row; cells outside the
+    matrix do not count.
+    """
     n_rows, n_cols = pattern.shape
     places: Array = pattern.indices[: pattern.nnz].astype(np.int64) - pattern.rows_of_entries() + n_rows - 1
     counts = np.bincount(places[left], minlength=n_rows + n_cols - 1)
@@ -194,4 +202,5 @@ TAKERS: Final[Mapping[type, Callable[[Any, Pattern, Array], Array]]] = {
     ColumnList: _in_columns,
     Rest: lambda selection, pattern, left: left,
 }
-"""Rules about entries -> (rule, pattern, which entries are left) -> which of all entries it takes, of those left."""
+"""Rules about entries, by type of selection: (rule, pattern, mask of remaining entries) -> mask of the entries taken.
+"""

@@ -1,8 +1,9 @@
-"""Orders of rows: rows that share columns come after each other, so that what a row of B was fetched for is near.
+"""Row permutations that place rows with common columns next to each other, so that rows of B are reused from the
+cache.
 
-An order is an array: the row of op(A) at each place. A row order is a function and a row of `ORDERS`. Sources: Cuthill
-and McKee 1969 (reverse order: George 1971); sorting by the first column is the cheap relative of it for patterns that
-are banded after a permutation, and works for any shape.
+A permutation is an array: the row of op(A) at each position. A row order is a function and a row of `ORDERS`. Sources:
+Cuthill and McKee 1969 (reverse order: George 1971). Sorting by the first column is a cheap alternative for patterns
+that are banded after a permutation, and works for any shape.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
-from autosparse._native.storage.rows import Rows
+from autosparse._native.storage.rows import KernelRows
 from numpy.typing import NDArray
 
 from autosparse.core.formats import Format
@@ -22,11 +23,11 @@ if TYPE_CHECKING:
 Array = NDArray[Any]  # indices of any supported dtype, or values
 
 MAX_ROWS: Final = (1 << 31) - 1
-"""Most rows: places are stored in 32 bits."""
+"""Maximum number of rows, because positions are stored in 32 bits."""
 
 
-def by_first_column(rows: Rows) -> Array:
-    """Rows by their smallest column, then in their own order; empty ones last. O(nnz + n log n)."""
+def by_first_column(rows: KernelRows) -> Array:
+    """Return rows by their smallest column, then in their own order; empty rows last. Takes O(nnz + n log n)."""
     first = np.full(rows.n_rows, rows.n_cols, dtype=np.int64)
     filled = np.flatnonzero(rows.indptr[1:] > rows.indptr[:-1])
     if filled.size:
@@ -34,23 +35,23 @@ def by_first_column(rows: Rows) -> Array:
     return np.argsort(first, kind="stable")
 
 
-def by_length(rows: Rows) -> Array:
-    """Longest rows first, equal ones in their own order."""
+def by_length(rows: KernelRows) -> Array:
+    """Return the longest rows first, rows of equal length in their own order."""
     return np.argsort(rows.indptr[:-1] - rows.indptr[1:], kind="stable")
 
 
-def by_number(rows: Rows) -> Array:
-    """Rows as they are: for parts of a matrix, whose rows are listed in any case."""
+def by_number(rows: KernelRows) -> Array:
+    """Return the identity, for parts of a matrix, whose rows are listed in any case."""
     return np.arange(rows.n_rows)
 
 
-def by_rcm(rows: Rows) -> Array:
-    """Reverse Cuthill-McKee of the pattern of A + Aᵀ; of A's rows as far as they go where A is not square."""
+def by_rcm(rows: KernelRows) -> Array:
+    """Return the reverse Cuthill-McKee order of the pattern of A + Aᵀ, restricted to A's rows if A is not square."""
     import scipy.sparse as sps
     from scipy.sparse import csgraph
 
     n = max(rows.n_rows, rows.n_cols)
-    if n == 0:  # SciPy asks for the largest of no degrees
+    if n == 0:  # SciPy fails on an empty matrix
         return np.empty(0, dtype=np.int64)
     indptr = np.concatenate([rows.indptr, np.full(n - rows.n_rows, rows.indptr[-1], dtype=rows.indptr.dtype)])
     ones = np.ones(rows.indices.size, dtype=np.int8)
@@ -61,42 +62,42 @@ def by_rcm(rows: Rows) -> Array:
     return np.asarray(order[order < rows.n_rows])
 
 
-ORDERS: Final[Mapping[str, Callable[[Rows], Array]]] = {
+ORDERS: Final[Mapping[str, Callable[[KernelRows], Array]]] = {
     "first": by_first_column,
     "rcm": by_rcm,
     "degree": by_length,
     "listed": by_number,
 }
-"""The orders that a format can name; see `formats.ROW_ORDERS`."""
+"""Row orders that a format can name; see `formats.ROW_ORDERS`."""
 
 
 EFFORT: Final[Mapping[str, float]] = {"": 1.0, "first": 3.0, "degree": 3.0, "rcm": 15.0, "listed": 2.0}
-"""Time of packing with this order over that of packing without one, roughly: what is believed before it was done."""
+"""Estimated ratio of the packing time with this order to that without one, used before it has been measured."""
 
 
 def order_effort(fmt: Format | Composite) -> float:
-    """How much longer packing takes because rows are ordered."""
+    """Return the estimated factor by which a row order lengthens packing."""
     return EFFORT[fmt.rows]
 
 
-def order_of(rows: Rows, name: str) -> Array:
-    """The order called `name`: int32 (n_rows,), a permutation of 0..n_rows-1."""
+def order_of(rows: KernelRows, name: str) -> Array:
+    """Return the order called `name`: int32 (n_rows,), a permutation of 0..n_rows-1."""
     return ORDERS[name](rows).astype(np.int32)
 
 
-def places(rows: Rows, name: str) -> tuple[Array, Array]:
-    """The order called `name`, and its inverse: the place of each row."""
+def row_permutation(rows: KernelRows, name: str) -> tuple[Array, Array]:
+    """Return the order called `name`, and its inverse: the position of each row."""
     order = order_of(rows, name)
     place = np.empty_like(order)
     place[order] = np.arange(order.size, dtype=order.dtype)
     return order, place
 
 
-def ordered(rows: Rows, values: Array, order: Array) -> tuple[Rows, Array]:
-    """op(A) and its values with rows in `order`; a row keeps the order of its entries. O(nnz)."""
+def ordered(rows: KernelRows, values: Array, order: Array) -> tuple[KernelRows, Array]:
+    """Return op(A) and its values with rows in `order`; a row keeps the order of its entries. Takes O(nnz)."""
     lengths = np.diff(rows.indptr)[order]
     indptr = np.zeros_like(rows.indptr)
     np.cumsum(lengths, out=indptr[1:])
     entries = np.arange(rows.indices.size, dtype=indptr.dtype)
     entries += np.repeat(rows.indptr[order] - indptr[:-1], lengths)
-    return Rows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries]), values[entries]
+    return KernelRows(rows.n_rows, rows.n_cols, indptr, rows.indices[entries]), values[entries]

@@ -1,4 +1,4 @@
-"""Rows: op(A) in compressed rows, as native packers take it."""
+"""Compressed rows of op(A), the input of the packing functions."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ Array = NDArray[Any]  # indices of any supported dtype
 
 
 @dataclass(frozen=True)
-class Rows:
-    """op(A) by rows, as native code takes it; arrays are kept alive here."""
+class KernelRows:
+    """op(A) by rows as C code reads it; the object keeps the arrays alive."""
 
     n_rows: int
     n_cols: int
     indptr: Array
     indices: Array
-    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)  # found out on the way to packing, by `keep`
+    # statistics computed on the way to packing, stored by `keep`
+    known: dict[Hashable, Any] = field(default_factory=dict, repr=False)
 
     def keep(self, key: Hashable, found: Any) -> None:
-        """Keep what packing in some format will ask for; of several formats the last one's."""
+        """Cache a result that packing in some format will need; only the latest one is kept."""
         self.known.pop(self.known.get("kept"), None)
         self.known["kept"] = key
         self.known[key] = found
@@ -37,16 +38,16 @@ class Rows:
 
     @property
     def head(self) -> tuple[Any, ...]:  # the leading arguments of every packer: ints and C pointers
-        """itype, n_rows, n_cols, indptr, indices."""
+        """Leading arguments of every packing function: itype, n_rows, n_cols, indptr, indices."""
         return self.itype, self.n_rows, self.n_cols, runtime_api.pointer(self.indptr), runtime_api.pointer(self.indices)
 
 
 def packing_threads() -> int:
-    """Threads that packing may use: as many as products."""
+    """Return the number of threads that packing may use, as many as products."""
     return get_options().threads or runtime_api.max_threads()
 
 
 def check(code: int) -> None:
-    """MemoryError for what a native packer returned where it had no room."""
+    """Raise MemoryError if a packing function returned a negative code."""
     if code < 0:
         raise MemoryError("no memory to pack a sparse operand")

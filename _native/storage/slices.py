@@ -1,7 +1,7 @@
 """Packing of sliced formats (SELL-C-sigma, with diagonals): slots of lanes, one row of op(A) per lane.
 
-A PackedOperand in such a format has, beside the slots of the sliced level ``k1`` (``pos["k1"]``, ``crd["k1"]``), the
-arrays of `SIDES`. What they hold is written in ``runtime/pack/pack_slices.c``, which packs them.
+A PackedOperand in such a format has the arrays of `SIDES` in addition to the slots of the sliced level ``k1``
+(``pos["k1"]``, ``crd["k1"]``). ``runtime/pack/pack_slices.c``, which packs them, describes their contents.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse._native import memory, runtime_api
+from autosparse._native.storage.dictionary import TABLE
 from autosparse._native.storage.levels import COORDINATE_DTYPES
-from autosparse._native.storage.numbered import TABLE
-from autosparse._native.storage.rows import Rows, check, packing_threads
+from autosparse._native.storage.rows import KernelRows, check, packing_threads
 from autosparse._native.storage.stored import Filled, Packed
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, PRESETS, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, PRESETS, Format, LevelKind
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
@@ -33,10 +33,10 @@ SIDES: Final[Mapping[str, tuple[str, int]]] = {
     "rows": ("crd", 5),
     "table": ("crd", 6),
 }
-"""Arrays beside those of the levels: name -> where a kernel finds them (kind, depth)."""
+"""Arrays in addition to those of the levels: name -> where a kernel finds them (kind, depth)."""
 INDEX_BITS: Final = (16, 32)
 LIMIT: Final = (1 << 31) - 1
-"""Most rows and columns: both are stored in 32 bits."""
+"""Maximum number of rows and of columns, because both are stored in 32 bits."""
 
 WIDE: Final = 0
 NARROW: Final = 1
@@ -47,8 +47,8 @@ BASE_SHIFT: Final = 3
 
 
 @dataclass(frozen=True)
-class Layout:
-    """Which rows make up which slice, and how its columns are stored."""
+class SliceLayout:
+    """Assignment of rows to slices, and how the columns of each slice are stored."""
 
     rows: tuple[Array, Array] | None  # `first` and `rows`, int32; None: all in order
     pos: Array  # index type of the pattern
@@ -57,26 +57,26 @@ class Layout:
 
     @property
     def n_slots(self) -> int:
-        """Slots of all slices."""
+        """Total number of slots of all slices."""
         return int(self.pos[-1])
 
     def sides(self) -> dict[str, Array]:
-        """Arrays of `SIDES` that are there."""
+        """Return the existing arrays of `SIDES`."""
         found = {"begin": self.begin, "what": self.what}
         return found if self.rows is None else found | {"first": self.rows[0], "rows": self.rows[1]}
 
 
 def has_diagonals(fmt: Format) -> bool:
-    """Whether slices may list diagonals."""
+    """Return whether slices may store diagonals."""
     return fmt.levels[1].kind is LevelKind.DIAGONAL
 
 
-def lay_out(rows: Rows, fmt: Format) -> Layout:
-    """The layout of op(A) in `fmt`. O(rows), and O(nnz) where columns must be looked at. MemoryError."""
+def lay_out(rows: KernelRows, fmt: Format) -> SliceLayout:
+    """Compute the layout of op(A) in `fmt`. Takes O(rows), or O(nnz) if columns must be read. Raises MemoryError."""
     lanes = fmt.split("i")
     n_slices = -(-rows.n_rows // lanes)
     room = np.empty(n_slices, dtype=np.int32), np.empty(n_slices * lanes, dtype=np.int32)
-    layout = Layout(
+    layout = SliceLayout(
         room if fmt.sigma > 1 else None,
         np.empty(n_slices + 1, dtype=rows.indptr.dtype),
         np.empty(n_slices + 1, dtype=np.int64),
@@ -92,12 +92,12 @@ def lay_out(rows: Rows, fmt: Format) -> Layout:
 
 
 def is_packed_here(fmt: Format) -> bool:
-    """Whether it is ``i1:U,k1:S,i0:U`` or ``i1:U,k1:D,i0:U``."""
+    """Return whether the format is ``i1:U,k1:S,i0:U`` or ``i1:U,k1:D,i0:U``."""
     return ",".join(map(str, fmt.levels)) in LEVELS
 
 
-def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
-    """Lay out, list, fill."""
+def pack(rows: KernelRows, values: Array, fmt: Format) -> Packed:
+    """Compute the layout, then write columns and values."""
     layout = rows.known.pop(fmt, None) or lay_out(rows, fmt)
     crd = memory.empty_scratch((int(layout.begin[-1]),), COORDINATE_DTYPES[fmt.index_bits])
     packed = memory.empty_scratch((layout.n_slots * fmt.split("i"),), values.dtype)
@@ -107,26 +107,26 @@ def pack(rows: Rows, values: Array, fmt: Format) -> Packed:
     return pos, {"k1": crd, **sides}, packed
 
 
-def fill(rows: Rows, values: Array, operand: Filled) -> None:
-    """Values only, in place."""
+def fill(rows: KernelRows, values: Array, operand: Filled) -> None:
+    """Rewrite the values in place."""
     pos, crd = operand.pos, operand.crd
     rows_of_lanes = (crd["first"], crd["rows"]) if "rows" in crd else None
-    layout = Layout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
+    layout = SliceLayout(rows_of_lanes, pos["k1"], pos["begin"], crd["what"])
     _fill(rows, values, operand.fmt, (layout, crd["k1"], operand.values), crd_known=True)
 
 
-def packed_bytes(rows: Rows, fmt: Format, value_bytes: int) -> int:
-    """Bytes of op(A) in `fmt`, exact."""
+def packed_bytes(rows: KernelRows, fmt: Format, value_bytes: int) -> int:
+    """Return the exact bytes of op(A) in `fmt`."""
     layout = lay_out(rows, fmt)
     rows.keep(fmt, layout)
     arrays = [layout.pos, *layout.sides().values()]
     cells = layout.n_slots * fmt.split("i")
-    values_bytes = cells + TABLE * value_bytes if fmt.values == NUMBERED else cells * value_bytes
+    values_bytes = cells + TABLE * value_bytes if fmt.values == DICTIONARY else cells * value_bytes
     return sum(array.nbytes for array in arrays) + int(layout.begin[-1]) * fmt.index_bits // 8 + values_bytes
 
 
 def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
-    """Why `pattern` (or its transpose) cannot be packed in the sliced format `fmt`, or None."""
+    """Return why `pattern` (or its transpose) cannot be packed in the sliced format `fmt`, or None."""
     if not is_packed_here(fmt):
         return f"of sliced formats only {' and '.join(LEVELS)} are packed"
     if fmt.index_bits not in INDEX_BITS:
@@ -137,7 +137,9 @@ def reason_unfit(pattern: Pattern, fmt: Format) -> str | None:
 
 
 def walk(operand: Filled) -> tuple[dict[str, Array], Array]:
-    """Coordinates of every position (``i1``, ``i0`` of the row, ``k1``), and the positions; of lanes with a row."""
+    """Return the coordinates of every position (``i1``, ``i0`` of the row, ``k1``) and the positions, for lanes with a
+    row.
+    """
     lanes = operand.fmt.split("i")
     slots = np.diff(operand.pos["k1"]).astype(np.int64)
     owner = np.repeat(np.arange(slots.size), slots * lanes)  # slice of each position
@@ -151,7 +153,9 @@ def walk(operand: Filled) -> tuple[dict[str, Array], Array]:
 
 
 def lane_rows(operand: Filled) -> Array:
-    """Row of op(A) of each lane of each slice, (n_slices, lanes); beyond the last row where there is none."""
+    """Return the row of op(A) of each lane of each slice, (n_slices, lanes); lanes without a row have numbers beyond
+    the last.
+    """
     lanes, crd = operand.fmt.split("i"), operand.crd
     n_slices = crd["what"].size
     if "rows" not in crd:
@@ -163,12 +167,12 @@ def lane_rows(operand: Filled) -> Array:
 
 
 def columns(operand: Filled, owner: Array, positions: Array) -> Array:
-    """Column of op(A) at `positions`, which belong to the slices `owner`."""
+    """Return the columns of op(A) at `positions`, which belong to the slices `owner`."""
     lanes, crd = operand.fmt.split("i"), operand.crd["k1"]
     what, begin = operand.crd["what"][owner], operand.pos["begin"][owner]
     is_narrow, is_diagonal = what & KIND_MASK == NARROW, what & KIND_MASK == DIAGONAL
     at = positions - operand.pos["k1"][owner].astype(np.int64) * lanes
-    n_units = 4 // crd.itemsize  # of a column of 32 bits; such columns begin at whole ones
+    n_units = 4 // crd.itemsize  # per 32-bit column; such columns are aligned to 32 bits
     wide = crd[: crd.size // n_units * n_units].view(np.int32)
     found = np.empty(positions.size, dtype=np.int64)
     found[is_narrow] = crd[(begin + at)[is_narrow]] + (what >> BASE_SHIFT)[is_narrow]
@@ -177,7 +181,9 @@ def columns(operand: Filled, owner: Array, positions: Array) -> Array:
     return found + np.where(is_diagonal, positions % lanes, 0)
 
 
-def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, Array], *, crd_known: bool) -> None:
+def _fill(
+    rows: KernelRows, values: Array, fmt: Format, arrays: tuple[SliceLayout, Array, Array], *, crd_known: bool
+) -> None:
     layout, crd, packed = arrays
     code = runtime_api.lib.asp_slices_fill(
         runtime_api.DTYPE_CODES[values.dtype.name],
@@ -189,7 +195,7 @@ def _fill(rows: Rows, values: Array, fmt: Format, arrays: tuple[Layout, Array, A
     check(code)
 
 
-def _pointers(layout: Layout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
+def _pointers(layout: SliceLayout) -> list[Any]:  # C pointers: first, rows, pos, begin, what
     null = runtime_api.ffi.NULL
     rows = [null, null] if layout.rows is None else [runtime_api.pointer(array) for array in layout.rows]
     return [*rows, *(runtime_api.pointer(array) for array in (layout.pos, layout.begin, layout.what))]

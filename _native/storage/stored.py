@@ -1,4 +1,4 @@
-"""StoredLevels: what a packed operand knows of its levels: extents, positions, order, and a walk over all of them."""
+"""Queries on the levels of a packed operand: extents, positions, order, and a traversal of all positions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Packed = tuple[dict[str, Array], dict[str, Array], Array]  # pos and crd by coor
 
 
 class Filled(Protocol):
-    """What packers ask of a `PackedOperand`."""
+    """The attributes of a `PackedOperand` that packing functions use."""
 
     fmt: Format
     transposed: bool
@@ -33,7 +33,7 @@ class Filled(Protocol):
 class StoredLevels:
     """Arrays of the compressed levels of a format by coordinate: `pos` delimits, `crd` lists."""
 
-    kind: ClassVar[str]  # `Operation.packed` of the operations whose kernels read it
+    kind: ClassVar[str]  # `Operation.packed` of the operations whose kernels read this
 
     fmt: Format
     pos: Mapping[str, Array]
@@ -52,7 +52,7 @@ class StoredLevels:
 
     @property
     def n_positions(self) -> tuple[int, ...]:
-        """Positions of each level."""
+        """Number of positions of each level."""
         extents, counts = self.fmt.extents(self.sizes), [1]
         for level in self.fmt.levels:
             name = level.coordinate
@@ -62,7 +62,7 @@ class StoredLevels:
         return tuple(counts[1:])
 
     def is_sorted(self, coordinate: str) -> bool:
-        """Whether each fiber of a compressed level lists its coordinates in nondecreasing order (looked at once)."""
+        """Return whether each fiber of a compressed level has nondecreasing coordinates. The result is cached."""
         if coordinate not in self._sorted:
             pos, crd = self.pos[coordinate], self.crd[coordinate][: int(self.pos[coordinate][-1])]
             falls = np.flatnonzero(crd[1:] < crd[:-1]) + 1
@@ -70,7 +70,7 @@ class StoredLevels:
         return self._sorted[coordinate]
 
     def walk(self) -> tuple[dict[str, Array], Array]:
-        """Coordinates of every position of the last level, padding included, and those positions."""
+        """Return the coordinates of every position of the last level, padding included, and those positions."""
         extents = self.fmt.extents(self.sizes)
         coordinates: dict[str, Array] = {}
         positions = np.zeros(1, dtype=np.int64)
@@ -85,7 +85,7 @@ class StoredLevels:
                 coordinates[name] = self.crd[name][positions].astype(np.int64)
             else:
                 lengths = np.diff(self.pos[name]).astype(np.int64)
-                # Parents come in the order of their positions.
+                # Parents have ascending positions.
                 coordinates = {known: np.repeat(array, lengths) for known, array in coordinates.items()}
                 positions = np.arange(int(self.pos[name][-1]))
                 coordinates[name] = self.crd[name][: positions.size].astype(np.int64)
@@ -93,12 +93,12 @@ class StoredLevels:
 
 
 def whole_of(coordinates: Mapping[str, Array], index: str, fmt: Format) -> Array:
-    """Values of an index from those of its coordinates."""
+    """Return the values of an index, computed from its coordinates."""
     split = fmt.split(index)
     return coordinates[f"{index}1"] * split + coordinates[f"{index}0"] if split > 1 else coordinates[f"{index}1"]
 
 
 def is_inside(coordinates: Mapping[str, Array], fmt: Format, sizes: Mapping[str, int]) -> Array:
-    """Which positions lie inside the operand: those of blocks at its edges may not."""
+    """Return which positions lie inside the operand; positions of blocks at its edges may not."""
     inside: Array = np.logical_and.reduce([whole_of(coordinates, index, fmt) < size for index, size in sizes.items()])
     return inside

@@ -1,7 +1,7 @@
 """PackedStructure: a pattern in a format without its values, for operations whose result has the pattern's entries.
 
-A kernel reads the user's values where they are, at ``vals[origin[p]]`` for position p, and writes
-``out[origin[p]]``: nothing has to be kept up to date.
+A kernel reads the user's values in place, at ``vals[origin[p]]`` for position p, and writes ``out[origin[p]]``, so
+nothing needs to be updated when values change.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from autosparse._native.storage.assembly import Assembled, Types, assemble
 from autosparse._native.storage.levels import coordinate_dtype
 from autosparse._native.storage.packers import rows_of
 from autosparse._native.storage.packing import packed_bytes, reason_unfit
-from autosparse._native.storage.row_orders import places
+from autosparse._native.storage.row_orders import row_permutation
 from autosparse._native.storage.stored import StoredLevels, whole_of
 from numpy.typing import NDArray
 
@@ -28,11 +28,11 @@ Array = NDArray[Any]  # indices: int32, int64, uint16
 
 @dataclass(eq=False)
 class PackedStructure(StoredLevels):
-    """A pattern's levels, and which of its entries (numbers into `indices` and the values) each position holds.
+    """A pattern's levels, and the entry (its number in `indices` and in the values) at each position.
 
-    `origin` is None where position p holds entry p (CSR always); -1 marks padding. Where entries repeat in a format
-    with padding, they share a position: `repeats[e]` is the next entry at the position of entry e, or -1; None where
-    nothing repeats.
+    `origin` is None if position p holds entry p (always for CSR); -1 marks padding. In a format with padding, repeated
+    entries share a position: `repeats[e]` is the next entry at the position of entry e, or -1. It is None if nothing
+    repeats.
     """
 
     kind: ClassVar[str] = "structure"
@@ -51,14 +51,14 @@ class PackedStructure(StoredLevels):
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken beside the user's own arrays."""
+        """Bytes taken in addition to the user's arrays."""
         if self.fmt.is_csr:
             return 0
         sides = [array for array in (self.origin, self.repeats) if array is not None]
         return sum(array.nbytes for array in (*self.pos.values(), *self.crd.values(), *sides))
 
     def entries(self) -> tuple[Array, Array, Array]:
-        """(rows, columns, entry numbers) of all entries, in no particular order: the inverse of packing."""
+        """Return (rows, columns, entry numbers) of all entries in arbitrary order: the inverse of packing."""
         coordinates, positions = self.walk()
         numbers = positions if self.origin is None else self.origin[positions].astype(np.int64)
         kept = numbers >= 0
@@ -76,7 +76,7 @@ class PackedStructure(StoredLevels):
 
 
 def structure_bytes(pattern: Pattern, fmt: Format) -> int:
-    """Bytes of `pack_structure`'s result, known before: an upper bound. O(nnz) at most."""
+    """Return an upper bound of the bytes of `pack_structure`'s result. Takes O(nnz) at most."""
     if fmt.is_csr:
         return 0
     item = pattern.indptr.dtype.itemsize
@@ -85,7 +85,10 @@ def structure_bytes(pattern: Pattern, fmt: Format) -> int:
 
 
 def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
-    """The structure of `pattern` in `fmt`. PackError where it does not fit; a bound on memory is the caller's."""
+    """Pack the structure of `pattern` in `fmt`.
+
+    Raises PackError if it does not fit; the caller checks memory limits.
+    """
     if fmt.is_csr:
         return PackedStructure(fmt, pattern, {"k1": pattern.indptr}, {"k1": pattern.indices}, None, None)
     reason = f"slices hold values: {fmt} has no structure alone" if fmt.is_sliced else None
@@ -97,7 +100,7 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
     listed: dict[str, Array] = {}
     if fmt.rows:
         own, _ = rows_of(pattern, pattern.indices, transposed=False)
-        listed["rows"], place = places(own, fmt.rows)
+        listed["rows"], place = row_permutation(own, fmt.rows)
         entries["i"] = place[rows].astype(pattern.indptr.dtype)
     types = Types(pattern.indptr.dtype, coordinate_dtype(fmt, pattern.index_dtype))
     made = assemble(fmt, entries, dict(zip(("i", "k"), pattern.shape, strict=True)), types)
@@ -106,13 +109,13 @@ def pack_structure(pattern: Pattern, fmt: Format) -> PackedStructure:
 
 
 def origins(made: Assembled, nnz: int) -> tuple[Array | None, Array | None]:
-    """`origin` and `repeats` of a PackedStructure."""
+    """Return `origin` and `repeats` of a PackedStructure."""
     if made.positions is None:
         return made.order, None
     dtype = made.dtype
     order = np.arange(nnz, dtype=dtype) if made.order is None else made.order
     origin = np.full(made.n_positions, -1, dtype=dtype)
-    # The last of those at one position stays; written from the end, that is the first.
+    # The last assignment to a position wins; in reverse order that is the first entry.
     origin[made.positions[::-1]] = order[::-1]
     first = origin[made.positions]
     again = np.flatnonzero(first != order)

@@ -1,6 +1,6 @@
-"""Symmetric storage: the lower triangle of a matrix that equals its transpose, values too.
+"""Symmetric storage: the lower triangle of a matrix that equals its transpose, including its values.
 
-Half of the entries are stored and read; each one off the diagonal serves two rows of the product.
+Half of the entries are stored and read; each off-diagonal entry contributes to two rows of the product.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ Array = NDArray[Any]  # values or indices of any supported dtype
 
 
 def pack_lower(pattern: Pattern, values: Array, fmt: Format) -> tuple[dict[str, Array], dict[str, Array], Array]:
-    """pos, crd and values of the lower triangle, sorted by column. PackError unless A equals its transpose exactly."""
+    """Return pos, crd and values of the lower triangle, sorted by column.
+
+    Raises PackError unless A equals its transpose exactly.
+    """
     if pattern.n_rows != pattern.n_cols:
         raise PackError.unfit(fmt, f"a matrix of shape {pattern.shape} is not symmetric")
     turned, turned_values = rows_of(pattern, values, transposed=True)
@@ -38,7 +41,7 @@ def pack_lower(pattern: Pattern, values: Array, fmt: Format) -> tuple[dict[str, 
 
 
 def whole(rows: Array, columns: Array, values: Array) -> tuple[Array, Array, Array]:
-    """Entries of the matrix from those of its lower triangle."""
+    """Return the entries of the whole matrix, given those of its lower triangle."""
     off = rows != columns
     return (
         np.concatenate([rows, columns[off]]),

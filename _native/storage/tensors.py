@@ -25,10 +25,10 @@ Array = NDArray[Any]  # values: float32, float64; indices: int32, int64, uint16
 
 @dataclass(eq=False)
 class PackedTensor(StoredLevels):
-    """A tensor whose mode `mode` is index ``i`` and whose other modes are ``k``, ``l``, ... in their order.
+    """A packed tensor whose mode `mode` is index ``i`` and whose other modes are ``k``, ``l``, ... in order.
 
-    Written once; `refresh` overwrites values in place (callers see to it that no product runs meanwhile). `order[q]`
-    is the entry that comes q-th (None: entry q), `positions[q]` where its value is added (None: at q).
+    The structure is written once; `refresh` overwrites values in place. Callers ensure that no product runs meanwhile.
+    `order[q]` is the entry that comes q-th (None: entry q); its value is added at `positions[q]` (None: at q).
     """
 
     kind: ClassVar[str] = "fibers"
@@ -49,18 +49,18 @@ class PackedTensor(StoredLevels):
 
     @property
     def nbytes(self) -> int:
-        """Bytes taken beside the user's own arrays."""
+        """Bytes taken in addition to the user's arrays."""
         sides = [array for array in (self.order, self.positions) if array is not None]
         return sum(array.nbytes for array in (*self.pos.values(), *self.crd.values(), self.values, *sides))
 
     def refresh(self, values: Array, ranges: Ranges = None, *, room_bytes: int | None = None) -> None:
-        """Take new values of the same pattern, in the order of its coordinates; all are written."""
+        """Take new values of the same pattern, in the order of its coordinates; all values are rewritten."""
         _fill(self.values, values, self.order, self.positions)
 
     def unpack(self) -> tuple[Array, Array]:
-        """(coordinates, values) in the order of storage: (ndim, n) by mode, and (n,).
+        """Return (coordinates, values) in the order of storage: (ndim, n) by mode, and (n,).
 
-        Padding is left out by position, zeros in blocks too; entries that share a position are one, their sum.
+        Padding and zeros of blocks are left out. Entries that share a position are returned as one entry, their sum.
         """
         coordinates, positions = self.walk()
         values = self.values[positions]
@@ -75,13 +75,13 @@ class PackedTensor(StoredLevels):
 
 
 def modes_of(pattern: TensorPattern, mode: int) -> dict[str, int]:
-    """Which mode each index runs over: ``i`` over `mode`, the others over the rest in order."""
+    """Return the mode that each index runs over: ``i`` over `mode`, the others over the remaining modes in order."""
     others = [other for other in range(pattern.ndim) if other != mode]
     return dict(zip(TENSOR_INDICES, [mode, *others], strict=False))
 
 
 def tensor_bytes(pattern: TensorPattern, fmt: Format, value_bytes: int, mode: int) -> int:
-    """Bytes of `pack_tensor`'s result, known before: an upper bound, in O(1)."""
+    """Return an upper bound of the bytes of `pack_tensor`'s result, in O(1)."""
     sizes = {index: pattern.shape[at] for index, at in modes_of(pattern, mode).items()}
     extents, item = fmt.extents(sizes), np.dtype(pattern.index_dtype).itemsize
     total, n_positions = 0, 1
@@ -97,7 +97,7 @@ def tensor_bytes(pattern: TensorPattern, fmt: Format, value_bytes: int, mode: in
 
 
 def reason_unfit_tensor(pattern: TensorPattern, fmt: Format, mode: int) -> str | None:
-    """Why `pattern` cannot be packed in `fmt` (a coordinate that its index type cannot hold), or None."""
+    """Return why `pattern` cannot be packed in `fmt` (a coordinate exceeds its index type), or None."""
     sizes = {index: pattern.shape[at] for index, at in modes_of(pattern, mode).items()}
     if fmt.is_sliced:
         return "slices are for matrices"
@@ -108,9 +108,9 @@ def reason_unfit_tensor(pattern: TensorPattern, fmt: Format, mode: int) -> str |
 
 
 def pack_tensor(pattern: TensorPattern, values: Array, fmt: Format, mode: int) -> PackedTensor:
-    """The tensor in `fmt` for products that keep mode `mode`. PackError when it does not fit.
+    """Pack the tensor in `fmt` for products that keep mode `mode`. Raises PackError when it does not fit.
 
-    `values` is (nnz,) in the order of the coordinates. A bound on memory is the caller's to check (`tensor_bytes`).
+    `values` is (nnz,) in the order of the coordinates. The caller checks memory limits (`tensor_bytes`).
     """
     reason = reason_unfit_tensor(pattern, fmt, mode)
     if reason:
@@ -125,7 +125,7 @@ def pack_tensor(pattern: TensorPattern, values: Array, fmt: Format, mode: int) -
 
 
 def _fill(packed: Array, values: Array, order: Array | None, positions: Array | None) -> None:
-    """``packed[positions[q]] += values[order[q]]`` from zero; plain copies where nothing shares a position."""
+    """Compute ``packed[positions[q]] += values[order[q]]`` from zero; without shared positions values are copied."""
     if positions is not None:
         packed[...] = 0
         runtime_api.add_at(np.ascontiguousarray(values), order, positions, packed)

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Axes:
+class BlockAxes:
     """Axes of a block with names and extents, outermost first; axes of extent 1 are omitted (a scalar has none)."""
 
     extents: tuple[tuple[str, int], ...]
 
     @classmethod
-    def of(cls, **extents: int) -> Axes:
+    def of(cls, **extents: int) -> BlockAxes:
         """Return the axes of more than one element, in the order given."""
         return cls(tuple((name, extent) for name, extent in extents.items() if extent > 1))
 
@@ -42,9 +42,9 @@ class Axes:
         """Return the position of axis `name`."""
         return self.names.index(name)
 
-    def without(self, name: str) -> Axes:
+    def without(self, name: str) -> BlockAxes:
         """Return the axes that remain after a sum over `name`."""
-        return Axes(tuple(item for item in self.extents if item[0] != name))
+        return BlockAxes(tuple(item for item in self.extents if item[0] != name))
 
     def summed(self, variable: str, name: str) -> str:
         """Return an expression for the sum of `variable` over axis `name`; `variable` itself without such an axis."""

@@ -9,18 +9,18 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.triton.axes import Axes
+from autosparse._native.triton.axes import BlockAxes
 from autosparse._native.triton.gathered import row_of, write_result
 from autosparse._native.triton.sampled import precision
 from autosparse._native.triton.spec import DeviceSpec
 
-from autosparse.gpu.schedule import Part
+from autosparse.gpu.schedule import GpuPart
 
 NARROW: Final = 8
 """Window height for which the product is transposed, since Tensor Cores take tiles of 16 by 8 by 16."""
 
 
-def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write ``total = A[window] B``."""
     tile, is_narrow = spec.schedule.tile, part.rows == NARROW
     shape = (tile, part.rows) if is_narrow else (part.rows, tile)
@@ -38,10 +38,10 @@ def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     with w.block("if tl.sum(tl.sum(unbounded, axis=1), axis=0) != 0"):
         _write_exact(w, spec, n, part)
     w.line(f"dest = tl.load(p{n}_dest + unit + r)")
-    write_result(w, spec, Axes.of(r=part.rows, t=tile))
+    write_result(w, spec, BlockAxes.of(r=part.rows, t=tile))
 
 
-def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     w.line(f"col = tl.load(p{n}_cols + g * {part.step} + c)")
     w.line(f"position = tl.load(p{n}_positions + (g * {part.rows} + r[:, None]) * {part.step} + c[None, :])")
     w.line("a = tl.load(values + position, mask=position >= 0, other=0)")
@@ -49,7 +49,7 @@ def _write_loads(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     w.line("b = tl.load(B + at[:, None] + j[None, :], mask=(col >= 0)[:, None] & jm[None, :], other=0)")
 
 
-def _write_exact(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def _write_exact(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write the same sum without products of missing entries."""
     w.line("total = tl.zeros_like(total)")
     with w.block("for g in range(first, last)"), w.block(f"for k in range(0, {part.step})"):

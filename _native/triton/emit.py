@@ -10,10 +10,10 @@ from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton import dots, gathered, sampled
 from autosparse._native.triton.spec import SIZES, DeviceSpec, arguments
 
-from autosparse.gpu.schedule import Part
+from autosparse.gpu.schedule import GpuPart
 from autosparse.ops.base import ProductKind
 
-Body = Callable[[PythonWriter, DeviceSpec, int, Part], None]
+Body = Callable[[PythonWriter, DeviceSpec, int, GpuPart], None]
 
 PRODUCTS: Final[Mapping[str, Body]] = {
     "rows": gathered.write_rows,

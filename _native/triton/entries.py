@@ -13,7 +13,7 @@ NOWHERE: Final = -1
 
 
 @dataclass(slots=True)
-class Entries:
+class DeviceEntries:
     """Entries to be packed: row i has those from `starts[i]` to `ends[i]` in `cols` and `positions`.
 
     `positions` is None where entry e has value e. For a tensor in CSF, rows are roots and their entries are fibers.
@@ -70,15 +70,15 @@ class Entries:
             return self.positions
         return torch.arange(self.cols.shape[0], device=self.cols.device)
 
-    def only(self, rows: torch.Tensor, at: torch.Tensor) -> Entries:
+    def only(self, rows: torch.Tensor, at: torch.Tensor) -> DeviceEntries:
         """Copy the entries at the indices `at`, of `rows`, both in row order, into new arrays."""
         counts = torch.bincount(rows, minlength=self.n_rows)
         ends = torch.cumsum(counts, 0)
-        return Entries(ends - counts, ends, self.cols[at], self.places()[at], self.n_cols, grid=self.grid)
+        return DeviceEntries(ends - counts, ends, self.cols[at], self.places()[at], self.n_cols, grid=self.grid)
 
 
 @dataclass(slots=True)
-class PackedPart:
+class DevicePart:
     """Arrays of one part by name; `rows` (units,) is the row to which each unit adds (-1: padding)."""
 
     arrays: dict[str, torch.Tensor]
@@ -87,27 +87,27 @@ class PackedPart:
     n_tasks: int
 
 
-def entries_of_csr(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Entries:
+def entries_of_csr(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DeviceEntries:
     """Return the entries of compressed rows; value e belongs to entry e."""
     crow = crow.long()
-    return Entries(crow[:-1], crow[1:], col, None, n_cols)
+    return DeviceEntries(crow[:-1], crow[1:], col, None, n_cols)
 
 
-def entries_of_transpose(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Entries:
+def entries_of_transpose(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DeviceEntries:
     """Return the entries of the transpose of compressed rows, sorted by its rows; values are not moved."""
     rows = torch.repeat_interleave(torch.arange(crow.shape[0] - 1, device=col.device), crow.long().diff())
     order = torch.sort(col, stable=True).indices
     ends = torch.cumsum(torch.bincount(col, minlength=n_cols), 0)
     starts = torch.cat([ends.new_zeros(1), ends[:-1]]) if n_cols else ends
-    return Entries(starts, ends, rows[order], order, crow.shape[0] - 1)
+    return DeviceEntries(starts, ends, rows[order], order, crow.shape[0] - 1)
 
 
 def entries_of_csf(
     root_ends: torch.Tensor, fiber_cols: torch.Tensor, fiber_ends: torch.Tensor, leaf_cols: torch.Tensor
-) -> Entries:
+) -> DeviceEntries:
     """Return the entries of a tensor of order 3: fibers of each root (n + 1,), entries of each fiber (fibers + 1,)."""
     root_ends = root_ends.long()
-    return Entries(root_ends[:-1], root_ends[1:], leaf_cols, None, 0, fiber_ends, fiber_cols)
+    return DeviceEntries(root_ends[:-1], root_ends[1:], leaf_cols, None, 0, fiber_ends, fiber_cols)
 
 
 def padded(array: torch.Tensor, multiple: int, value: int) -> torch.Tensor:

@@ -7,10 +7,10 @@ of B run along its rows.
 from __future__ import annotations
 
 from autosparse._native.ir.writer import PythonWriter
-from autosparse._native.triton.axes import Axes
+from autosparse._native.triton.axes import BlockAxes
 from autosparse._native.triton.spec import DeviceSpec
 
-from autosparse.gpu.schedule import Part
+from autosparse.gpu.schedule import GpuPart
 
 
 def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
@@ -19,13 +19,13 @@ def row_of(spec: DeviceSpec, row: str, leading: str) -> str:
     return wide if spec.schedule.is_vector else f"{wide} * {leading}"
 
 
-def tile_of(spec: DeviceSpec, axes: Axes, row_axes: str, base: str = "B", row: str = "at") -> str:
+def tile_of(spec: DeviceSpec, axes: BlockAxes, row_axes: str, base: str = "B", row: str = "at") -> str:
     """Return pointers to the program's columns in rows of a dense operand; `row` is the rows' offset in elements."""
     rows = axes.beside(row, row_axes)
     return f"{base} + {rows}" if spec.schedule.is_vector else f"{base} + {rows} + {axes.beside('j', 't')}"
 
 
-def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
+def mask_of(spec: DeviceSpec, axes: BlockAxes, mask: str, mask_axes: str) -> str:
     """Return `mask` over `mask_axes`, combined with the mask of valid columns."""
     rows = axes.beside(mask, mask_axes)
     if spec.schedule.is_vector:
@@ -35,7 +35,7 @@ def mask_of(spec: DeviceSpec, axes: Axes, mask: str, mask_axes: str) -> str:
     return f"{rows} & {axes.beside('jm', 't')}"
 
 
-def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: Axes) -> None:
+def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: BlockAxes) -> None:
     """Write ``acc += values · B[columns]`` for the entries `e` where the mask `m` holds."""
     own = spec.reads_positions(n)
     w.line(f"col = tl.load({f'p{n}_cols' if own else 'cols'} + e, mask=m, other=0)")
@@ -45,14 +45,14 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, axes: Axes) -> None
     write_products(w, spec, axes)
 
 
-def write_products(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
+def write_products(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
     """Write ``acc += val · B[col]`` where `m` holds."""
     w.line(f"at = {row_of(spec, 'col', 'ldb')}")
     w.line(f"b = tl.load({tile_of(spec, axes, 'rs')}, mask={mask_of(spec, axes, 'm', 'rs')}, other=0)")
     w.line(f"acc += {axes.beside(f'val.to({spec.accumulator})', 'rs')} * b.to({spec.accumulator})")
 
 
-def write_result(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
+def write_result(w: PythonWriter, spec: DeviceSpec, axes: BlockAxes) -> None:
     """Write a store of `total` to the rows `dest` of the result, or to the slots of shared rows (`dest` ≤ -2)."""
     rows = axes.beside("row", "r")
     place = rows if spec.schedule.is_vector else f"{rows} * ldc + {axes.beside('j', 't')}"
@@ -69,9 +69,9 @@ def write_result(w: PythonWriter, spec: DeviceSpec, axes: Axes) -> None:
         w.line(f"tl.store(work + {slot}, total, mask={mask})")
 
 
-def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write `rows` rows in lock-step, up to the length of the longest of them."""
-    axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
+    axes = BlockAxes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
     w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -86,9 +86,9 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, axes.without("s"))
 
 
-def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write `rows` rows in lock-step; each lane sums its own columns of a row, entry by entry."""
-    axes = Axes.of(r=part.rows, t=spec.schedule.tile)
+    axes = BlockAxes.of(r=part.rows, t=spec.schedule.tile)
     inner, own, steps = axes.without("t"), spec.reads_positions(n), range(part.step)
     w.line(f"u = unit{_range(part.rows)}")
     w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
@@ -113,9 +113,9 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
     write_result(w, spec, axes)
 
 
-def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write rows padded to one compile-time length; columns -1 are padding."""
-    axes = Axes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
+    axes = BlockAxes.of(r=part.rows, s=part.step, t=spec.schedule.tile or 1)
     inner = axes.without("t")
     w.line(f"u = unit{_range(part.rows)}")
     w.line(f"acc = {axes.zeros(spec.accumulator)}")
@@ -136,9 +136,9 @@ def write_ell(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, axes.without("s"))
 
 
-def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write a sequence of pieces of rows, with about equally many entries in every program."""
-    axes = Axes.of(s=part.step, t=spec.schedule.tile or 1)
+    axes = BlockAxes.of(s=part.step, t=spec.schedule.tile or 1)
     with w.block(f"for u in range(tl.load(p{n}_pieces + unit), tl.load(p{n}_pieces + unit + 1))"):
         w.line(f"start, end = tl.load(p{n}_starts + u), tl.load(p{n}_ends + u)")
         w.line(f"acc = {axes.zeros(spec.accumulator)}")
@@ -151,9 +151,9 @@ def write_segments(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
         write_result(w, spec, axes.without("s"))
 
 
-def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write MTTKRP over CSF: Σ_k B[k] ∘ (Σ_l A[i, k, l] D[l]) over the fibers of a piece of root i."""
-    axes = Axes.of(s=part.step, t=spec.schedule.tile)
+    axes = BlockAxes.of(s=part.step, t=spec.schedule.tile)
     out = axes.without("s")
     w.line(f"first, last = tl.load(p{n}_starts + unit), tl.load(p{n}_ends + unit)")
     w.line(f"total = {out.zeros(spec.accumulator)}")
@@ -176,9 +176,9 @@ def write_fibers(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
     write_result(w, spec, out)
 
 
-def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_fill(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write zeros to rows without entries."""
-    axes = Axes.of(r=part.rows, t=spec.schedule.tile or 1)
+    axes = BlockAxes.of(r=part.rows, t=spec.schedule.tile or 1)
     w.line(f"dest = tl.load(p{n}_dest + unit{_range(part.rows)})")
     w.line(f"total = {axes.zeros(spec.accumulator)}")
     write_result(w, spec, axes)

@@ -13,7 +13,7 @@ from autosparse._native.triton.spec import DeviceSpec
 from autosparse.gpu.schedule import DeviceSchedule
 
 if TYPE_CHECKING:
-    from autosparse._native.triton.entries import Entries
+    from autosparse._native.triton.entries import DeviceEntries
     from autosparse._native.triton.launch import Launch
 
 NO_TRITON: Final = "Triton is not installed: pip install 'autosparse[gpu]'"
@@ -27,7 +27,7 @@ class DeviceKernel:
     spec: DeviceSpec
     module: ModuleType
 
-    def bind(self, entries: Entries, *, nnz: int) -> Launch:
+    def bind(self, entries: DeviceEntries, *, nnz: int) -> Launch:
         """Pack the entries and return the launch for products with them; packing synchronises with the device.
 
         `nnz` is the number of values, which every product reads anew.

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 import torch
-from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padded
+from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart, padded
 
-from autosparse.gpu.schedule import Part
+from autosparse.gpu.schedule import GpuPart
 
 FINE: Final = 16
 """Maximum length of rows that are sorted by their exact lengths."""
-Packer = Callable[[Part, Entries], tuple[PackedPart, Entries]]
+Packer = Callable[[GpuPart, DeviceEntries], tuple[DevicePart, DeviceEntries]]
 
 
-def _take_rows(part: Part, entries: Entries) -> tuple[torch.Tensor, Entries]:
+def _take_rows(part: GpuPart, entries: DeviceEntries) -> tuple[torch.Tensor, DeviceEntries]:
     """Return the rows to take, longest length class first, and the entries left without them.
 
     Rows have 1 to `at_most` entries (0: any number). Rows of one length class keep their order, since neighbours often
@@ -37,7 +37,7 @@ def _classes(lengths: torch.Tensor) -> torch.Tensor:
     return torch.where(lengths <= FINE, lengths, (2 * torch.log2(lengths.clamp(min=1).double())).long() + FINE)
 
 
-def _pieces(rows: torch.Tensor, entries: Entries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def _pieces(rows: torch.Tensor, entries: DeviceEntries, split: int) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Return (row, start, end) of pieces of at most `split` entries (0: whole rows)."""
     return _cut(rows, entries.starts, entries.ends, split)
 
@@ -56,23 +56,23 @@ def _cut(
     return rows[which], first, torch.minimum(first + split, ends[which])
 
 
-def _lists(entries: Entries) -> dict[str, torch.Tensor]:
+def _lists(entries: DeviceEntries) -> dict[str, torch.Tensor]:
     """Return columns and positions, for kernels that read them from a part's own arrays."""
     own = {"cols": entries.cols}
     return own if entries.positions is None else own | {"positions": entries.positions}
 
 
-def pack_rows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_rows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack rows, or pieces of them, with similar lengths in one program."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = (padded(one, part.rows, 0) for one in _pieces(taken, entries, part.split))
     n_units = rows.shape[0]
     rows[starts == ends] = NOWHERE
     arrays = {"starts": starts, "ends": ends, **_lists(entries)}
-    return PackedPart(arrays, rows, part.rows, n_units // part.rows), left
+    return DevicePart(arrays, rows, part.rows, n_units // part.rows), left
 
 
-def pack_ell(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_ell(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack columns of rows in a rectangle of width `at_most`, -1 where there is no entry."""
     taken, left = _take_rows(part, entries)
     rows = padded(taken, part.rows, NOWHERE)
@@ -84,14 +84,14 @@ def pack_ell(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     arrays = {"starts": starts, "cols": _looked_up(entries.cols, at, is_entry).reshape(-1)}
     if entries.positions is not None:
         arrays["positions"] = _looked_up(entries.positions, at, is_entry).reshape(-1)
-    return PackedPart(arrays, rows, part.rows, rows.shape[0] // part.rows), left
+    return DevicePart(arrays, rows, part.rows, rows.shape[0] // part.rows), left
 
 
 def _looked_up(array: torch.Tensor, at: torch.Tensor, is_entry: torch.Tensor) -> torch.Tensor:
     return torch.where(is_entry, array[at], -1) if array.numel() else torch.full_like(at, -1)
 
 
-def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_segments(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack runs of `split` entries in row order, cut where a row ends."""
     lengths, device = entries.lengths, entries.starts.device
     rows = (lengths > 0).nonzero().squeeze(1)
@@ -105,20 +105,20 @@ def pack_segments(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     pieces = torch.searchsorted(bounds, torch.cat([cuts, cuts.new_full((1,), total)]))
     arrays = {"pieces": pieces, "starts": starts, "ends": ends, **_lists(entries)}
     left = dataclasses.replace(entries, ends=entries.starts)
-    return PackedPart(arrays, rows[which], 1, cuts.shape[0]), left
+    return DevicePart(arrays, rows[which], 1, cuts.shape[0]), left
 
 
-def pack_entries(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_entries(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack the row of each entry."""
     rows, at = entries.listed()
     if at.shape[0] != entries.cols.shape[0]:  # earlier parts took some: copy the others contiguously
         entries = entries.only(rows, at)
     ids = padded(rows, part.rows, NOWHERE)
     left = dataclasses.replace(entries, ends=entries.starts)
-    return PackedPart({"rows": ids, **_lists(entries)}, ids, part.rows, ids.shape[0] // part.rows), left
+    return DevicePart({"rows": ids, **_lists(entries)}, ids, part.rows, ids.shape[0] // part.rows), left
 
 
-def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_windows(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack windows of `rows` rows: their columns with `at_least` entries side by side, in groups of `step`."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
@@ -141,7 +141,7 @@ def pack_windows(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
     return _tiles(part, entries, (rows, at, taken), groups=(groups, place // part.step, place % part.step, cols))
 
 
-def pack_blocks(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_blocks(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack aligned blocks of `rows` by `step` with at least `at_least` entries."""
     rows, at = entries.listed()
     columns = entries.cols[at].long()
@@ -178,12 +178,12 @@ def _repeats(rows: torch.Tensor, columns: torch.Tensor, n_cols: int) -> tuple[to
 
 
 def _tiles(
-    part: Part,
-    entries: Entries,
+    part: GpuPart,
+    entries: DeviceEntries,
     listed: tuple[torch.Tensor, torch.Tensor, torch.Tensor],
     *,
     groups: tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor],
-) -> tuple[PackedPart, Entries]:
+) -> tuple[DevicePart, DeviceEntries]:
     """Pack positions of the taken entries in tiles `rows` by `step`; empty windows are omitted, long ones cut."""
     (rows, at, taken), (n_groups, group, lane, cols) = listed, groups
     positions = torch.full((cols.shape[0] // part.step, part.rows, part.step), -1, device=rows.device)
@@ -198,14 +198,14 @@ def _tiles(
     ids = entries.row_of(numbers)
     ids = torch.where(is_met[ids], ids, NOWHERE)
     arrays = {"groups": ends, "cols": cols, "positions": positions.reshape(-1)}
-    return PackedPart(arrays, ids, part.rows, windows.shape[0]), entries.only(rows[~taken], at[~taken])
+    return DevicePart(arrays, ids, part.rows, windows.shape[0]), entries.only(rows[~taken], at[~taken])
 
 
-def pack_fibers(part: Part, entries: Entries) -> tuple[PackedPart, Entries]:
+def pack_fibers(part: GpuPart, entries: DeviceEntries) -> tuple[DevicePart, DeviceEntries]:
     """Pack pieces of roots of at most `split` fibers."""
     taken, left = _take_rows(part, entries)
     rows, starts, ends = _pieces(taken, entries, part.split)
-    return PackedPart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left
+    return DevicePart({"starts": starts, "ends": ends}, rows, 1, rows.shape[0]), left
 
 
 PACKERS: Final[Mapping[str, Packer]] = {

@@ -13,7 +13,7 @@ from typing import Final
 
 import torch
 from autosparse._native.triton import selections
-from autosparse._native.triton.entries import NOWHERE, Entries, PackedPart, padded
+from autosparse._native.triton.entries import NOWHERE, DeviceEntries, DevicePart, padded
 from autosparse._native.triton.packers import PACKERS
 from autosparse._native.triton.spec import SHARED, DeviceSpec, part_arrays
 
@@ -49,7 +49,7 @@ class Packed:
         return self.table.shape[0]
 
 
-def pack(spec: DeviceSpec, entries: Entries, *, nnz: int) -> Packed:
+def pack(spec: DeviceSpec, entries: DeviceEntries, *, nnz: int) -> Packed:
     """Pack the entries as `spec` requires; synchronises with the device several times."""
     index = INDEX_TYPES[spec.index_dtype]
     left, parts, schedule = entries, [], spec.schedule
@@ -77,7 +77,7 @@ def _filled(array: torch.Tensor) -> torch.Tensor:
     return array if array.numel() else array.new_zeros(1)
 
 
-def _shared_arrays(spec: DeviceSpec, entries: Entries) -> dict[str, torch.Tensor]:
+def _shared_arrays(spec: DeviceSpec, entries: DeviceEntries) -> dict[str, torch.Tensor]:
     if spec.schedule.kind == "fibers":
         assert entries.fiber_ends is not None
         assert entries.fiber_cols is not None
@@ -85,16 +85,16 @@ def _shared_arrays(spec: DeviceSpec, entries: Entries) -> dict[str, torch.Tensor
     return {"cols": entries.cols}
 
 
-def _fill(parts: list[PackedPart], n_rows: int, rows: int) -> PackedPart:
+def _fill(parts: list[DevicePart], n_rows: int, rows: int) -> DevicePart:
     """Return the part of the rows that no other part writes."""
     written = torch.zeros(n_rows, dtype=torch.bool, device=parts[0].rows.device)
     for part in parts:
         written[part.rows[part.rows >= 0]] = True
     ids = padded((~written).nonzero().squeeze(1), rows, NOWHERE)
-    return PackedPart({}, ids, rows, ids.shape[0] // rows)
+    return DevicePart({}, ids, rows, ids.shape[0] // rows)
 
 
-def _destinations(spec: DeviceSpec, parts: list[PackedPart], n_rows: int) -> tuple[torch.Tensor, torch.Tensor, int]:
+def _destinations(spec: DeviceSpec, parts: list[DevicePart], n_rows: int) -> tuple[torch.Tensor, torch.Tensor, int]:
     """Set `dest` of each part: the row where one unit writes it, else its slot, or the row's code for atomic adds.
 
     Returns the shared rows, the first slot of each, and the number of slots.
@@ -123,7 +123,7 @@ def _destinations(spec: DeviceSpec, parts: list[PackedPart], n_rows: int) -> tup
     return shared, slots, n_slots
 
 
-def _table(parts: list[PackedPart]) -> torch.Tensor:
+def _table(parts: list[DevicePart]) -> torch.Tensor:
     """Return (part, first unit) of each task, in the order of the parts."""
     rows = []
     for n, part in enumerate(parts):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from autosparse._native.ir.writer import PythonWriter
 from autosparse._native.triton.spec import DeviceSpec
 
-from autosparse.gpu.schedule import Part
+from autosparse.gpu.schedule import GpuPart
 
 
-def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write `rows` entries in one program; rows -1 are padding."""
     tile = spec.schedule.tile
     w.line(f"e = unit + tl.arange(0, {part.rows})")
@@ -28,7 +28,7 @@ def write_entries(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None
     _write_dots(w, spec, f"tl.load(p{n}_positions + e, mask=m, other=0)" if spec.reads_positions(n) else "e")
 
 
-def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write pieces of rows, `step` entries at a time, for which X's row is loaded once."""
     tile, own = spec.schedule.tile, spec.reads_positions(n)
     with w.block(f"for u in range(unit, unit + {part.rows})"):
@@ -50,7 +50,7 @@ def write_rows(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
             _write_dots(w, spec, f"tl.load(p{n}_positions + e, mask=m, other=0)" if own else "e")
 
 
-def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write `rows` pieces of rows in lock-step, `step` entries of each at a time per load of X's rows."""
     tile, own, steps = spec.schedule.tile, spec.reads_positions(n), range(part.step)
     w.line(f"u = unit + tl.arange(0, {part.rows})")
@@ -78,7 +78,7 @@ def write_unrolled(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> Non
             _write_dots(w, spec, f"tl.load(p{n}_positions + e{i}, mask=m, other=0)" if own else f"e{i}")
 
 
-def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: Part) -> None:
+def write_dots(w: PythonWriter, spec: DeviceSpec, n: int, part: GpuPart) -> None:
     """Write windows and blocks: X Yᵀ of `rows` by `step` in Tensor Cores; only values at entries of A are stored."""
     tile = spec.schedule.tile
     w.line(f"r, c = tl.arange(0, {part.rows}), tl.arange(0, {part.step})")

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import torch
-from autosparse._native.triton.entries import Entries
+from autosparse._native.triton.entries import DeviceEntries
 
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 
@@ -20,7 +20,7 @@ FULL: Final = 1e-9
 """Tolerance for rounding when a fill ratio is compared with its minimum."""
 
 
-def select(rule: Selection, entries: Entries) -> tuple[Entries, Entries | None]:
+def select(rule: Selection, entries: DeviceEntries) -> tuple[DeviceEntries, DeviceEntries | None]:
     """Return the entries that `rule` selects and the others (None: no others); synchronises with the device."""
     if rule == REST:
         return entries, None
@@ -31,7 +31,7 @@ def select(rule: Selection, entries: Entries) -> tuple[Entries, Entries | None]:
     return entries.only(rows[taken], at[taken]), entries.only(rows[~taken], at[~taken])
 
 
-def rejoin(refused: Entries, others: Entries | None) -> Entries:
+def rejoin(refused: DeviceEntries, others: DeviceEntries | None) -> DeviceEntries:
     """Merge the entries that a part's layout refused with those that its rule did not select, by rows."""
     if others is None or not others.nnz:
         return refused if others is None or refused.nnz else others
@@ -48,7 +48,7 @@ def rejoin(refused: Entries, others: Entries | None) -> Entries:
     return whole.only(rows, order)
 
 
-def _of_rows(entries: Entries, taken: torch.Tensor) -> tuple[Entries, Entries]:
+def _of_rows(entries: DeviceEntries, taken: torch.Tensor) -> tuple[DeviceEntries, DeviceEntries]:
     """Split into the rows where `taken`, booleans (rows of the grid,), and the others, without copying entries."""
     grid = torch.arange(entries.n_rows, device=taken.device) if entries.grid is None else entries.grid
     is_taken = torch.zeros(entries.n_rows, dtype=torch.bool, device=taken.device)
@@ -58,13 +58,13 @@ def _of_rows(entries: Entries, taken: torch.Tensor) -> tuple[Entries, Entries]:
     return given, others
 
 
-def _by_length(rule: Rows, entries: Entries) -> torch.Tensor:
+def _by_length(rule: Rows, entries: DeviceEntries) -> torch.Tensor:
     lengths = entries.grid_lengths()
     taken = lengths >= rule.least
     return taken if rule.most is None else taken & (lengths <= rule.most)
 
 
-def _by_number(rule: RowList, entries: Entries) -> torch.Tensor:
+def _by_number(rule: RowList, entries: DeviceEntries) -> torch.Tensor:
     numbers = torch.tensor(rule.numbers.below(entries.n_rows), device=entries.starts.device)
     grid = torch.arange(entries.n_rows, device=numbers.device) if entries.grid is None else entries.grid
     return torch.isin(grid, numbers)
@@ -73,7 +73,7 @@ def _by_number(rule: RowList, entries: Entries) -> torch.Tensor:
 Places = tuple[torch.Tensor, torch.Tensor]  # row (as numbered in the grid) and column of each entry
 
 
-def _in_blocks(rule: Blocks, entries: Entries, places: Places) -> torch.Tensor:
+def _in_blocks(rule: Blocks, entries: DeviceEntries, places: Places) -> torch.Tensor:
     rows, cols = places
     across = -(-entries.n_cols // rule.c) or 1
     _, which, counts = torch.unique(
@@ -83,7 +83,7 @@ def _in_blocks(rule: Blocks, entries: Entries, places: Places) -> torch.Tensor:
     return is_taken
 
 
-def _on_diagonals(rule: Diagonals, entries: Entries, places: Places) -> torch.Tensor:
+def _on_diagonals(rule: Diagonals, entries: DeviceEntries, places: Places) -> torch.Tensor:
     """Return which entries are on diagonals with at least the rule's fill; a diagonal's number is column - row."""
     (rows, cols), n_rows = places, entries.grid_lengths().shape[0]
     numbers = cols - rows + n_rows - 1
@@ -93,14 +93,14 @@ def _on_diagonals(rule: Diagonals, entries: Entries, places: Places) -> torch.Te
     return (counts >= rule.fill * cells - FULL)[numbers]
 
 
-def _in_columns(rule: ColumnList, entries: Entries, places: Places) -> torch.Tensor:
+def _in_columns(rule: ColumnList, entries: DeviceEntries, places: Places) -> torch.Tensor:
     return torch.isin(places[1], torch.tensor(rule.numbers.below(entries.n_cols), device=places[1].device))
 
 
-Taker = Callable[[Any, Entries], torch.Tensor]
+Taker = Callable[[Any, DeviceEntries], torch.Tensor]
 ROW_TAKERS: Final[Mapping[type, Taker]] = {Rows: _by_length, RowList: _by_number}
 """Functions (rule, entries) -> which rows of the grid a rule about rows takes."""
-VALUE_TAKERS: Final[Mapping[type, Callable[[Any, Entries, Places], torch.Tensor]]] = {
+VALUE_TAKERS: Final[Mapping[type, Callable[[Any, DeviceEntries, Places], torch.Tensor]]] = {
     Blocks: _in_blocks, Diagonals: _on_diagonals, ColumnList: _in_columns
 }  # fmt: skip
 """Functions (rule, entries, their rows and columns) -> which entries a rule about entries takes."""

@@ -35,7 +35,7 @@ _OVER: Final[Mapping[tuple[str, type], type[AutoSparseMatrix]]] = {
 }
 
 # Beginning of SciPy's message -> what to do about it.
-_CURES: Final[Mapping[str, str]] = {
+_HINTS: Final[Mapping[str, str]] = {
     "scipy.sparse does not support dtype": "convert the values first, for example obj.astype(np.float64)",
     "Output dtype not compatible": "convert the values first, for example obj.astype(np.float64)",  # SciPy 1.13
     "unsupported data types in input": "convert the values first, for example obj.astype(np.float64)",
@@ -189,7 +189,7 @@ def _converted(fmt: str, obj: Any, shape: Any, dtype: Any, copy: bool | None) ->
         raise
     except (ValueError, TypeError) as err:
         kind = InputTypeError if isinstance(err, TypeError) else InputError
-        raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), cure=_cure(str(err))) from err
+        raise kind.refused(_first_line(err), given=describe(obj, shape, dtype), hint=_hint(str(err))) from err
     if copy is not False:
         ownership.take_over(A._cell, given, everything=copy is True)
         if tensor is not None:
@@ -210,21 +210,21 @@ def _for_scipy(obj: Any) -> tuple[Any, ownership.Given, Any]:
         made = obj if sps.issparse(obj) else foreign.as_scipys(obj)
         return made, ownership.Given(made), None
     except ValueError as err:
-        raise InputError.refused(_first_line(err), given=describe(obj), cure="subtract the fill value") from err
+        raise InputError.refused(_first_line(err), given=describe(obj), hint="subtract the fill value") from err
 
 
 def _first_line(err: Exception) -> str:
     return (str(err).split("\n", 1)[0] or type(err).__name__)[:400]
 
 
-def _cure(message: str) -> str:
-    return next((cure for start, cure in _CURES.items() if message.startswith(start)), _ANY_INPUT)
+def _hint(message: str) -> str:
+    return next((hint for start, hint in _HINTS.items() if message.startswith(start)), _ANY_INPUT)
 
 
-def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, cure: str) -> None:
+def check_out(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any], *, hint: str) -> None:
     """Raise InputTypeError, ShapeError, DtypeError or LayoutError unless `out` can hold a result of this kind."""
     if not isinstance(out, np.ndarray):
-        raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), cure=cure)
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=describe(out), hint=hint)
     if out.shape != shape:
         raise ShapeError.out(wanted=shape, got=out.shape)
     if out.dtype != dtype:

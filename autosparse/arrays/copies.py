@@ -46,7 +46,7 @@ class Copies:
     def _same(self) -> Any:
         """Return another object over the same operand. The two separate when either is given new arrays."""
         cell = self._cell
-        cell.shared, cell.fresh = True, False
+        cell.shared, cell.unvalidated = True, False
         twin: Any = object.__new__(type(self))
         twin._cell = cell
         set_state(twin, self._shape)
@@ -55,7 +55,7 @@ class Copies:
     def _freeze(self) -> None:
         """Record the caller's promise that nobody writes to the arrays, for this object alone."""
         if self._cell.shared:
-            self._cell = self._cell.fork()  # type: ignore[misc]  # a slot of the class that this is mixed into
+            self._cell = self._cell.share()  # type: ignore[misc]  # a slot of the class that this is mixed into
         self._cell.freeze()
 
     def _restore(self, state: dict[str, Any]) -> None:
@@ -65,7 +65,7 @@ class Copies:
         own = attributes(self)
         own.clear()
         own.update(state)
-        self._settle()  # type: ignore[attr-defined]
+        self._finish()  # type: ignore[attr-defined]
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state that SciPy pickles; plans and packed copies are left out."""

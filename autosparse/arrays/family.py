@@ -1,7 +1,8 @@
 """AutoSparseMatrix: SciPy's csr and csc classes (arrays and matrices) with products by autosparse.
 
 The family is closed: transposes, sums, slices and conversions between csr and csc stay in it. Everything but products
-is SciPy's own code on the same arrays. SciPy does not document subclassing; docs/adr/0002 lists the private hooks used
+is SciPy's own code on the same arrays. SciPy does not document subclassing; docs/design/scipy-classes.md lists the
+private hooks used
 here, and SciPy's own test suite runs on these classes (tests/conformance).
 """
 
@@ -25,7 +26,7 @@ from autosparse.interop import neighbours
 from autosparse.interop.reflected import Reflected
 from autosparse.operands import mutation_guard, ownership
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
-from autosparse.operands.unsettled import UnsettledOperand
+from autosparse.operands.unfinished import UnfinishedOperand
 from autosparse.ops import names
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
                 return
             self._cell = Operand()
         super().__init__(arg1, shape=shape, dtype=dtype, copy=copy, **kwargs)  # type: ignore[call-arg]
-        self._settle()
+        self._finish()
 
     # -- metadata, read without handing the arrays out
 
@@ -117,7 +118,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         is_plain = not copy and axes in (None, (1, 0)) and adoption.are_whole(arrays, cell.n_major, cell.n_minor)
         if not (is_plain and adoption.takes_as_is(type(self), self._shape, indptr, indices)):
             return super().transpose(axes=axes, copy=copy)  # type: ignore[misc]
-        cell.shared, cell.fresh = True, False
+        cell.shared, cell.unvalidated = True, False
         twin = object.__new__(self._twin)
         twin._cell = cell
         set_state(twin, self._shape[::-1])
@@ -151,7 +152,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         else:
             arrays, copied_bytes = ownership.copies_of_rows(indptr, indices, data, everything=copy is True)
             self._cell = cell = Operand.over(n_major, n_minor, arrays, is_valid=False)
-            cell.copied_bytes, cell.fresh = copied_bytes, False
+            cell.copied_bytes, cell.unvalidated = copied_bytes, False
         set_state(self, shape)
         return True
 
@@ -212,7 +213,7 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         twin = object.__new__(type(self))
         twin._cell = Operand.over(cell.n_major, cell.n_minor, arrays, is_valid=False)
         set_state(twin, self._shape)
-        twin._settle()
+        twin._finish()
         return twin
 
     # -- tuning
@@ -271,24 +272,24 @@ class AutoSparseMatrix(_Family, Reflected, Copies, Products, conversion.DenseRes
         try:
             super().resize(*shape)  # type: ignore[misc]
         finally:
-            self._settle()
+            self._finish()
 
     def _own_cell(self) -> Operand:
         """Return the operand after separating it from other objects, so that a transpose does not follow new arrays."""
         cell: Operand | None = getattr(self, "_cell", None)
         if cell is None:
-            self._cell = UnsettledOperand(self)
+            self._cell = UnfinishedOperand(self)
         elif cell.shared:
             del cell
             if not mutation_guard.is_held_once(self):
-                self._cell = self._cell.fork()
+                self._cell = self._cell.share()
         return self._cell
 
-    def _settle(self) -> None:
+    def _finish(self) -> None:
         shape = self._shape
         n_rows, n_cols = shape if len(shape) == 2 else (1, shape[0])
         n_major, n_minor = (n_cols, n_rows) if self._transposed else (n_rows, n_cols)
-        self._cell.settle(n_major, n_minor, flat=len(shape) != 2)
+        self._cell.finish(n_major, n_minor, flat=len(shape) != 2)
 
 
 # Each final class repeats it in its own body; otherwise Python would add a `__dict__` that shows no arrays.

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from autosparse._native import python_objects, runtime_api
 from autosparse.operands.csr import DATA, Operand
-from autosparse.operands.watch import TOUCHES
+from autosparse.operands.watch import INVALIDATED
 
 NAMES: Final = ("indptr", "indices", "data")
 _OF_EXAMPLE: Final = ("array([0, 1, 2], dtype=int32)", "array([1, 0], dtype=int32)", "array([2., 3.])")
@@ -52,7 +52,7 @@ def hasten(owner: type, probe: Callable[[], Any]) -> None:
     """Replace the properties of `owner` by the runtime's descriptors where available; `probe` makes an instance."""
     make = python_objects.maker("asp_field_maker")
     of_object = python_objects.slot_offsets(probe, ("_cell",))
-    slots = ("_arrays", "rows", "fresh", "_handed_out", *TOUCHES)
+    slots = ("_arrays", "rows", "unvalidated", "_exported", *INVALIDATED)
     of_operand = python_objects.slot_offsets(Operand, slots)
     if make is None or of_object is None or of_operand is None:
         return
@@ -68,8 +68,10 @@ def _about(field: int, cell_at: int, of_operand: Mapping[str, int]) -> Any:
     is_data = field == DATA
     about = runtime_api.ffi.new("asp_field *")
     about.cell_at, about.cell_type = cell_at, runtime_api.ffi.cast("void *", id(Operand))
-    about.arrays_at, about.rows_at, about.fresh_at = (of_operand[name] for name in ("_arrays", "rows", "fresh"))
-    about.touch_at = of_operand[TOUCHES[field]]
-    about.handed_out_at = 0 if is_data else of_operand["_handed_out"]
+    about.arrays_at, about.rows_at, about.unvalidated_at = (
+        of_operand[name] for name in ("_arrays", "rows", "unvalidated")
+    )
+    about.invalidated_at = of_operand[INVALIDATED[field]]
+    about.exported_at = 0 if is_data else of_operand["_exported"]
     about.position = field
     return about

@@ -31,7 +31,7 @@ UNREADABLE: Final = (
     ArithmeticError, AttributeError, EOFError, LookupError, NotImplementedError, OSError, RuntimeError, SyntaxError,
     TypeError, ValueError, struct.error, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
-LEAST_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
+MIN_ENTRY_BYTES: Final = {"coordinate": 4, "array": 2}
 """Minimum bytes per entry of a Matrix Market file, by layout.
 
 A coordinate entry has at least ``1 1`` and an end of line, an array entry one digit and a separator.
@@ -39,7 +39,7 @@ A coordinate entry has at least ``1 1`` and an end of line, an array entry one d
 _DTYPES: Final = {"integer": np.int64, "unsigned-integer": np.uint64, "complex": np.complex128}
 BLOCK_BYTES: Final = 1 << 20
 _ARRAYS: Final = ("data", "indices", "indptr")
-MOST_INFLATED: Final = 1100
+MAX_INFLATED: Final = 1100
 """Upper bound on the bytes that one byte of a .npz file can expand to (deflate reaches 1032)."""
 
 Source = str | io.BytesIO
@@ -96,7 +96,7 @@ class Header(NamedTuple):
         """Raise ValueError for impossible shapes, and for more entries than `n_bytes` can hold: SciPy allocates all."""
         if self.symmetry != "general" and self.n_rows != self.n_cols:
             raise ValueError(f"a {self.symmetry} matrix is square, not {self.n_rows:,} x {self.n_cols:,}")
-        if self.n_stored * LEAST_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
+        if self.n_stored * MIN_ENTRY_BYTES.get(self.layout, 1) > n_bytes:
             raise ValueError(f"Truncated file. It promises {self.n_stored:,} entries in {n_bytes:,} bytes")
 
 
@@ -169,7 +169,7 @@ def _prefix_of(names: list[str]) -> str:
 def refuse_inflated_members(path: Path | io.BytesIO) -> None:
     """Raise ValueError for arrays that promise more bytes than the file can hold, all of which would be allocated."""
     size = len(path.getbuffer()) if isinstance(path, io.BytesIO) else path.stat().st_size
-    most_bytes = MOST_INFLATED * (size + 1)
+    most_bytes = MAX_INFLATED * (size + 1)
     with zipfile.ZipFile(path) as archive:
         for name in archive.namelist():
             with archive.open(name) as member:

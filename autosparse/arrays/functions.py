@@ -16,7 +16,7 @@ from autosparse.errors import InputTypeError, LayoutError
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
 
-OUT_CURE: Final = "out=np.empty(shape, dtype=...)"
+OUT_HINT: Final = "out=np.empty(shape, dtype=...)"
 _PLAIN: Final = 0x505  # NPY_ARRAY_C_CONTIGUOUS | OWNDATA | ALIGNED | WRITEABLE, see numpy/ndarraytypes.h
 
 
@@ -48,7 +48,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     if out is None:
         return A @ B
     if not isinstance(out, np.ndarray):
-        raise InputTypeError.refused("return arrays must be of ArrayType", given=construct.describe(out), cure=OUT_CURE)
+        raise InputTypeError.refused("return arrays must be of ArrayType", given=construct.describe(out), hint=OUT_HINT)
     direct = isinstance(A, AutoSparseMatrix) and _goes_direct(A, B)
     if direct:
         shape, dtype = (A._shape[0], *B.shape[1:]), B.dtype
@@ -58,7 +58,7 @@ def matmul(A: Any, B: Any, *, out: AnyArray | None = None) -> Any:
     C = A @ B
     if not isinstance(C, np.ndarray):
         raise InputTypeError.refused(
-            "out= needs a dense product", given=construct.describe(B), cure="omit out=, or pass a dense B"
+            "out= needs a dense product", given=construct.describe(B), hint="omit out=, or pass a dense B"
         )
     _check_out(out, C.shape, C.dtype)
     out[...] = C
@@ -104,7 +104,7 @@ def _goes_direct(A: AutoSparseMatrix, B: Any) -> bool:
 
 
 def _check_out(out: AnyArray, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
-    construct.check_out(out, shape, dtype, cure=OUT_CURE)
+    construct.check_out(out, shape, dtype, hint=OUT_HINT)
     itemsize = out.itemsize
     gapless = out.ndim == 1 or out.shape[1] <= 1 or out.strides[1] == itemsize
     if out.size and not (gapless and out.flags.aligned and all(step % itemsize == 0 for step in out.strides[:1])):

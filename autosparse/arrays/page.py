@@ -9,7 +9,7 @@ import numpy as np
 
 N_CELLS: Final = 40
 """Number of cells of the picture along the longer axis."""
-MOST_ENTRIES: Final = 200_000
+MAX_ENTRIES: Final = 200_000
 """Number of entries that are counted. In larger matrices rows are skipped evenly, so that the page appears at once."""
 
 
@@ -51,7 +51,7 @@ def _counts(A: Any, height: int, width: int) -> Any:
     """Return the entries in each cell of the picture, (height, width), counted in a sample of the compressed rows."""
     indptr, indices = (A._cell.peek(field) for field in range(2))
     n_major, n_minor = len(indptr) - 1, A._cell.n_minor
-    step = max(1, -(-A.nnz // MOST_ENTRIES))
+    step = max(1, -(-A.nnz // MAX_ENTRIES))
     rows = np.arange(0, n_major, step)
     lengths = np.diff(indptr)[rows]
     held = np.repeat(rows, lengths)

@@ -10,11 +10,11 @@ import scipy.sparse as sps
 from autosparse.arrays.fields import NAMES
 from autosparse.operands.csr import Operand
 
-FRESH_STATE: Final = {
+NEW_STATE: Final = {
     name: value for name, value in vars(sps.csr_array((1, 1))).items() if name not in {*NAMES, "_shape"}
 }
 """Attributes that SciPy's constructor sets besides shape and arrays (maxprint in the versions that have it)."""
-_FRESH_ITEMS: Final = tuple(FRESH_STATE.items())
+_NEW_ITEMS: Final = tuple(NEW_STATE.items())
 
 
 def _find_attributes() -> Callable[[Any], dict[str, Any]]:
@@ -30,7 +30,7 @@ attributes: Final = _find_attributes()
 def set_state(made: Any, shape: tuple[int, ...]) -> None:
     """Set the attributes that constructors set besides arrays, one by one, so that the object needs no dict."""
     made._shape = shape
-    for name, value in _FRESH_ITEMS:
+    for name, value in _NEW_ITEMS:
         setattr(made, name, value)
 
 
@@ -74,7 +74,7 @@ class LiveAttributes(dict[str, Any]):
             return
         attributes(self._owner)[name] = value
         if name == "_shape" and type(getattr(self._owner, "_cell", None)) is Operand:
-            self._owner._settle()
+            self._owner._finish()
 
     def __delitem__(self, name: str) -> None:
         if name in NAMES:

@@ -13,7 +13,7 @@ from scipy.sparse._sputils import upcast_char
 from autosparse.arrays import plain
 from autosparse.dispatch import executor
 from autosparse.errors import ShapeError
-from autosparse.operands.csr import DATA, NOT_FEW_NS, Operand
+from autosparse.operands.csr import DATA, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 
 AnyArray = NDArray[Any]  # Any: any dtype that SciPy takes
@@ -63,7 +63,7 @@ class Products:
                         return self._product_of_scipy(other)
                     return super().__matmul__(other)  # type: ignore[misc]
                 del values  # a further reference would count as an exported array, to be checked for ever
-                if cell.few_ns < NOT_FEW_NS and cell.dispatcher is None:
+                if cell.small_product_ns < NOT_SMALL_NS and cell.dispatcher is None:
                     C = executor.few(cell, other, transposed=self._transposed)
                     if C is not None:
                         return C
@@ -78,7 +78,12 @@ class Products:
     def __rmatmul__(self, other: Any) -> Any:
         if type(other) is ndarray:
             cell = self._cell
-            if cell.rows is None and cell.few_ns < NOT_FEW_NS and cell.dispatcher is None and other.ndim == 1:
+            if (
+                cell.rows is None
+                and cell.small_product_ns < NOT_SMALL_NS
+                and cell.dispatcher is None
+                and other.ndim == 1
+            ):
                 C = executor.few(cell, other, transposed=not self._transposed)
                 if C is not None:
                     return C

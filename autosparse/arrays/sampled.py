@@ -57,7 +57,7 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
     cell = A._cell
     dtype = np.result_type(A.dtype, X.dtype, Y.dtype)
     if out is not None:
-        construct.check_out(out, (cell.nnz,), dtype, cure="out=np.empty(A.nnz, dtype=...)")
+        construct.check_out(out, (cell.nnz,), dtype, hint="out=np.empty(A.nnz, dtype=...)")
     # The stored rows are A's rows, or A's columns: then S.T = A.T ∘ (Y.T @ X.T) is computed on the same entries.
     of_rows, of_columns = (Y.T, X) if A._transposed else (X, Y.T)
     values = _values(cell, of_rows, of_columns, dtype, out)
@@ -71,14 +71,14 @@ def sddmm(A: Any, X: Any, Y: Any, *, out: AnyArray | None = None) -> Any:
 def _dense(name: str, array: Any) -> AnyArray:
     """Return `array` as a two-dimensional ndarray; raise InputTypeError, DtypeError or ShapeError otherwise."""
     if sps.issparse(array):
-        cure = f"pass {name}.toarray(), or multiply sparse operands with @"
-        raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), cure=cure)
+        hint = f"pass {name}.toarray(), or multiply sparse operands with @"
+        raise InputTypeError.refused(f"sddmm: {name} must be dense", given=construct.describe(array), hint=hint)
     dense = np.asarray(array)
     if dense.dtype.kind not in _NUMBERS:
         raise DtypeError.unserved(f"sddmm: {name} holds no numbers", dtypes=[dense.dtype], known=["float32", "float64"])
     if dense.ndim != 2:
-        cure = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
-        raise ShapeError.unfit(SDDMM.name, wanted=cure, **{name: dense.shape})
+        hint = f"two-dimensional {name}; vectors x and y as x[:, None] and y[None, :]"
+        raise ShapeError.unfit(SDDMM.name, wanted=hint, **{name: dense.shape})
     return dense
 
 

@@ -9,7 +9,7 @@ from scipy.sparse._sputils import upcast
 
 from autosparse._native import runtime_api
 from autosparse._native.kernels import spgemm
-from autosparse._native.kernels.spgemm import Rows
+from autosparse._native.kernels.spgemm import CompressedRows
 from autosparse.config import get_options
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.native_rows import check_bounds, plain_codes
@@ -48,13 +48,13 @@ def multiply_rows(cls: type, left: Any, right: Any) -> Any:
     return _multiplied(cls, (first, second), (left.shape[0], right.shape[1]), n_cols=right.shape[1])
 
 
-def _plain_rows(A: Any) -> Rows | None:
+def _plain_rows(A: Any) -> CompressedRows | None:
     """Return the arrays of a matrix by rows if a kernel takes them without conversion; else None."""
     if hasattr(A, "_cell"):
         cell = A._cell
         known = cell.rows or cell.validate()
-        return None if known.dtype is None else Rows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA))
-    rows = Rows(A.indptr, A.indices, A.data)
+        return None if known.dtype is None else CompressedRows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA))
+    rows = CompressedRows(A.indptr, A.indices, A.data)
     if plain_codes(*rows) is None:
         return None
     if rows.data.size < rows.indices.size or runtime_api.check_structure(A.shape, rows.indptr, rows.indices):
@@ -62,7 +62,9 @@ def _plain_rows(A: Any) -> Rows | None:
     return rows
 
 
-def _multiplied(made: Any, operands: tuple[Rows, Rows], shape: tuple[int, int], *, n_cols: int) -> Any:
+def _multiplied(
+    made: Any, operands: tuple[CompressedRows, CompressedRows], shape: tuple[int, int], *, n_cols: int
+) -> Any:
     """Return the product in the class of `made` (object or class); None if empty: dtypes then depend on SciPy."""
     rows = spgemm.multiply(*operands, n_cols=n_cols, threads=get_options().threads or 0)
     return made._of_rows(shape, rows) if rows.indices.size else None
@@ -81,12 +83,12 @@ def _converted(right: Any, left: Any) -> Any:
     return left.__class__(right)
 
 
-def _common_rows(*cells: Operand) -> tuple[Rows, Rows] | None:
+def _common_rows(*cells: Operand) -> tuple[CompressedRows, CompressedRows] | None:
     """Return both operands as rows of one value and one index type; None when one has no kernel dtype."""
     first, second = (cell.rows or cell.validate() for cell in cells)
     if first.dtype is None or second.dtype is None:
         return None
-    left, right = (Rows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA)) for cell in cells)
+    left, right = (CompressedRows(cell.peek(INDPTR), cell.peek(INDICES), cell.peek(DATA)) for cell in cells)
     if (first.dtype_code, first.index_code) == (second.dtype_code, second.index_code):
         return left, right
     dtype = np.dtype(upcast(first.dtype, second.dtype))

@@ -19,7 +19,7 @@ from autosparse.dispatch import executor
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError, StructureError
 from autosparse.operands import ownership
 from autosparse.operands.dense import has_rows
-from autosparse.operands.unfolding import Entries, Unfolding
+from autosparse.operands.unfolding import TensorEntries, Unfolding
 from autosparse.ops import MTTKRP
 from autosparse.ops import mttkrp as operation
 
@@ -46,7 +46,7 @@ class AutoSparseTensor:
 
     __slots__ = ("__weakref__", "_entries", "_unfoldings")
 
-    def __init__(self, entries: Entries) -> None:
+    def __init__(self, entries: TensorEntries) -> None:
         self._entries = entries
         self._unfoldings: dict[int, Unfolding] = {}
 
@@ -86,7 +86,7 @@ class AutoSparseTensor:
         if array.shape != (self.nnz,):
             raise ShapeError.unfit("tensor", wanted=f"values of shape ({self.nnz},)", values=array.shape)
         if self._entries.shared:  # the other tensor keeps its values
-            self._entries, self._unfoldings = Entries(self.shape, self._entries.coords, array), {}
+            self._entries, self._unfoldings = TensorEntries(self.shape, self._entries.coords, array), {}
         else:
             self._entries.rebind(array)
 
@@ -173,9 +173,9 @@ def tensor(
     if places.ndim == 2 and places.size == 0:
         places = places.astype(np.int32)  # an empty list has no integer type
     if places.ndim != 2 or places.dtype.kind not in "iu":
-        cure = "coords of integers, shape (ndim, nnz): a row per mode"
+        hint = "coords of integers, shape (ndim, nnz): a row per mode"
         raise InputTypeError.refused(
-            "coordinates must be integers in two dimensions", given=describe(coords), cure=cure
+            "coordinates must be integers in two dimensions", given=describe(coords), hint=hint
         )
     if entries.shape != places.shape[1:]:
         wanted = f"one value for each of the {places.shape[1]} columns of coords"
@@ -186,7 +186,7 @@ def tensor(
     is_small = max((*extents, places.shape[1])) <= _INT32_MAX
     fixed = np.array(places, dtype=np.int32 if is_small else np.int64, order="C")
     fixed.flags.writeable = False
-    made = Entries(extents, fixed, entries)
+    made = TensorEntries(extents, fixed, entries)
     if copy is None or copy:
         made.own(ownership.Given((values,)), everything=bool(copy))
     return AutoSparseTensor(made)
@@ -202,7 +202,7 @@ def _unpickled(coords: AnyArray, values: AnyArray, shape: tuple[int, ...]) -> Au
         return tensor(coords, values, shape, copy=False)
     extents = _extents(coords, shape)
     coords.flags.writeable = False
-    return AutoSparseTensor(Entries(extents, coords, values))
+    return AutoSparseTensor(TensorEntries(extents, coords, values))
 
 
 def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
@@ -221,11 +221,11 @@ def _parts(obj: Any, shape: Sequence[int] | None) -> tuple[Any, Any, Any]:
         if obj.fill_value != 0:
             given = f"{describe(obj)}, fill value {obj.fill_value}"
             raise InputError.refused(
-                "entries that are not stored must be 0", given=given, cure="subtract the fill value"
+                "entries that are not stored must be 0", given=given, hint="subtract the fill value"
             )
         return obj.coords, obj.data, shape or obj.shape
-    cure = "tensor(coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
-    raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), cure=cure)
+    hint = "tensor(coords, values, shape), a sparse.COO, a scipy.sparse.coo_array, or a path to a .tns file"
+    raise InputTypeError.refused("a sparse tensor cannot be made from this", given=describe(obj), hint=hint)
 
 
 def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
@@ -233,7 +233,7 @@ def _extents(places: AnyArray, shape: Sequence[int] | None) -> tuple[int, ...]:
     most = [int(row.max()) if row.size else -1 for row in places]
     extents = tuple(n + 1 for n in most) if shape is None else _integers(shape)
     if max(extents, default=0) > _INT64_MAX:
-        raise InputError.refused("extents must be < 2**63", given=f"shape={extents}", cure="a smaller shape")
+        raise InputError.refused("extents must be < 2**63", given=f"shape={extents}", hint="a smaller shape")
     if len(extents) != len(most) or not extents or min(extents) < 0:
         wanted = f"a shape of {len(most)} extents >= 0, one for each row of coords"
         raise ShapeError.unfit("tensor", wanted=wanted, coords=places.shape, shape=extents)
@@ -253,7 +253,7 @@ def _integers(shape: Any) -> tuple[int, ...]:
         raise InputTypeError.refused(
             "the shape of a tensor is a sequence of integers",
             given=f"shape={shape!r:.60}",
-            cure="shape=(n_1, n_2, ...), one extent >= 0 for each row of coords",
+            hint="shape=(n_1, n_2, ...), one extent >= 0 for each row of coords",
         ) from None
 
 
@@ -291,7 +291,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: Any = None) -> Any
     others = [matrix for matrix in matrices if matrix is not None]
     shape, dtype = (T.shape[mode], others[0].shape[1]), np.result_type(T.dtype, *others)
     if out is not None:
-        check_out(out, shape, dtype, cure=f"out=np.empty({shape}, dtype=...)")
+        check_out(out, shape, dtype, hint=f"out=np.empty({shape}, dtype=...)")
     unfolding = T._unfolding(mode)
     is_inexact = dtype.char in "fd" and dtype.isnative and all(one.dtype.kind == "f" for one in others)
     if is_inexact and unfolding.has_kernels:
@@ -329,9 +329,9 @@ def _matrices(T: AutoSparseTensor, factors: Sequence[Any], mode: int) -> list[An
         if n == mode:
             continue
         if sps.issparse(factor) or factor is None:
-            cure = f"an array of shape ({T.shape[n]}, R)"
+            hint = f"an array of shape ({T.shape[n]}, R)"
             raise InputTypeError.refused(
-                f"mttkrp: factor {n} must be a dense matrix", given=describe(factor), cure=cure
+                f"mttkrp: factor {n} must be a dense matrix", given=describe(factor), hint=hint
             )
         matrix = _as_numbers(factor, n)
         if matrix.ndim != 2 or matrix.shape[0] != T.shape[n]:
@@ -350,7 +350,7 @@ def _as_list(factors: Any) -> list[Any]:
         return list(factors)
     except TypeError:
         raise InputTypeError.refused(
-            "mttkrp: factors must be a sequence of matrices", given=describe(factors), cure="a list, one for each mode"
+            "mttkrp: factors must be a sequence of matrices", given=describe(factors), hint="a list, one for each mode"
         ) from None
 
 
@@ -361,6 +361,6 @@ def _as_numbers(factor: Any, n: int) -> AnyArray:
     except ValueError:  # rows of different lengths
         matrix = np.asarray(None)
     if matrix.dtype.kind not in "biufc":
-        cure = "a matrix of numbers, (extent of the mode, R)"
-        raise InputTypeError.refused(f"mttkrp: factor {n} holds no numbers", given=describe(factor), cure=cure)
+        hint = "a matrix of numbers, (extent of the mode, R)"
+        raise InputTypeError.refused(f"mttkrp: factor {n} holds no numbers", given=describe(factor), hint=hint)
     return matrix

@@ -12,7 +12,7 @@ import scipy.sparse as sps
 from autosparse import notices
 from autosparse.errors import InputError, InputTypeError, StructureError
 from autosparse.notices import SnapshotWarning
-from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_FEW_NS, Operand
+from autosparse.operands.csr import DATA, INDICES, INDPTR, NOT_SMALL_NS, Operand
 from autosparse.operands.native_rows import check_structure
 
 Tensor = Any  # torch.Tensor; torch is optional
@@ -35,7 +35,7 @@ def as_array(tensor: Tensor) -> Any:
         return tensor.detach().resolve_conj().resolve_neg().numpy()
     except TypeError as err:  # bfloat16 and similar dtypes
         raise InputTypeError.refused(
-            str(err), given=describe(tensor), cure="convert it first: tensor.float() or tensor.double()"
+            str(err), given=describe(tensor), hint="convert it first: tensor.float() or tensor.double()"
         ) from None
 
 
@@ -91,17 +91,17 @@ def describe(tensor: Tensor) -> str:
 def from_tensor(tensor: Tensor) -> Any:
     """Return a SciPy array or ndarray over the tensor's own memory; raise InputError if the tensor is no CPU matrix."""
     if tensor.device.type != "cpu":
-        raise InputError.refused("the tensor is not in CPU memory", given=describe(tensor), cure="pass tensor.cpu()")
+        raise InputError.refused("the tensor is not in CPU memory", given=describe(tensor), hint="pass tensor.cpu()")
     convert = LAYOUTS.get(str(tensor.layout))
     if convert is None:
         raise InputError.refused(
-            "this tensor layout has no SciPy equivalent", given=describe(tensor), cure="pass tensor.to_sparse_csr()"
+            "this tensor layout has no SciPy equivalent", given=describe(tensor), hint="pass tensor.to_sparse_csr()"
         )
     if tensor.dim() != 2 or (str(tensor.layout) != "torch.strided" and tensor.dense_dim() != 0):
         raise InputError.refused(
             "a sparse matrix has two dimensions and scalar entries",
             given=describe(tensor),
-            cure="pass the matrices of a batch one by one",
+            hint="pass the matrices of a batch one by one",
         )
     return convert(tensor)
 
@@ -151,9 +151,9 @@ class Snapshot(Operand):
         """Return an operand over the same arrays, not yet validated, that watches `tensor`."""
         made = cls()
         made._arrays = [operand.peek(field) for field in (INDPTR, INDICES, DATA)]
-        made.settle(operand.n_major, operand.n_minor, flat=operand._flat)
-        made.copied_bytes, made.fresh = operand.copied_bytes, False
-        made.few_ns = NOT_FEW_NS  # small products before validation would not read fast_path
+        made.finish(operand.n_major, operand.n_minor, flat=operand._flat)
+        made.copied_bytes, made.unvalidated = operand.copied_bytes, False
+        made.small_product_ns = NOT_SMALL_NS  # small products before validation would not read fast_path
         made.origin, made.version, made.n_later = weakref.ref(tensor), _version(tensor), 0
         return made
 

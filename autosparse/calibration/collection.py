@@ -21,16 +21,16 @@ from autosparse.core.schedule import SCHEDULE_VERSION, SuperSchedule
 from autosparse.errors import BuildError
 from autosparse.operands.csr import DATA, INDICES, INDPTR, Operand
 from autosparse.operands.packed_copies import PackedCopyCache
-from autosparse.operands.unfolding import AnyOperand, Entries, Unfolding
+from autosparse.operands.unfolding import AnyOperand, TensorEntries, Unfolding
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.search.trial import Trial
 from autosparse.tuner.space.families import space_signature
 from autosparse.tuning.learned import LearnedProposer, calibrated_folder, known_rates, proposer_of
-from autosparse.tuning.memory.history import experience_of
+from autosparse.tuning.memory.history import tuning_stats_of
 from autosparse.tuning.problems import target_of
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 COLLECTING_MEMORY: Final = 12.0
 """Maximum bytes of the packed operands of one batch, relative to the CSR matrix."""
@@ -40,44 +40,44 @@ COLLECTING_MEMORY: Final = 12.0
 class CollectingLab:
     """Context for trials of one problem, with the schedules that the learned model proposes."""
 
-    lab: KernelLab
+    context: TuningContext
 
     @property
     def problem(self) -> Problem:
         """Problem that the trials compute."""
-        return self.lab.problem
+        return self.context.problem
 
     def __call__(self, schedule: Schedule | None) -> KernelTrial:
         """Return a trial of `schedule`."""
-        return self.lab(schedule)
+        return self.context(schedule)
 
     @property
     def supports(self) -> Callable[[str, SuperSchedule], str | None]:
         """Function (operation, schedule) that returns why no kernel can be built, or None."""
-        return self.lab.supports
+        return self.context.supports
 
     def build(self, trials: Sequence[Trial]) -> None:
         """Build the kernels of `trials`."""
-        self.lab.build(trials)
+        self.context.build(trials)
 
     def runner(self, trial: Trial, turn: int = 0) -> Callable[[], object] | None:
-        """Return a function that computes one product for timing, or None; see `KernelLab.runner`."""
-        return self.lab.runner(trial, turn)
+        """Return a function that computes one product for timing, or None; see `TuningContext.runner`."""
+        return self.context.runner(trial, turn)
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[[], object] | None:
-        """Return a function that computes one product as users call it, or None; see `KernelLab.served`."""
-        return self.lab.served(trial, is_fresh=is_fresh)
+        """Return a function that computes one product as users call it, or None; see `TuningContext.served`."""
+        return self.context.served(trial, is_fresh=is_fresh)
 
     def proposed(self, n: int) -> list[SuperSchedule]:
         """Return the `n` schedules that this machine's learned model ranks first; none without a model."""
-        proposer = proposer_of(self.lab, live=False) if n else None
+        proposer = proposer_of(self.context, live=False) if n else None
         if not isinstance(proposer, LearnedProposer):
             return []
         return [one.schedule for one in proposer.model.propose(self.problem, proposer.features(), self.supports, n)]
 
 
 @contextmanager
-def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
+def context_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[CollectingLab]:
     """Yield the benchmark context of `op` on `pattern`, with random values; its memory is freed at the end."""
     operand = _operand(pattern, dtype)
     with options(extra_memory=COLLECTING_MEMORY, deterministic=False, effort="measure"):
@@ -88,15 +88,15 @@ def lab_for(pattern: Coordinates, op: Op, dtype: str = "float32") -> Iterator[Co
             operation=op.operation, pattern=operand.pattern, transposed=False, n_dense_cols=op.n_dense_cols,
             dtype=dtype, threads=settings.threads or runtime_api.max_threads(), deterministic=False, target=target,
         )  # fmt: skip
-        lab = KernelLab(
+        context = TuningContext(
             problem=problem, operand=weakref.ref(operand), options=settings, store=store,
-            experience=experience_of(store, target), packed_copies=PackedCopyCache(),
+            stats=tuning_stats_of(store, target), packed_copies=PackedCopyCache(),
             structure_version=operand.structure_version,
         )  # fmt: skip
         try:
-            yield CollectingLab(lab)
+            yield CollectingLab(context)
         finally:
-            lab.release()
+            context.release()
 
 
 def _operand(pattern: Coordinates, dtype: str) -> AnyOperand:
@@ -108,7 +108,7 @@ def _tensor(pattern: Coordinates, dtype: str) -> Unfolding:
     """Create an operand with the first mode as rows, and its CSF levels, so that timings exclude their construction."""
     values = np.random.default_rng(0).standard_normal(pattern.nnz).astype(dtype)
     coords = np.array(pattern.indices, np.int32).reshape(len(pattern.shape), pattern.nnz)
-    operand = Unfolding(Entries(pattern.shape, coords, values), 0)
+    operand = Unfolding(TensorEntries(pattern.shape, coords, values), 0)
     operand.csf(np.dtype(dtype))
     return operand
 
@@ -118,7 +118,7 @@ def _matrix(pattern: Coordinates, dtype: str) -> Operand:
     operand.rebind(INDPTR, rows.indptr)
     operand.rebind(INDICES, rows.indices)
     operand.rebind(DATA, np.random.default_rng(0).standard_normal(rows.nnz).astype(dtype))
-    operand.settle(rows.n_rows, rows.n_cols)
+    operand.finish(rows.n_rows, rows.n_cols)
     del rows
     operand.validate()
     return operand

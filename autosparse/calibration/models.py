@@ -19,18 +19,18 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import RecordError
 from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.calibration.adjustments import Adjustment
-from autosparse.tuner.calibration.choice import FEWEST_GROUPS, Choice, choose
+from autosparse.tuner.calibration.choice import FEWEST_GROUPS, CalibrationChoice, choose
 from autosparse.tuner.calibration.examples import Example
 from autosparse.tuner.calibration.store import ModelStore
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements
 from autosparse.tuner.collect.operations import OPS
-from autosparse.tuner.features.setting import MachineRates, Setting
+from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.learned.embeddings import code_rows
-from autosparse.tuner.learned.predict import PORTFOLIO, Scale
+from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import BOOSTED, Scorer, guess_column, inputs, scorer_of
-from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.learned.weights import LearnedWeights
 
@@ -64,7 +64,7 @@ class Calibration:
         model = LearnedWeights.read(weights)
         return cls(model, scorer_of(model), kept, folder, rates)
 
-    def write(self, source: Path, target: Path) -> Choice | None:
+    def write(self, source: Path, target: Path) -> CalibrationChoice | None:
         """Write the model of `source`, calibrated here, to `target`; return the chosen adjustment, None for a network.
 
         For a network, whose costs only rank, the scale is fitted. The schedules that were fastest here join the
@@ -76,15 +76,15 @@ class Calibration:
         if self.weights.extractor == BOOSTED:
             choice = choose([self._example(one, *kept) for one in self.found if len((kept := self._kept(one))[0]) > 1])
             tensors |= self._adjusted(choice.adjustment).tensors()
-            about["scale"] = Scale().to_data()
+            about["scale"] = RatioScale().to_data()
             about["calibrated"] = {"way": choice.way, "patterns": len(self.found)}
             is_known = len({one.recipe.group for one in self.found}) >= FEWEST_GROUPS and choice.after.estimate <= 1.0
         else:
             about["scale"] = fit_scale(self.found, self._costs).to_data()
             is_known = True
         if is_known:  # unmeasured use requires that predictions beat the default kernel here
-            shown = Seen.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
-            about["seen"] = (Seen.of_model(self.weights.op, about) | shown).to_data()
+            shown = TrainingDomain.of_measurements((one.facts for one in self.found), fewest=FEWEST_GROUPS)
+            about["seen"] = (TrainingDomain.of_model(self.weights.op, about) | shown).to_data()
         tensors[PORTFOLIO] = self._portfolio()
         write_safetensors(target, tensors, {**metadata, "about": json.dumps(about, sort_keys=True)})
         return choice
@@ -113,7 +113,7 @@ class Calibration:
         """Return the model's predictions for a measured pattern together with the measurements."""
         op = OPS[one.facts["op"]]
         structure = one.recipe.make(self.folder).to_structure()
-        setting = Setting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
+        setting = RunSetting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
         if setting.rates is None:
             setting = dataclasses.replace(setting, rates=self.rates)
         problem = Problem(
@@ -135,7 +135,7 @@ class Calibration:
         if known:
             op = OPS[one.facts["op"]]
             features = self.scorer.features(one.recipe.make(self.folder).to_structure())
-            setting = Setting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
+            setting = RunSetting.of_measurements(one.facts, one.target, n_dense_cols=op.n_dense_cols)
             programs = self.scorer.programs(self._rows([schedules[at] for at in known]))
             costs[known] = self.scorer.on(features, setting)(programs, None)
         return costs
@@ -163,7 +163,7 @@ class Calibration:
 def calibrate(
     weights: Path, found: Iterable[Measurements], store: ModelStore, name: str, *, folder: Path | None,
     rates: MachineRates | None = None,
-) -> tuple[Calibration, Choice | None]:  # fmt: skip
+) -> tuple[Calibration, CalibrationChoice | None]:  # fmt: skip
     """Write the calibrated model of `weights` to `store` atomically; return (model and measurements, adjustment)."""
     calibration = Calibration.of(weights, found, folder, rates)
     choice = calibration.write(weights, store.staged(name))

@@ -16,7 +16,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.calibration.probing import seconds_each
 from autosparse.config import options
 from autosparse.core.composite import REST, Blocks, Composite, Part, Schedule
@@ -27,7 +27,7 @@ from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.hybrid.costs import PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.schedules import runtime, tried
-from autosparse.tuning.memory.cost_table import CostClass, far_bytes
+from autosparse.tuning.memory.cost_table import CostClass, streaming_bytes
 
 Array = NDArray[Any]  # indices of rows or columns
 Product = Callable[[Coordinates, int, Schedule], float]
@@ -35,7 +35,7 @@ Product = Callable[[Coordinates, int, Schedule], float]
 
 ENTRIES: Final = {1: 400_000, 32: 100_000, 256: 24_000}
 """Number of entries of a probe, by columns of B."""
-NEAR_SHARE: Final = 0.5
+RESIDENT_SHARE: Final = 0.5
 """Fraction of the L2 cache that B fills where the cost class has B in that cache."""
 ROW_LENGTHS: Final = (4, 16, 64)
 """Entries per row of the probes of compressed rows."""
@@ -94,7 +94,7 @@ def fitted(found: list[tuple[dict[str, float], float]]) -> PrimitiveCosts:
 
 def n_columns_of(target: Target, one: CostClass) -> int:
     """Return the rows of B that put it where the class has it (in or beyond L2), a multiple of every block's width."""
-    n_bytes = far_bytes(target.l2_bytes) if one.is_far else NEAR_SHARE * target.l2_bytes
+    n_bytes = streaming_bytes(target.l2_bytes) if one.is_streaming else RESIDENT_SHARE * target.l2_bytes
     return max(64, int(n_bytes) // (4 * one.n_dense_cols) // 64 * 64)
 
 
@@ -179,7 +179,7 @@ def _added(rng: np.random.Generator, length: int, nnz: int, n_cols: int, width: 
 def _product_s(pattern: Coordinates, n_dense_cols: int, schedule: Schedule) -> float:
     """Measure the seconds of a product by the kernels of `schedule`. Raises BuildError where there are none."""
     product = next(op for op in OPS.values() if op.operation == MATMUL.name)
-    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
+    with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         trial = bench(schedule)
         bench.build([trial])
         if trial.failed is None:

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import options
 from autosparse.core.target import Target
 from autosparse.errors import BuildError
@@ -26,7 +26,7 @@ SAMPLE_S: Final = 0.02
 """Minimum seconds of one timing sample."""
 N_SAMPLES: Final = 7
 """Samples of each rate; the fastest counts."""
-MOST_BYTES: Final = 1 << 28
+MAX_BYTES: Final = 1 << 28
 """Bytes of source and target together in a copy that measures memory."""
 ROWS: Final = 8192
 """Rows and columns of the matrix that measures gathers."""
@@ -43,13 +43,13 @@ def measured_rates(target: Target, threads: int) -> MachineRates:
 
     L1 and L2 belong to each core: one thread is measured, and its rate is multiplied by `threads`.
     """
-    l3_bytes = min(MOST_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
+    l3_bytes = min(MAX_BYTES, max(4 * target.l2_bytes * threads, target.l3_bytes // 2))
     with options(effort="off", threads=threads):
         return MachineRates(
             l1=threads * _copied(target.l1_bytes // 4, 1),
             l2=threads * _copied(target.l2_bytes // 4, 1),
             l3=_copied(l3_bytes // 4 // threads, threads),
-            memory=_copied(MOST_BYTES // 2 // threads, threads),
+            memory=_copied(MAX_BYTES // 2 // threads, threads),
             gathers=_gathered(),
             flops=_multiplied(),
         )
@@ -95,7 +95,7 @@ def _multiplied() -> float:
 def _product_s(pattern: Coordinates, n_dense_cols: int) -> float:
     """Measure the seconds of a product by the default kernel."""
     product = next(op for op in OPS.values() if op.n_dims == len(pattern.shape))  # of a matrix and a dense operand
-    with lab_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
+    with context_for(pattern, dataclasses.replace(product, n_dense_cols=n_dense_cols)) as bench:
         run = bench.runner(bench(None))
         if run is None:
             raise BuildError("the default kernel does not run")

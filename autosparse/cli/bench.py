@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not rows:
         if arguments.json is not None:
             arguments.json.write_text("[]\n", encoding="utf-8")
-        raise CommandError("no matrix was measured", cure="a smaller --min-nnz, or another folder")
+        raise CommandError("no matrix was measured", hint="a smaller --min-nnz, or another folder")
     _summary(rows, arguments.columns)
     return 0
 
@@ -75,7 +75,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _on_cluster(arguments: argparse.Namespace) -> int:
     """Measure on a Dask cluster; each kind of machine has a folder, and results found there are not measured again."""
     if arguments.json is None:
-        raise CommandError("times from a cluster are kept in a folder", cure="--json FOLDER")
+        raise CommandError("times from a cluster are kept in a folder", hint="--json FOLDER")
     folder_to_write("--json", arguments.json)
     paths = list(files(arguments.path))
     words = ["--columns", ",".join(map(str, arguments.columns)), "--min-nnz", str(arguments.min_nnz)]
@@ -145,5 +145,5 @@ def _summary(rows: Sequence[Row], wanted: Sequence[int]) -> None:
         ratios = [float(row["scipy_s"]) / float(row["ours_s"]) for row in rows if row["columns"] == n_columns]
         numbers = (statistics.geometric_mean(ratios), min(ratios), max(ratios))
         lines.append((show.product(n_columns), str(len(ratios)), *(f"{number:.2f}x" for number in numbers)))
-    print("\nSciPy's time over ours")
+    print("\nspeedup: SciPy's time / autosparse's time")
     print(show.table(("product", "matrices", "geomean", "worst", "best"), lines))

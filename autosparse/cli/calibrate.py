@@ -51,7 +51,7 @@ def run(arguments: argparse.Namespace) -> int:
             return _undo(out, ops)
         weights = _weights(arguments, ops)
         if not weights:
-            raise CommandError("there is no model to begin with", cure="--weights FILE, which `train` wrote")
+            raise CommandError("there is no model to begin with", hint="--weights FILE, which `train` wrote")
         _say_what_is_missing()
         start_s = time.monotonic()
         rates = _rates(out)
@@ -71,10 +71,10 @@ def _operations(arguments: argparse.Namespace) -> list[str]:
 
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     if arguments.ops and not ops:
-        raise CommandError(f"--ops {arguments.ops!r} names no operation", cure=f"some of {', '.join(MODELS)}")
+        raise CommandError(f"--ops {arguments.ops!r} names no operation", hint=f"some of {', '.join(MODELS)}")
     ops = ops or list(MODELS)
     if unknown := [name for name in ops if name not in MODELS]:
-        raise CommandError(f"no such operation: {', '.join(unknown)}", cure=f"some of {', '.join(MODELS)}")
+        raise CommandError(f"no such operation: {', '.join(unknown)}", hint=f"some of {', '.join(MODELS)}")
     for folder in (arguments.matrices, *(arguments.data or ())):
         folder_to_read("--matrices" if folder is arguments.matrices else "--data", folder)
     return ops
@@ -89,7 +89,7 @@ def _folder(arguments: argparse.Namespace) -> Path:
     settings = get_options()
     out: Path | None = arguments.out or calibrated_folder(settings, target_of(settings))
     if out is None:
-        raise CommandError("nothing is kept on disk here", cure="--out DIR")
+        raise CommandError("nothing is kept on disk here", hint="--out DIR")
     folder_to_write("--out", out)
     return out
 
@@ -103,7 +103,7 @@ def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
     from autosparse.tuning.problems import target_of
 
     if arguments.weights is not None and len(ops) != 1:
-        raise CommandError("--weights are of one operation", cure="--ops OP")
+        raise CommandError("--weights are of one operation", hint="--ops OP")
     shipped = shipped_folder(target_of(get_options()))
     paths = {op: arguments.weights or shipped / f"{op}{MODEL_SUFFIX}" for op in ops}
     found = {op: path for op, path in paths.items() if arguments.weights is not None or path.exists()}
@@ -111,7 +111,7 @@ def _weights(arguments: argparse.Namespace, ops: list[str]) -> dict[str, Path]:
         try:
             LearnedWeights.read(path)
         except (RecordError, OSError) as error:
-            raise CommandError(f"--weights: {error}", cure="--weights FILE, which `train` wrote") from None
+            raise CommandError(f"--weights: {error}", hint="--weights FILE, which `train` wrote") from None
     return found
 
 
@@ -179,7 +179,7 @@ def _costs(out: Path) -> None:
 def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     """Measure all operations into a folder beside the models, where an interrupted run continues."""
     from autosparse._native import supports
-    from autosparse.calibration.collection import lab_for, machine_facts
+    from autosparse.calibration.collection import context_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector, Order
     from autosparse.tuner.collect.operations import OPS
@@ -201,7 +201,7 @@ def _measured(arguments: argparse.Namespace, out: Path, ops: list[str]) -> Path:
     )
 
     def make_bench(pattern: Any, op: Any) -> Any:
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     collector = Collector(order, make_bench, statistics_model, machine_facts(), supports)
     progress = log.progress_line()

@@ -122,18 +122,18 @@ def _operations(arguments: argparse.Namespace) -> list[str]:
     ops = [name.strip() for name in arguments.ops.split(",") if name.strip()]
     unknown = [name for name in ops if name not in OPS]
     if unknown or not ops:
-        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", cure=f"some of {', '.join(OPS)}")
+        raise CommandError(f"no such operation: {', '.join(unknown) or 'none named'}", hint=f"some of {', '.join(OPS)}")
     families = _families(arguments)
     unknown = [name for name in families if name not in FAMILIES]
     if unknown:
-        raise CommandError(f"no such family: {', '.join(unknown)}", cure=f"some of {', '.join(FAMILIES)}")
+        raise CommandError(f"no such family: {', '.join(unknown)}", hint=f"some of {', '.join(FAMILIES)}")
     n_dims = {FAMILIES[name].n_dims for name in families or FAMILIES}
     without = [name for name in ops if OPS[name].n_dims not in n_dims]
     if without:
         needed = OPS[without[0]].n_dims
         fitting = [name for name, row in FAMILIES.items() if row.n_dims == needed]
         what = f"patterns of {', '.join(families)} have {n_dims.pop()} dimensions, {without[0]} needs {needed}"
-        raise CommandError(what, cure=f"other operations, or some of {', '.join(fitting)} too")
+        raise CommandError(what, hint=f"other operations, or some of {', '.join(fitting)} too")
     return ops
 
 
@@ -158,14 +158,14 @@ def _merge(source: Path, target: Path, ops: list[str]) -> int:
 
 def _collect(arguments: argparse.Namespace, ops: list[Any]) -> int:
     from autosparse._native import supports
-    from autosparse.calibration.collection import build_ahead, lab_for, machine_facts
+    from autosparse.calibration.collection import build_ahead, context_for, machine_facts
     from autosparse.tuner.analytic.models import statistics_model
     from autosparse.tuner.collect.collector import Collector
     from autosparse.tuner.collect.recipes import recipes_in_turn
 
     order = _order(arguments, ops)
     collector = Collector(
-        order, lambda pattern, op: lab_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
+        order, lambda pattern, op: context_for(pattern, op, order.dtype), statistics_model, machine_facts(), supports
     )
     for op in ops if arguments.build else ():
         n_kernels = build_ahead(op, collector.kernels_ahead(op), order.dtype)
@@ -198,7 +198,7 @@ def _collect_on_cluster(arguments: argparse.Namespace, ops: list[Any]) -> int:
 
     if arguments.build:
         raise CommandError(
-            "--build makes kernels on this machine, which measures nothing with --scheduler", cure="leave it out"
+            "--build makes kernels on this machine, which measures nothing with --scheduler", hint="leave it out"
         )
     from distributed import Client
 

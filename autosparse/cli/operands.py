@@ -43,11 +43,11 @@ class Pair:
     def read(cls, path: Path, dtype: str | None = None) -> Pair:
         """Read a pair from a file; raise CommandError for paths such as pipes, which would block."""
         if path.exists() and not path.is_file():
-            raise CommandError(f"{str(path)!r} is not a file", cure=f"a file that ends in {', '.join(SUFFIXES)}")
+            raise CommandError(f"{str(path)!r} is not a file", hint=f"a file that ends in {', '.join(SUFFIXES)}")
         matrix = autosparse.csr(path)
         if len(matrix.shape) != 2:
             what = f"{str(path)!r} holds an array of shape {matrix.shape}, not a matrix"
-            raise CommandError(what, cure="a file with a matrix, of two dimensions")
+            raise CommandError(what, hint="a file with a matrix, of two dimensions")
         return cls.of(matrix, name=path.name, dtype=dtype)
 
     def dense(self, n_columns: int, *, transposed: bool = False) -> Any:
@@ -65,14 +65,14 @@ def files(path: Path) -> Iterator[Path]:
     """Yield `path` itself, or the matrix files in the folder `path` in the order of their names."""
     if not path.exists():
         raise CommandError(
-            f"there is no {str(path)!r}", cure=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
+            f"there is no {str(path)!r}", hint=f"a file ({', '.join(SUFFIXES)}) or a folder of such files"
         )
     if not path.is_dir():
         yield path
         return
     found = sorted(file for file in path.iterdir() if file.name.endswith(SUFFIXES))
     if not found:
-        raise CommandError(f"no matrix in {str(path)!r}", cure=f"files that end in {', '.join(SUFFIXES)}")
+        raise CommandError(f"no matrix in {str(path)!r}", hint=f"files that end in {', '.join(SUFFIXES)}")
     yield from found
 
 
@@ -140,7 +140,7 @@ def writable(option: str, path: Path) -> None:
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         fault = f"cannot be written: {error}"
     if fault is not None:
-        raise CommandError(f"{option} {str(path)!r} {fault}", cure=f"{option} with a file in a folder that there is")
+        raise CommandError(f"{option} {str(path)!r} {fault}", hint=f"{option} with a file in a folder that there is")
 
 
 def folder_to_write(option: str, path: Path) -> None:
@@ -148,13 +148,13 @@ def folder_to_write(option: str, path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", cure="another folder") from None
+        raise CommandError(f"{option} {str(path)!r} is no folder to write to: {error}", hint="another folder") from None
 
 
 def folder_to_read(option: str, path: Path | None) -> None:
     """Raise CommandError if `path` is given and not a folder."""
     if path is not None and not path.is_dir():
-        raise CommandError(f"{option}: there is no folder {str(path)!r}", cure=f"{option} with a folder that there is")
+        raise CommandError(f"{option}: there is no folder {str(path)!r}", hint=f"{option} with a folder that there is")
 
 
 def columns(text: str) -> list[int]:

@@ -17,8 +17,8 @@ _UNITS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "us"))
 class CommandError(AutosparseError):
     """Error that ends a sub-command, printed with a hint and without a traceback."""
 
-    def __init__(self, what: str, *, cure: str) -> None:
-        super().__init__(f"{what}\n  Cure: {cure}")
+    def __init__(self, what: str, *, hint: str) -> None:
+        super().__init__(f"{what}\n  Hint: {hint}")
 
 
 def seconds(time_s: float) -> str:

@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compare:
         return _compare(arguments.compare, arguments.out)
     if arguments.data is None:
-        raise CommandError("there is nothing to learn from", cure="--data DIR, a folder that `collect --out DIR` wrote")
+        raise CommandError("there is nothing to learn from", hint="--data DIR, a folder that `collect --out DIR` wrote")
     return _boost(arguments) if arguments.extractor == "boosted" else _train(arguments)
 
 
@@ -150,7 +150,7 @@ def _print_counts(data: DataSet, space: str) -> None:
     counts = {split: len(data.of(split)) for split in ("train", "validation", "held_out")}
     if not counts["train"]:
         raise CommandError(
-            f"all {sum(counts.values())} patterns validate or are held out", cure="collect more patterns"
+            f"all {sum(counts.values())} patterns validate or are held out", hint="collect more patterns"
         )
     print(f"{data.op}: " + ", ".join(f"{n} patterns {split}" for split, n in counts.items()).replace("_", " "))
     if data.n_outside:
@@ -181,11 +181,11 @@ def _trainer(arguments: argparse.Namespace) -> Trainer:
     import torch
 
     from autosparse.tuner.training.data import read_data
-    from autosparse.tuner.training.trainer import Settings, Trainer
+    from autosparse.tuner.training.trainer import Trainer, TrainerSettings
 
     if arguments.threads:
         torch.set_num_threads(arguments.threads)
-    settings = Settings(
+    settings = TrainerSettings(
         extractor=arguments.extractor,
         backend=arguments.backend,
         seed=arguments.seed,
@@ -243,7 +243,7 @@ def _compare(runs: list[Path], out: Path) -> int:
 
     missing = [str(run) for run in runs if not (run / CURVE).exists() or not (run / RANKING).exists()]
     if missing:
-        raise CommandError(f"no finished run in {', '.join(missing)}", cure="folders that `train --out` wrote")
+        raise CommandError(f"no finished run in {', '.join(missing)}", hint="folders that `train --out` wrote")
     curves = {run.name: read_curve(run / CURVE) for run in runs}
     for split in UNSEEN:
         found = {run.name: json.loads((run / RANKING).read_text(encoding="utf-8")).get(split) for run in runs}

@@ -53,8 +53,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         target = accelerators.read(arguments.target)
     except FileNotFoundError:
-        cure = "a name that ships, or a file that describes an accelerator"
-        raise CommandError(f"there is no accelerator {arguments.target!r}", cure=cure) from None
+        hint = "a name that ships, or a file that describes an accelerator"
+        raise CommandError(f"there is no accelerator {arguments.target!r}", hint=hint) from None
     if arguments.plan is not None:
         return _plan(target, arguments)
     return _rank(target, arguments)
@@ -100,7 +100,7 @@ def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
     """Read the times of each matrix by configuration number; raise CommandError with the first unreadable line."""
     found: dict[str, dict[int, float]] = {}
     if not path.is_file():
-        raise CommandError(f"there is no {str(path)!r}", cure="a file that --plan wrote, with times")
+        raise CommandError(f"there is no {str(path)!r}", hint="a file that --plan wrote, with times")
     with path.open(encoding="utf-8", newline="") as file:
         for at, row in enumerate(csv.DictReader(file), start=2):
             try:
@@ -108,7 +108,7 @@ def _measured(target: Any, path: Path) -> dict[str, dict[int, float]]:
                 found.setdefault(row["matrix"], {})[target.find(values)] = float(row[TIME])
             except (KeyError, ValueError, TypeError, ScheduleError) as error:
                 reason = f"{path} line {at}: {error}"
-                raise CommandError(reason, cure=f"the columns of --plan, a number of {TIME} in each line") from None
+                raise CommandError(reason, hint=f"the columns of --plan, a number of {TIME} in each line") from None
     return found
 
 

@@ -19,7 +19,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
-MOST_PARTS: Final = 4
+MAX_PARTS: Final = 4
 MAX_BLOCK: Final = 64
 MAX_WINDOW: Final = 1 << 16
 COMPOSITE_VERSION: Final = 1
@@ -210,7 +210,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Composite:
-    """Parts in the order in which they take their entries, the last one the rest; 2 to `MOST_PARTS`.
+    """Parts in the order in which they take their entries, the last one the rest; 2 to `MAX_PARTS`.
 
     Parts of whole rows come first, and each writes its rows of C alone. The other parts share the remaining rows: the
     first writes, the following ones add. With `window` these parts alternate on windows of that many rows, so that C's
@@ -228,8 +228,8 @@ class Composite:
             raise ScheduleError.illegal("; ".join(str(part.select) for part in self.parts), reason)
 
     def _reason_illegal(self) -> str | None:
-        if not 2 <= len(self.parts) <= MOST_PARTS:
-            return f"a composite has 2 to {MOST_PARTS} parts, not {len(self.parts)}"
+        if not 2 <= len(self.parts) <= MAX_PARTS:
+            return f"a composite has 2 to {MAX_PARTS} parts, not {len(self.parts)}"
         selections = [part.select for part in self.parts]
         if selections[-1] != REST or REST in selections[:-1]:
             return "the last part, and no other, takes the rest"

@@ -54,7 +54,7 @@ ROW_ORDERS: Final = ("first", "rcm", "degree", "listed")
 """
 STORED_VALUES: Final = ("bfloat16", "float16")
 """16-bit types that values can be rounded to for storage, only if the user asks for it (see `_native.halves`)."""
-NUMBERED: Final = "numbered"
+DICTIONARY: Final = "numbered"
 """Value of `Format.values` for dictionary-encoded values (CSR-VI): exact, see `_native.storage.numbered`."""
 
 
@@ -86,7 +86,7 @@ class Format:
     sigma: int = 1  # sliced formats only: rows per window that is sorted by length; 1: not sorted
     rows: str = ""  # one of ROW_ORDERS, in which i counts rows (results: in the user's order); "": user's order
     symmetric: bool = False  # for a matrix that equals its transpose: only entries with k <= i are stored
-    values: str = ""  # type that values are rounded to (STORED_VALUES), NUMBERED, or "": the type that is computed in
+    values: str = ""  # type that values are rounded to (STORED_VALUES), DICTIONARY, or "": the type that is computed in
     _text: str = field(default="", init=False, repr=False, compare=False)  # result of str(), cached
 
     def __post_init__(self) -> None:
@@ -109,9 +109,9 @@ class Format:
             return f"index_bits must be one of {INDEX_BITS}, not {self.index_bits}"
         if self.symmetric and (",".join(map(str, self.levels)) != "i1:U,k1:C" or self.rows):
             return "symmetric storage is for rows in their own order: i1:U,k1:C"
-        if self.values and self.values not in (*STORED_VALUES, NUMBERED):
-            return f"values must be one of {', '.join((*STORED_VALUES, NUMBERED))}, not {self.values!r}"
-        if self.values and self.is_sliced != (self.values == NUMBERED):
+        if self.values and self.values not in (*STORED_VALUES, DICTIONARY):
+            return f"values must be one of {', '.join((*STORED_VALUES, DICTIONARY))}, not {self.values!r}"
+        if self.values and self.is_sliced != (self.values == DICTIONARY):
             return f"values={self.values}: slices store values as they are or numbered, no other format numbers them"
         return self._reason_illegal_order(names) or self._reason_illegal_slices() or self._reason_illegal_singletons()
 

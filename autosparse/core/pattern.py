@@ -73,11 +73,11 @@ class Pattern:
         return runtime_api.sparsity_hash(self.shape, self.indptr, indices, self.hashes)
 
     @computed_once
-    def has_twins(self) -> bool:
+    def has_identical_rows(self) -> bool:
         """Return whether samples of the rows contain three consecutive rows with identical columns (supernodes)."""
         from autosparse._native import runtime_api
 
-        return runtime_api.available and runtime_api.has_twins(self.indptr, self.indices)
+        return runtime_api.available and runtime_api.has_identical_rows(self.indptr, self.indices)
 
     @computed_once
     def row_lengths(self) -> NDArray[np.int64]:

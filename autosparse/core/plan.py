@@ -9,7 +9,7 @@ from autosparse.core.values import dataclass
 
 EFFORT_IS_OFF: Final = "effort is off"
 """Reason in plans of problems whose options allow no tuning."""
-MOST_WORDS: Final = 100
+MAX_WORDS: Final = 100
 """Maximum number of characters of a reason in a one-line summary."""
 
 
@@ -98,5 +98,5 @@ def _facts(one: Candidate | Plan, *, why: str) -> str:
     if isinstance(one, Plan) and one.default_s is not None and one.schedule is not None:
         parts.append(f"default {one.default_s * 1e3:.3g} ms")
     words = " ".join(why.split())
-    words = words if len(words) <= MOST_WORDS else f"{words[:MOST_WORDS]}..."
+    words = words if len(words) <= MAX_WORDS else f"{words[:MAX_WORDS]}..."
     return f"{', '.join(parts)}: {words}" if words else ", ".join(parts)

@@ -33,7 +33,7 @@ class Problem:
     deterministic: bool
     target: Target
     mode: int = 0
-    storage: str = ""  # type that A's values may be rounded to (setting `storage`), or NUMBERED: few distinct values
+    storage: str = ""  # type that A's values may be rounded to (setting `storage`), or DICTIONARY: few distinct values
 
     @property
     def matrix(self) -> Pattern:

@@ -20,7 +20,7 @@ RUNTIME_TILE: Final = 32768
 """Tile size of `j` that marked the runtime's loops in texts written before the field `implementation` existed."""
 RUN_TIME: Final = ("partition", "chunk", "threads")
 """Fields that are arguments at run time; generated code does not depend on them."""
-FAR_AHEAD: Final = 16
+L2_AHEAD: Final = 16
 """Prefetch distance, in nonzeros, from which rows are prefetched into L2: L1 would evict them before their use."""
 MAX_CHUNK: Final = 1 << 20
 MAX_THREADS: Final = 1 << 16

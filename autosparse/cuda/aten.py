@@ -15,28 +15,28 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import torch
 
 from autosparse.cuda import matrix, products
+from autosparse.cuda.aten_fallback import aten_fallback, zero
 from autosparse.cuda.device import serving
-from autosparse.cuda.originals import original, zero
-from autosparse.cuda.structure import Structure, structure_of
+from autosparse.cuda.structure import CudaStructure, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
 Scalar: TypeAlias = int | float | complex
 
-FEW: Final = 1 << 22
+SMALL_PRODUCT: Final = 1 << 22
 """Multiplications below which PyTorch computes a matrix or sampled product: an H200 needs less time than Python."""
-FEW_OF_A_VECTOR: Final = 1 << 24
+SMALL_VECTOR_PRODUCT: Final = 1 << 24
 """Multiplications below which PyTorch computes a product with a vector: an H200 needs less time than Python."""
 
 
-class Entries(NamedTuple):
+class CudaOperand(NamedTuple):
     """Compressed sparse matrix: its structure by rows, or that of its transpose, and its values."""
 
-    structure: Structure
+    structure: CudaStructure
     values: torch.Tensor
     transposed: bool
 
 
-def entries_of(A: torch.Tensor) -> Entries | None:
+def entries_of(A: torch.Tensor) -> CudaOperand | None:
     """Return the entries of a CSR or CSC matrix of numbers on a supported device; None for other tensors."""
     if A.layout is torch.sparse_csr:
         crow, col, transposed = A.crow_indices(), A.col_indices(), False
@@ -48,7 +48,7 @@ def entries_of(A: torch.Tensor) -> Entries | None:
     if values.dim() != 1 or crow.dim() != 1 or crow.dtype is not col.dtype or serving(values) is None:
         return None
     n_cols = A.shape[0] if transposed else A.shape[1]
-    return Entries(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
+    return CudaOperand(structure_of(crow.contiguous(), col.contiguous(), n_cols), values, transposed)
 
 
 def is_plain(X: torch.Tensor, like: torch.Tensor, n_dims: int) -> bool:
@@ -76,8 +76,8 @@ def _served(a: torch.Tensor, B: torch.Tensor, out: torch.Tensor | None = None) -
     rank = B.dim()
     if a.dim() != 2 or rank not in (1, 2) or not is_plain(B, a, rank) or a.shape[1] != B.shape[0]:
         return None
-    is_few = a._nnz() * B.shape[1] < FEW if rank == 2 else a._nnz() < FEW_OF_A_VECTOR
-    if a.is_sparse or is_few or (A := entries_of(a)) is None:
+    is_small = a._nnz() * B.shape[1] < SMALL_PRODUCT if rank == 2 else a._nnz() < SMALL_VECTOR_PRODUCT
+    if a.is_sparse or is_small or (A := entries_of(a)) is None:
         return None
     shape = (a.shape[0], *B.shape[1:])
     if out is not None and not _takes(out, shape, (B, A.values, A.structure.col, A.structure.crow)):
@@ -96,7 +96,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, out: torch.Tensor | None = None) 
 
 
 def _theirs(operator: str, base: torch.Tensor, *given: torch.Tensor, out: torch.Tensor, **scales: Scalar) -> Any:
-    kernel = original(operator)
+    kernel = aten_fallback(operator)
     assert kernel is not None
     keys = torch._C._dispatch_keys(given[0] if given[0].layout is not torch.strided else given[1])
     return kernel.call_boxed(keys, base, *given, **scales, out=out)
@@ -121,7 +121,7 @@ COMPRESSED: Final = (torch.sparse_csr, torch.sparse_csc)
 
 def by_torch(operator: str, keys: Keys, *given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
     """Call PyTorch's own kernel; raises NotImplementedError where there is none."""
-    kernel = original(operator)
+    kernel = aten_fallback(operator)
     if kernel is None:
         raise NotImplementedError(
             f"PyTorch has no kernel of aten::{operator} for sparse tensors on a GPU, and autosparse serves CSR "
@@ -233,13 +233,13 @@ def addmv_out(
 
 def _sampled(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
-) -> tuple[Entries, torch.Tensor] | None:
+) -> tuple[CudaOperand, torch.Tensor] | None:
     """Return the entries of S and the values alpha · (x @ y there) + beta · S; None: PyTorch computes it."""
     if S.layout is not torch.sparse_csr or S.dim() != 2 or isinstance(alpha, complex) or isinstance(beta, complex):
         return None
     if not (is_plain(x, S, 2) and is_plain(y, S, 2)) or x.shape[1] != y.shape[0]:
         return None
-    if (x.shape[0], y.shape[1]) != tuple(S.shape) or S._nnz() * x.shape[1] < FEW:
+    if (x.shape[0], y.shape[1]) != tuple(S.shape) or S._nnz() * x.shape[1] < SMALL_PRODUCT:
         return None
     if (A := entries_of(S)) is None:
         return None
@@ -287,7 +287,7 @@ def gradient_mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if wanted and a.dim() == 2 and a.dense_dim() == 0 and is_plain(b, a, 2) and a.shape[1] == b.shape[0]:
         product: torch.Tensor = matrix.csr(a) @ b
         return product
-    kernel = original("autograd::mm")
+    kernel = aten_fallback("autograd::mm")
     assert kernel is not None
     result: torch.Tensor = kernel.call_boxed(keys, a, b)
     return result

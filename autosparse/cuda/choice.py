@@ -20,10 +20,11 @@ from autosparse._native.triton import source
 from autosparse._native.triton.launch import Launch
 from autosparse._native.triton.spec import DeviceSpec
 from autosparse.cache import open_store
+from autosparse.containment import contained
 from autosparse.cuda import composites
 from autosparse.cuda.device import Device
-from autosparse.cuda.structure import Pattern
-from autosparse.errors import TUNING_FAILURES, BuildError, PackError
+from autosparse.cuda.structure import CudaPattern
+from autosparse.errors import BuildError, PackError
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget, target_of
 from autosparse.log import event
@@ -35,14 +36,14 @@ PREPARE_S: Final = 1.5
 """Estimated seconds to prepare one candidate: compilation and packing, on an H100's host."""
 EXPECTED_GAIN: Final = 0.2
 """Fraction of torch's time that a search is expected to save; decides when a search pays."""
-MOST_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
+MAX_TRIED: Final = {config.Effort.ESTIMATE: 1, config.Effort.MEASURE: 5, config.Effort.FULL: 1000}
 """Maximum number of single layouts that are measured, by effort."""
 ACCEPTED: Final = 0.97
 """Maximum fraction of torch's time that a kernel may take to be chosen; smaller gains are within measurement noise.
 
 The same fraction of the best single layout's time holds for a composite.
 """
-MOST_COMPOSITES: Final = 3
+MAX_COMPOSITES: Final = 3
 """Number of composites that are measured beside the single layouts, except at effort "full", which measures all."""
 ROUNDS: Final = 20
 """Products per measurement of a candidate."""
@@ -61,7 +62,7 @@ FREE_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class ProductKind:
     """Kind of product: operation, of the transpose or not, columns of the dense operand, dtype, elements per load."""
 
     operation: str
@@ -72,27 +73,28 @@ class Kind:
 
 
 @dataclass(slots=True)
-class Choice:
+class LaunchChoice:
     """Chosen kernel of one kind of product, or None for torch's path; `why` is the reason for explanations."""
 
-    kind: Kind
+    kind: ProductKind
     n_calls: int = 0
     launch: Launch | None = None
     schedule: DeviceSchedule | None = None
     why: str = "torch's own path: too little was run so far"
-    is_settled: bool = False
+    is_finished: bool = False
     measured_s: dict[str, float] = field(default_factory=dict)
     rejected: list[str] = field(default_factory=list)  # candidates whose result differed from torch's
     compiled: set[tuple[bool, ...]] = field(default_factory=set)  # operand alignments that Triton has compiled for
 
     def give_up(self, err: BaseException) -> None:
         """Use torch's path from now on; warn once with the reason."""
-        self.launch, self.schedule, self.is_settled = None, None, True
+        self.launch, self.schedule, self.is_finished = None, None, True
         self.why = f"torch's own path: {type(err).__name__}: {err}"
+        event("fallback", self.why, error=err)
         warn_once(
             FallbackWarning, "triton",
-            f"Triton kernels are not used, torch's own path serves: {type(err).__name__}: {err}. "
-            f"`python -m autosparse doctor` says which part is missing",
+            f"PyTorch computes the product, Triton kernels are not used: {type(err).__name__}: {err}. "
+            f"Hint: `python -m autosparse doctor` lists what is missing",
         )  # fmt: skip
 
 
@@ -102,28 +104,28 @@ Vendor = Callable[[int], torch.Tensor]
 """Type of a function that computes the same product by torch."""
 
 
-def may_plan(choice: Choice, structure: Pattern, device: Device, runs: int | None) -> bool:
+def may_plan(choice: LaunchChoice, structure: CudaPattern, device: Device, runs: int | None) -> bool:
     """Return whether the calls so far (or `runs` expected ones) pay for a search; false while a graph is captured."""
     options = config.get_options()
-    if choice.is_settled or options.effort is config.Effort.OFF or device.is_capturing():
+    if choice.is_finished or options.effort is config.Effort.OFF or device.is_capturing():
         return False
     target = target_of(device.name(structure.col))
     item = model.ITEM_BYTES[choice.kind.dtype] * choice.kind.n_dense_cols
     call_s = target.launch_s + structure.nnz * (item + 8) / target.l2_bytes_s
-    account = amortization.Account(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
+    account = amortization.TuningAccount(n_calls=choice.n_calls, product_s=choice.n_calls * call_s)
     outlook = amortization.Outlook(
         overhead=options.overhead, total_runs=runs or options.runs, gain=EXPECTED_GAIN, default_s=call_s
     )
     return amortization.weigh(PREPARE_S, account=account, outlook=outlook).pays
 
 
-def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: Vendor) -> None:
+def plan(choice: LaunchChoice, structure: CudaPattern, device: Device, run: Run, vendor: Vendor) -> None:
     """Decide `choice`: load a stored plan, or measure torch's path and the schedules that the cost model ranks first.
 
     `run` computes the product by a launch, `vendor` by torch. A failure here does not fail the product: torch computes
     it.
     """
-    choice.is_settled = True
+    choice.is_finished = True
     name = device.name(structure.col)
     try:
         store, key = open_store(), _key(structure, choice.kind, name)
@@ -132,7 +134,7 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
             _adopt(choice, structure, record["schedule"])
             return
         _measure(choice, structure, device, target_of(name), (run, vendor))
-    except TUNING_FAILURES as err:
+    except contained() as err:
         choice.give_up(err)
         return
     text = None if choice.schedule is None else choice.schedule.to_json()
@@ -140,14 +142,16 @@ def plan(choice: Choice, structure: Pattern, device: Device, run: Run, vendor: V
     event("plan", choice.why, schedule=text or "torch")
 
 
-def _adopt(choice: Choice, structure: Pattern, text: str | None) -> None:
+def _adopt(choice: LaunchChoice, structure: CudaPattern, text: str | None) -> None:
     choice.why = "remembered: torch's own path was fastest" if text is None else "remembered"
     if text is not None:
         choice.schedule = DeviceSchedule.from_json(text)
         choice.launch = launch_of(structure, choice.kind, choice.schedule)
 
 
-def _measure(choice: Choice, structure: Pattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]) -> None:
+def _measure(
+    choice: LaunchChoice, structure: CudaPattern, device: Device, target: DeviceTarget, how: tuple[Run, Vendor]
+) -> None:
     run, vendor = how
     wanted = vendor(0).double()
     vendor_s, best_s = _seconds(device, vendor), float("inf")
@@ -188,18 +192,18 @@ def tried(ranked: Sequence[Candidate], effort: config.Effort) -> list[Candidate]
     """Select the candidates to measure: as many single layouts as `effort` allows, then composites."""
     singles = [one for one in ranked if not one[1].is_composite]
     others = [one for one in ranked if one[1].is_composite]
-    most = len(others) if effort is config.Effort.FULL else MOST_COMPOSITES
-    return [*singles[: MOST_TRIED[effort]], *others[:most]]
+    most = len(others) if effort is config.Effort.FULL else MAX_COMPOSITES
+    return [*singles[: MAX_TRIED[effort]], *others[:most]]
 
 
-def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
+def candidates(structure: CudaPattern, kind: ProductKind, target: DeviceTarget, deterministic: bool) -> list[Candidate]:
     """Return the candidate schedules for this kind of product, ranked by the cost model.
 
     Composites are included only where the model predicts them faster than every single layout, or with ``hybrid=True``.
     """
     asked, product = (
         setting_of(structure, kind, target),
-        model.Product(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
+        model.ProductSizes(n_dense_cols=kind.n_dense_cols, dtype=kind.dtype),
     )
     facts = structure.facts(kind.transposed)
 
@@ -220,17 +224,17 @@ def candidates(structure: Pattern, kind: Kind, target: DeviceTarget, determinist
     return [(name, one) for _, name, one in sorted(legal, key=lambda one: one[0])]
 
 
-def setting_of(structure: Pattern, kind: Kind, target: DeviceTarget) -> space.Setting:
+def setting_of(structure: CudaPattern, kind: ProductKind, target: DeviceTarget) -> space.GpuSetting:
     """Return the description of the product for which schedules are offered."""
     facts = structure.facts(kind.transposed)
-    return space.Setting(
+    return space.GpuSetting(
         operation=kind.operation, n_dense_cols=kind.n_dense_cols, dtype=kind.dtype, vector=kind.vector,
         precision="tf32" if torch.backends.cuda.matmul.allow_tf32 else "ieee",
         used_bytes=facts.used_cols * kind.n_dense_cols * model.ITEM_BYTES[kind.dtype], target=target,
     )  # fmt: skip
 
 
-def launch_of(structure: Pattern, kind: Kind, schedule: DeviceSchedule) -> Launch:
+def launch_of(structure: CudaPattern, kind: ProductKind, schedule: DeviceSchedule) -> Launch:
     """Build, load and pack a kernel. Raises BuildError, or PackError where it needs more than `extra_memory` allows."""
     most = max(*structure.shape(kind.transposed), structure.nnz)
     spec = DeviceSpec(
@@ -261,7 +265,7 @@ def _agrees(found: torch.Tensor, wanted: torch.Tensor, dtype: str) -> bool:
     return torch.allclose(found, wanted, rtol=TOLERANCE[dtype], atol=float(scale) * TOLERANCE[dtype], equal_nan=True)
 
 
-def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
+def _key(structure: CudaPattern, kind: ProductKind, device_name: str) -> str:
     """Return the cache key of a device plan: everything the plan depends on."""
     facts = {
         "pattern": structure.stable_hash(), "operation": kind.operation, "transposed": kind.transposed,
@@ -273,7 +277,7 @@ def _key(structure: Pattern, kind: Kind, device_name: str) -> str:
     return json.dumps(facts, sort_keys=True, separators=(",", ":"))
 
 
-def told(structure: Pattern) -> Iterator[str]:
+def told(structure: CudaPattern) -> Iterator[str]:
     """Yield an explanation for each kind of product of `structure`: kernel, reason and schedule."""
     for choice in structure.choices.values():
         by = "torch" if choice.schedule is None else implementations.implementation_of(choice.schedule, None).name

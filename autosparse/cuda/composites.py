@@ -10,40 +10,40 @@ import torch
 
 from autosparse import config
 from autosparse._native.triton import selections as device_rules
-from autosparse._native.triton.entries import Entries
+from autosparse._native.triton.entries import DeviceEntries
 from autosparse.core.composite import Selection
 from autosparse.core.pattern import Pattern as HostPattern
-from autosparse.cuda.structure import Pattern
+from autosparse.cuda.structure import CudaPattern
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import DeviceTarget
 from autosparse.tuner.gpu import composites, space
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
-from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_NNZ
+from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_NNZ
 
 Given = Mapping[Selection, DevicePattern]
 
 
-def is_wanted(structure: Pattern, asked: space.Setting) -> bool:
+def is_wanted(structure: CudaPattern, asked: space.GpuSetting) -> bool:
     """Return whether composites are candidates: as `hybrid` says; by default, for large products at effort "full"."""
     options = config.get_options()
     if options.hybrid is not None or asked.kind not in composites.OFFERS:
         return bool(options.hybrid) and asked.kind in composites.OFFERS
-    is_large = structure.nnz > LEAST_NNZ and asked.n_dense_cols >= LEAST_COLUMNS
+    is_large = structure.nnz > MIN_NNZ and asked.n_dense_cols >= MIN_COLUMNS
     return options.effort is config.Effort.FULL and is_large
 
 
 def offered(
-    structure: Pattern, transposed: bool, asked: space.Setting, target: DeviceTarget
+    structure: CudaPattern, transposed: bool, asked: space.GpuSetting, target: DeviceTarget
 ) -> Iterator[tuple[str, DeviceSchedule, Given]]:
     """Yield (name, schedule, entry counts by rule) of all partitions with an expected gain; waits for the GPU."""
     pattern = host_pattern(structure.entries(transposed))
-    for division in composites.divisions(pattern, asked, target):
-        given = given_by(structure, transposed, division.selections)
-        for name, schedule in composites.schedules(asked, division.selections):
+    for partition in composites.partitions(pattern, asked, target):
+        given = given_by(structure, transposed, partition.selections)
+        for name, schedule in composites.schedules(asked, partition.selections):
             yield name, schedule, given
 
 
-def given_by(structure: Pattern, transposed: bool, selections: Sequence[Selection]) -> Given:
+def given_by(structure: CudaPattern, transposed: bool, selections: Sequence[Selection]) -> Given:
     """Count the entries that each rule takes from those left by earlier rules; cached; synchronises with the GPU."""
     key = (transposed, tuple(selections))
     known = structure.known.given
@@ -57,13 +57,13 @@ def given_by(structure: Pattern, transposed: bool, selections: Sequence[Selectio
     return known[key]
 
 
-def _facts(entries: Entries) -> DevicePattern:
+def _facts(entries: DeviceEntries) -> DevicePattern:
     _, at = entries.listed()
     ends = torch.cumsum(entries.grid_lengths(), 0)
     return facts_of(torch.cat([ends.new_zeros(1), ends]), entries.cols[at].long(), entries.n_cols)
 
 
-def host_pattern(entries: Entries) -> HostPattern:
+def host_pattern(entries: DeviceEntries) -> HostPattern:
     """Copy the rows of op(A) to the host."""
     _, at = entries.listed()
     ends = torch.cumsum(entries.lengths, 0).cpu().numpy()
@@ -71,7 +71,7 @@ def host_pattern(entries: Entries) -> HostPattern:
     return HostPattern(entries.n_rows, entries.n_cols, indptr, entries.cols[at].long().cpu().numpy())
 
 
-def told(structure: Pattern, transposed: bool, schedule: DeviceSchedule) -> Iterator[str]:
+def told(structure: CudaPattern, transposed: bool, schedule: DeviceSchedule) -> Iterator[str]:
     """Yield a line for each part of a composite: its rule, its share of the entries, and its layouts."""
     given = given_by(structure, transposed, schedule.selections)
     for rule in schedule.selections:

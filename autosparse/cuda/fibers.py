@@ -12,11 +12,11 @@ from typing import Any, Final, NamedTuple
 
 import torch
 
-from autosparse._native.triton.entries import Entries, entries_of_csf
+from autosparse._native.triton.entries import DeviceEntries, entries_of_csf
 from autosparse._native.triton.launch import Launch
 from autosparse.cuda import products
-from autosparse.cuda.choice import Kind
-from autosparse.cuda.structure import Known, known_of, version_of
+from autosparse.cuda.choice import ProductKind
+from autosparse.cuda.structure import KnownPattern, known_of, version_of
 from autosparse.errors import DtypeError, InputTypeError, ShapeError, StructureError
 from autosparse.gpu.schedule import MTTKRP
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
@@ -28,7 +28,7 @@ TERM_BYTES: Final = 1 << 26
 """Maximum bytes of products of factor rows that torch's path holds at a time."""
 
 
-class Levels(NamedTuple):
+class FiberLevels(NamedTuple):
     """Compressed sparse fibers (Smith and Karypis 2015): fibers of each root (n + 1,), entries of each fiber."""
 
     root_ends: torch.Tensor
@@ -44,8 +44,8 @@ class Fibers:
     coords: torch.Tensor
     extents: tuple[int, ...]
     mode: int
-    known: Known
-    _levels: Levels | None = field(default=None)
+    known: KnownPattern
+    _levels: FiberLevels | None = field(default=None)
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
@@ -77,7 +77,7 @@ class Fibers:
         """Return the rows of the result and of the longer factor."""
         return self.extents[self.mode], max(self.extents[n] for n in self.others)
 
-    def levels(self) -> Levels:
+    def levels(self) -> FiberLevels:
         """Return the fibers; the first call sorts the entries and synchronises with the GPU. Raises StructureError."""
         if self._levels is not None:
             return self._levels
@@ -96,7 +96,7 @@ class Fibers:
         per_root = torch.bincount(root[starts], minlength=self.extents[self.mode])
         is_sorted = bool((order[1:] > order[:-1]).all())
         self.known.order = slice(None) if is_sorted else order
-        self._levels = Levels(
+        self._levels = FiberLevels(
             torch.cat([per_root.new_zeros(1), per_root.cumsum(0)]), fiber[starts],
             torch.cat([starts, starts.new_full((1,), self.nnz)]), leaf,
         )  # fmt: skip
@@ -110,7 +110,7 @@ class Fibers:
             self.known.facts[transposed] = facts_of(ends, levels.leaf_cols, self.extents[self.others[1]])
         return self.known.facts[transposed]
 
-    def entries(self, transposed: bool) -> Entries:
+    def entries(self, transposed: bool) -> DeviceEntries:
         """Return the entries to pack."""
         return entries_of_csf(*self.levels())
 
@@ -140,7 +140,7 @@ def mttkrp(T: Any, factors: Sequence[Any], mode: int, *, out: torch.Tensor | Non
     if not (isinstance(T, torch.Tensor) and T.layout is torch.sparse_coo and T.dense_dim() == 0):
         raise InputTypeError.refused(
             "mttkrp: factors on a GPU go with a sparse COO tensor on that GPU", given=type(T).__name__,
-            cure="torch.sparse_coo_tensor(coords, values, shape, device=...)",
+            hint="torch.sparse_coo_tensor(coords, values, shape, device=...)",
         )  # fmt: skip
     mode = _mode(T, mode)
     dense = _factors(T, factors, mode)
@@ -176,11 +176,11 @@ def _served(
     def ours(launch: Launch, left: torch.Tensor) -> torch.Tensor:
         return launch.mttkrp(values[fibers.known.order], left, D, left.new_empty((n, n_vecs)))
 
-    def theirs(left: torch.Tensor) -> torch.Tensor:
+    def vendor(left: torch.Tensor) -> torch.Tensor:
         return torch_mttkrp(coords, values, {first: left, second: D}, mode, n)
 
-    kind = Kind(operation=MTTKRP, transposed=False, n_dense_cols=n_vecs, dtype=name, vector=vector)
-    return products.serve(products.Request(fibers, kind, B, (values, D), ours, theirs))
+    kind = ProductKind(operation=MTTKRP, transposed=False, n_dense_cols=n_vecs, dtype=name, vector=vector)
+    return products.serve(products.ProductRequest(fibers, kind, B, (values, D), ours, vendor))
 
 
 def torch_mttkrp(
@@ -222,7 +222,7 @@ def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, to
         if not isinstance(one, torch.Tensor) or one.layout is not torch.strided:
             raise InputTypeError.refused(
                 f"mttkrp: factor {n} must be a dense tensor", given=type(one).__name__,
-                cure=f"a tensor of shape ({shape[n]}, R) on {T.device}",
+                hint=f"a tensor of shape ({shape[n]}, R) on {T.device}",
             )  # fmt: skip
         if one.dim() != 2 or one.shape[0] != shape[n]:
             wanted = f"factor {n} with {shape[n]} rows, the extent of mode {n}"
@@ -240,8 +240,8 @@ def _factors(T: torch.Tensor, factors: Sequence[Any], mode: int) -> dict[int, to
 
 def _check_out(out: Any, shape: tuple[int, int], values: torch.Tensor) -> None:
     if not isinstance(out, torch.Tensor) or out.layout is not torch.strided:
-        cure = f"out=torch.empty({shape}, device={str(values.device)!r})"
-        raise InputTypeError.refused("mttkrp: out must be a dense tensor", given=type(out).__name__, cure=cure)
+        hint = f"out=torch.empty({shape}, device={str(values.device)!r})"
+        raise InputTypeError.refused("mttkrp: out must be a dense tensor", given=type(out).__name__, hint=hint)
     if tuple(out.shape) != shape:
         raise ShapeError.out(wanted=shape, got=out.shape)
     if out.dtype is not values.dtype or out.device != values.device:

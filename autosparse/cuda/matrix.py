@@ -12,7 +12,7 @@ from autosparse import config
 from autosparse.cuda import products
 from autosparse.cuda.choice import told
 from autosparse.cuda.device import serving
-from autosparse.cuda.structure import Structure, structure_of
+from autosparse.cuda.structure import CudaStructure, structure_of
 from autosparse.errors import DtypeError, InputError, InputTypeError, ShapeError
 from autosparse.gpu.schedule import MATMUL
 
@@ -26,7 +26,7 @@ class CudaCsr:
     __slots__ = ("_stored", "structure", "transposed", "values")
     __array_ufunc__ = None
 
-    def __init__(self, structure: Structure, values: torch.Tensor, *, transposed: bool = False) -> None:
+    def __init__(self, structure: CudaStructure, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.structure, self.values, self.transposed = structure, values, transposed
         self._stored: tuple[int, torch.Tensor] | None = None  # address of the values, and a torch tensor over them
 
@@ -58,7 +58,7 @@ class CudaCsr:
         if not isinstance(values, torch.Tensor) or values.layout is not torch.strided:
             raise InputTypeError.refused(
                 "the values of a CudaCsr are a dense torch tensor", given=f"an object of type {type(values).__name__}",
-                cure="torch.as_tensor(..., device=A.values.device)",
+                hint="torch.as_tensor(..., device=A.values.device)",
             )  # fmt: skip
         if values.shape != self.structure.col.shape:
             wanted = f"values of shape ({self.nnz},), one for each stored entry"
@@ -86,7 +86,7 @@ class CudaCsr:
             raise DtypeError.unserved(MATMUL, dtypes=kinds, known=[kinds[0]])
         if type(B) is torch.Tensor and not products.is_followed(self.values, B):
             return products.matmul(self.structure, self.values, B, transposed=self.transposed, stored=self._as_torchs)
-        result: torch.Tensor = Product.apply(self.structure, self.values, B, self.transposed)
+        result: torch.Tensor = CudaProduct.apply(self.structure, self.values, B, self.transposed)
         return result
 
     def _as_torchs(self) -> torch.Tensor:
@@ -127,12 +127,12 @@ PRODUCTS: Final = (
 """Functions of torch that accept a `CudaCsr` on one side."""
 
 
-class Product(torch.autograd.Function):
+class CudaProduct(torch.autograd.Function):
     """Product C = A B or Aᵀ B with gradients dB = Aᵀ dC, dA = dC Bᵀ sampled at A's entries."""
 
     @staticmethod
     def forward(
-        ctx: Ctx, structure: Structure, values: torch.Tensor, B: torch.Tensor, transposed: bool
+        ctx: Ctx, structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, transposed: bool
     ) -> torch.Tensor:
         ctx.structure, ctx.transposed, ctx.options = structure, transposed, config.get_options()
         ctx.save_for_backward(values, B)
@@ -144,17 +144,17 @@ class Product(torch.autograd.Function):
         d_values = d_B = None
         with config.carried(ctx.options):
             if ctx.needs_input_grad[1]:
-                d_values = Sampled.apply(ctx.structure, *((B, grad) if ctx.transposed else (grad, B)))
+                d_values = CudaSampledProduct.apply(ctx.structure, *((B, grad) if ctx.transposed else (grad, B)))
             if ctx.needs_input_grad[2]:
-                d_B = Product.apply(ctx.structure, values, grad, not ctx.transposed)
+                d_B = CudaProduct.apply(ctx.structure, values, grad, not ctx.transposed)
         return None, d_values, d_B, None
 
 
-class Sampled(torch.autograd.Function):
+class CudaSampledProduct(torch.autograd.Function):
     """Sampled product v[p] = ⟨X[i], Y[j]⟩ with gradients dX = A(dv) Y, dY = A(dv)ᵀ X."""
 
     @staticmethod
-    def forward(ctx: Ctx, structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Ctx, structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
         ctx.structure, ctx.options = structure, config.get_options()
         ctx.save_for_backward(X, Y)
         left, right = (one.detach().unsqueeze(1) if one.dim() == 1 else one.detach() for one in (X, Y))
@@ -164,8 +164,8 @@ class Sampled(torch.autograd.Function):
     def backward(ctx: Ctx, grad: torch.Tensor) -> tuple[None, MaybeTensor, MaybeTensor]:
         X, Y = ctx.saved_tensors
         with config.carried(ctx.options):
-            d_X = Product.apply(ctx.structure, grad, Y, False) if ctx.needs_input_grad[1] else None
-            d_Y = Product.apply(ctx.structure, grad, X, True) if ctx.needs_input_grad[2] else None
+            d_X = CudaProduct.apply(ctx.structure, grad, Y, False) if ctx.needs_input_grad[1] else None
+            d_Y = CudaProduct.apply(ctx.structure, grad, X, True) if ctx.needs_input_grad[2] else None
         return None, d_X, d_Y
 
 
@@ -173,7 +173,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
     """Return a `CudaCsr` of a torch tensor on a GPU: CSR and CSC share their arrays, other layouts are converted."""
     if serving(A) is None:
         raise InputError.refused(
-            "this device is not served", given=f"a tensor on {A.device}", cure="A.cpu() or A.cuda()"
+            "this device is not served", given=f"a tensor on {A.device}", hint="A.cpu() or A.cuda()"
         )
     if A.layout is torch.sparse_csc:
         return CudaCsr(structure_of(A.ccol_indices(), A.row_indices(), A.shape[0]), A.values(), transposed=True)
@@ -181,7 +181,7 @@ def csr(A: torch.Tensor) -> CudaCsr:
     if A.dim() != 2 or A.values().dim() != 1:
         raise InputError.refused(
             "csr() takes one matrix with values that are numbers", given=f"a tensor of shape {tuple(A.shape)}",
-            cure="one matrix of the batch at a time",
+            hint="one matrix of the batch at a time",
         )  # fmt: skip
     return CudaCsr(structure_of(A.crow_indices(), A.col_indices(), A.shape[1]), A.values())
 
@@ -193,7 +193,7 @@ def _tensor(array: Any) -> torch.Tensor:
     if not hasattr(array, "__cuda_array_interface__"):
         raise InputTypeError.refused(
             "matmul: the other operand is a tensor on the GPU, or an array there", given=type(array).__name__,
-            cure="torch.as_tensor(B, device=A.values.device), or an array with __dlpack__",
+            hint="torch.as_tensor(B, device=A.values.device), or an array with __dlpack__",
         )  # fmt: skip
     return torch.as_tensor(array, device="cuda")
 

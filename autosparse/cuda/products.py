@@ -13,12 +13,12 @@ from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.autograd import forward_ad
 
 from autosparse._native.triton.launch import Launch
+from autosparse.containment import contained
 from autosparse.cuda import choice as choices
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.aten_fallback import aten_fallback, zero
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.cuda.device import ROTATED_BYTES, Device, serving
-from autosparse.cuda.originals import original, zero
-from autosparse.cuda.structure import Pattern, Structure
-from autosparse.errors import TUNING_FAILURES
+from autosparse.cuda.structure import CudaPattern, CudaStructure
 from autosparse.gpu.schedule import MATMUL, SDDMM, SPMV
 from autosparse.gpu.target import target_of
 from autosparse.tuner.gpu.space import vector_of
@@ -29,25 +29,25 @@ DTYPES: Final = {
 """Dtypes that autosparse's kernels support; torch computes the others."""
 HALF: Final = (torch.float16, torch.bfloat16)
 """Half-precision dtypes, which are summed in float32."""
-MOST_COPIES: Final = 1 << 12
+MAX_COPIES: Final = 1 << 12
 """Maximum number of operand copies in a measurement."""
 ALIGNED: Final = 16
 """Address alignment in bytes for which Triton compiles separate kernels."""
 
 Ours = Callable[[Launch, torch.Tensor], torch.Tensor]
-Theirs = Callable[[torch.Tensor], torch.Tensor]
+VendorCall = Callable[[torch.Tensor], torch.Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """Request for one product: `ours` and `theirs` compute it with `operand`, or a copy of it, into a new tensor."""
+class ProductRequest:
+    """Request for one product: `ours` and `vendor` compute it with `operand`, or a copy of it, into a new tensor."""
 
-    structure: Pattern
-    kind: Kind
+    structure: CudaPattern
+    kind: ProductKind
     operand: torch.Tensor
     others: tuple[torch.Tensor, ...]  # further tensors that a kernel reads
     ours: Ours
-    theirs: Theirs
+    vendor: VendorCall
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -61,14 +61,14 @@ Signature = tuple[object, ...]
 
 
 def again(
-    structure: Pattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
+    structure: CudaPattern, values: torch.Tensor, B: torch.Tensor, transposed: bool, stored: Callable[[], torch.Tensor]
 ) -> torch.Tensor | None:
     """Compute A B or Aᵀ B as in an earlier call with the same signature, by kernel or torch; None: use `matmul`.
 
     This path is kept short: products of some 10,000 entries are limited by the Python code, not by the GPU. `stored`
     returns A or Aᵀ as a torch tensor.
     """
-    made: Choice | None = structure.known.ready.get(_signature(values, B, transposed, None))
+    made: LaunchChoice | None = structure.known.ready.get(_signature(values, B, transposed, None))
     if made is None:
         return None
     if made.launch is None:
@@ -77,8 +77,8 @@ def again(
 
 
 def _by(
-    made: Choice,
-    structure: Pattern,
+    made: LaunchChoice,
+    structure: CudaPattern,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -98,7 +98,7 @@ def _by(
         out = B.new_empty(n if is_vector else (n, B.shape[1]))
     try:
         return launch.spmv(values, B, out) if is_vector else launch.matmul(values, B, out)
-    except TUNING_FAILURES as err:
+    except contained() as err:
         made.give_up(err)
         return None
 
@@ -123,7 +123,7 @@ def is_followed(values: torch.Tensor, B: torch.Tensor) -> bool:
 
 
 def _note(
-    request: Request, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
+    request: ProductRequest, signature: Signature, dense: tuple[torch.Tensor, ...], found: torch.Tensor | None
 ) -> None:  # fmt: skip
     """Record the choice for this signature after a complete lookup, so that the next product skips it.
 
@@ -131,13 +131,13 @@ def _note(
     a graph capture.
     """
     made = request.structure.choices.get(request.key)
-    if made is None or not made.is_settled or (made.launch is None) is not (found is None):
+    if made is None or not made.is_finished or (made.launch is None) is not (found is None):
         return
     if not any(one.data_ptr() % ALIGNED for one in dense):
         request.structure.known.note(signature, made)
 
 
-def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
+def serve(request: ProductRequest, runs: int | None = None) -> torch.Tensor | None:
     """Compute the product by the chosen kernel; None: torch's path must compute it.
 
     The call searches for a kernel once earlier calls have paid for that. Only this one call synchronises with the GPU,
@@ -155,25 +155,25 @@ def serve(request: Request, runs: int | None = None) -> torch.Tensor | None:
             return None  # nothing is compiled while a graph is captured
         try:
             found = request.ours(made.launch, request.operand)
-        except TUNING_FAILURES as err:
+        except contained() as err:
             made.give_up(err)
             return None
         made.compiled.add(alignment)
         return found
 
 
-def _decided(request: Request, device: Device, runs: int | None) -> Choice:
+def _decided(request: ProductRequest, device: Device, runs: int | None) -> LaunchChoice:
     structure, kind, key = request.structure, request.kind, request.key
-    made: Choice | None = structure.choices.get(key)
+    made: LaunchChoice | None = structure.choices.get(key)
     if made is None:
-        made = structure.known.choose(key, Choice(kind))
+        made = structure.known.choose(key, LaunchChoice(kind))
     made.n_calls += 1
     if choices.may_plan(made, structure, device, runs):
         copies = Rotation(request.operand, target_of(device.name(request.operand)).l2_bytes)
         choices.plan(
             made, structure, device,
             run=lambda launch, number: request.ours(launch, copies.next(number)),
-            vendor=lambda number: request.theirs(copies.next(number)),
+            vendor=lambda number: request.vendor(copies.next(number)),
         )  # fmt: skip
     return made
 
@@ -182,13 +182,13 @@ class Rotation:
     """Copies of an operand, together twice as large as the L2 cache, which are returned in turn.
 
     A copy is returned again only after all others were read, so that it has left the cache; small operands are limited
-    to `MOST_COPIES` copies. The other arrays of a product are the same in every run and may stay in the cache, as in a
+    to `MAX_COPIES` copies. The other arrays of a product are the same in every run and may stay in the cache, as in a
     sequence of products.
     """
 
     def __init__(self, operand: torch.Tensor, l2_bytes: int) -> None:
         self.operand = operand
-        self.n = min(MOST_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
+        self.n = min(MAX_COPIES, 1 + int(ROTATED_BYTES * l2_bytes / max(1, operand.numel() * operand.element_size())))
         self._copies: list[torch.Tensor] = []
         self._last = 0
 
@@ -203,13 +203,13 @@ class Rotation:
 
 
 def product_request(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
     transposed: bool = False,
     out: torch.Tensor | None = None,
-) -> Request | None:
+) -> ProductRequest | None:
     """Return the request for A B or Aᵀ B, None where torch must compute it; the result goes to `out` if given.
 
     `out` must not overlap an operand.
@@ -232,16 +232,16 @@ def product_request(
         C = out if fits and out is not None else dense.new_empty((n, *dense.shape[1:]))
         return (launch.spmv if is_vector else launch.matmul)(values, dense, C)
 
-    kind = Kind(
+    kind = ProductKind(
         operation=SPMV if is_vector else MATMUL, transposed=transposed, n_dense_cols=columns, dtype=name, vector=vector
     )
     others = (values,) if out is None else (values, out)
     stored = functools.cache(lambda: torch_sparse(structure, values, transposed=transposed))
-    return Request(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
+    return ProductRequest(structure, kind, B, others, ours, lambda dense: torch_times(stored(), dense))
 
 
 def matmul(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -260,7 +260,7 @@ def matmul(
 
 
 def ours_of(
-    structure: Structure,
+    structure: CudaStructure,
     values: torch.Tensor,
     B: torch.Tensor,
     *,
@@ -282,7 +282,7 @@ def ours_of(
     return found
 
 
-def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+def torch_sparse(structure: CudaStructure, values: torch.Tensor, *, transposed: bool) -> torch.Tensor:
     """Return A or Aᵀ as a torch tensor over the same arrays."""
     layout = torch.sparse_csc if transposed else torch.sparse_csr
     return torch.sparse_compressed_tensor(
@@ -291,7 +291,7 @@ def torch_sparse(structure: Structure, values: torch.Tensor, *, transposed: bool
     )  # fmt: skip
 
 
-def torch_matmul(structure: Structure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
+def torch_matmul(structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, *, transposed: bool) -> torch.Tensor:
     """Compute the product by torch's own path (cuSPARSE on a GPU)."""
     return torch_times(torch_sparse(structure, values, transposed=transposed), B)
 
@@ -302,7 +302,7 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         return torch_times(A.to(torch.float32), B.float()).to(A.dtype)
     B = B.resolve_neg()  # a kernel called directly does not resolve lazy negation
     name = "addmv.out" if B.dim() == 1 else "addmm.out"
-    kernel = original(name)
+    kernel = aten_fallback(name)
     if kernel is None:
         product: torch.Tensor = A @ B
         return product
@@ -312,9 +312,9 @@ def torch_times(A: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
 
 
 def sampled_request(
-    structure: Structure, X: torch.Tensor, Y: torch.Tensor,
+    structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor,
     *, base: torch.Tensor | None = None, scales: tuple[float, float] = (1.0, 0.0),
-) -> Request | None:  # fmt: skip
+) -> ProductRequest | None:  # fmt: skip
     """Return the request for alpha ⟨X[i], Y[j]⟩ + beta base[p] for each entry p = (i, j); scales: (alpha, beta).
 
     Returns None where torch must compute it.
@@ -330,21 +330,21 @@ def sampled_request(
         out = left.new_empty(structure.nnz)
         return launch.sddmm(out if base is None else base, left, Y, out, alpha=scales[0], beta=scales[1])
 
-    def theirs(left: torch.Tensor) -> torch.Tensor:
+    def vendor(left: torch.Tensor) -> torch.Tensor:
         dots = torch_sampled(structure, left, Y)
         if scales[0] != 1:
             dots.mul_(scales[0])
         return dots if base is None or not scales[1] else dots.add_(base, alpha=scales[1])
 
-    kind = Kind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
+    kind = ProductKind(operation=SDDMM, transposed=False, n_dense_cols=k, dtype=name, vector=vector)
     others = (Y,) if base is None else (Y, base)
-    return Request(structure, kind, X, others, ours, theirs)
+    return ProductRequest(structure, kind, X, others, ours, vendor)
 
 
-def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
+def sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor, *, runs: int | None = None) -> torch.Tensor:
     """Compute ⟨X[i], Y[j]⟩ for each entry (i, j); X (n, K), Y (m, K) of one dtype → (nnz,)."""
     signature = (X.dtype, X.shape, X.stride(), X.get_device(), Y.dtype, Y.shape, Y.stride(), Y.get_device())
-    made: Choice | None = structure.known.ready.get(signature)
+    made: LaunchChoice | None = structure.known.ready.get(signature)
     if made is not None and (launch := made.launch) is None:
         return torch_sampled(structure, X, Y)
     is_here = not X.is_cuda or X.get_device() == torch._C._cuda_getDevice()
@@ -352,7 +352,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
         out = X.new_empty(structure.nnz)
         try:
             return launch.sddmm(out, X, Y, out)
-        except TUNING_FAILURES as err:
+        except contained() as err:
             made.give_up(err)
     request = sampled_request(structure, X, Y)
     found = None if request is None else serve(request, runs)
@@ -361,7 +361,7 @@ def sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor, *, runs: int
     return torch_sampled(structure, X, Y) if found is None else found
 
 
-def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+def torch_sampled(structure: CudaStructure, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Compute the sampled product by torch: by its kernel for float32 and float64, else from gathered rows."""
     if X.dtype in (torch.float32, torch.float64):
         zeros = torch.zeros(structure.nnz, dtype=X.dtype, device=X.device)
@@ -376,7 +376,7 @@ def torch_sampled(structure: Structure, X: torch.Tensor, Y: torch.Tensor) -> tor
 
 def torch_sampled_into(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Compute ``X @ Y`` at the entries of S by torch, bypassing the override; overwrites the values of S."""
-    kernel = original("sparse_sampled_addmm.out")
+    kernel = aten_fallback("sparse_sampled_addmm.out")
     if kernel is None:
         torch.sparse.sampled_addmm(S, X, Y, beta=0.0, out=S)
     else:

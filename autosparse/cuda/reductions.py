@@ -13,8 +13,8 @@ from typing import Any, Final
 import torch
 
 from autosparse.cuda import products
-from autosparse.cuda.aten import Entries, Keys, by_torch, entries_of, is_plain
-from autosparse.cuda.structure import Structure
+from autosparse.cuda.aten import CudaOperand, Keys, by_torch, entries_of, is_plain
+from autosparse.cuda.structure import CudaStructure
 
 EXTREMES: Final = {"amax": "amax", "amin": "amin", "max": "amax", "min": "amin"}
 """Names of the reduction in `torch.Tensor.index_reduce`, by names that callers use."""
@@ -22,18 +22,18 @@ PANEL_BYTES: Final = 1 << 26
 """Maximum bytes of gathered terms at a time."""
 
 
-def inverse_lengths(structure: Structure, dtype: torch.dtype) -> torch.Tensor:
+def inverse_lengths(structure: CudaStructure, dtype: torch.dtype) -> torch.Tensor:
     """Return 1 / (number of entries of row i), 1 for an empty row: (n, 1)."""
     return structure.crow.diff().clamp_(min=1).to(dtype).reciprocal_().unsqueeze(1)
 
 
-def _panels(structure: Structure, B: torch.Tensor) -> Iterator[slice]:
+def _panels(structure: CudaStructure, B: torch.Tensor) -> Iterator[slice]:
     width = max(1, PANEL_BYTES // max(1, structure.nnz * B.element_size()))
     return (slice(start, start + width) for start in range(0, B.shape[1], width))
 
 
 def extreme(
-    structure: Structure, values: torch.Tensor, B: torch.Tensor, reduce: str, *, with_arg: bool
+    structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, reduce: str, *, with_arg: bool
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Return the max (or min) of value · B[j] over each row's entries, B (m, k) → (n, k), and the entry attaining it.
 
@@ -55,7 +55,7 @@ def extreme(
 
 
 def extreme_backward(
-    structure: Structure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
+    structure: CudaStructure, values: torch.Tensor, B: torch.Tensor, grad: torch.Tensor, arg: torch.Tensor,
     *, wanted: tuple[bool, bool],
 ) -> tuple[torch.Tensor | None, torch.Tensor | None]:  # fmt: skip
     """Compute the gradients of `extreme` for values (nnz,) and B (m, k), each where wanted, at the extreme entries."""
@@ -73,7 +73,7 @@ def extreme_backward(
     return d_values, d_B
 
 
-def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> Entries | None:
+def _entries(a: torch.Tensor, b: torch.Tensor, reduce: str) -> CudaOperand | None:
     """Return the entries of `a` where autosparse supports the reduction, otherwise None."""
     if reduce not in (*EXTREMES, "sum", "mean") or b.dtype not in products.DTYPES:
         return None

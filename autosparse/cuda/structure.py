@@ -12,19 +12,19 @@ import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 
 from autosparse import forking
-from autosparse._native.triton.entries import Entries, entries_of_csr, entries_of_transpose
+from autosparse._native.triton.entries import DeviceEntries, entries_of_csr, entries_of_transpose
 from autosparse.core.composite import Selection
 from autosparse.errors import StructureError
 from autosparse.tuner.gpu.facts import DevicePattern, facts_of
 
-MOST_KEPT: Final = 64
+MAX_KEPT: Final = 64
 """Maximum number of patterns whose derived data are kept; the least recently used are removed first."""
-MOST_CHOICES: Final = 32
+MAX_CHOICES: Final = 32
 """Maximum number of product kinds per pattern whose choice is kept; the oldest are removed first."""
 
 
 @dataclass(slots=True, eq=False)
-class Known:
+class KnownPattern:
     """Data derived from one pattern: choices by kind of product, counts, hash. Does not keep the row starts alive."""
 
     choices: OrderedDict[tuple[object, ...], Any] = field(default_factory=OrderedDict)  # Any: Choice, above this module
@@ -38,22 +38,22 @@ class Known:
     def choose(self, key: tuple[object, ...], made: Any) -> Any:
         """Return the choice kept under `key`; keep `made` where there is none."""
         kept = self.choices.setdefault(key, made)
-        while len(self.choices) > MOST_CHOICES:
+        while len(self.choices) > MAX_CHOICES:
             self.choices.popitem(last=False)
             self.ready.clear()
         return kept
 
     def note(self, signature: tuple[object, ...], made: Any) -> None:
         """Record that `made` computes products whose operands have this `signature`."""
-        if len(self.ready) >= MOST_CHOICES:
+        if len(self.ready) >= MAX_CHOICES:
             self.ready.clear()
         self.ready[signature] = made
 
 
-class Pattern(Protocol):
-    """Protocol of index arrays for products: a `Structure`, or the fibers of a tensor."""
+class CudaPattern(Protocol):
+    """Protocol of index arrays for products: a `CudaStructure`, or the fibers of a tensor."""
 
-    known: Known
+    known: KnownPattern
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
@@ -77,7 +77,7 @@ class Pattern(Protocol):
     def facts(self, transposed: bool) -> DevicePattern:
         """Return the counts for the cost model."""
 
-    def entries(self, transposed: bool) -> Entries:
+    def entries(self, transposed: bool) -> DeviceEntries:
         """Return the entries to pack."""
 
     def stable_hash(self) -> str:
@@ -85,13 +85,13 @@ class Pattern(Protocol):
 
 
 @dataclass(slots=True, eq=False)
-class Structure:
+class CudaStructure:
     """Compressed rows: crow (n + 1,), col (nnz,), with `n_cols` columns, and the data derived from them."""
 
     crow: torch.Tensor
     col: torch.Tensor
     n_cols: int
-    known: Known = field(default_factory=Known)
+    known: KnownPattern = field(default_factory=KnownPattern)
 
     @property
     def choices(self) -> OrderedDict[tuple[object, ...], Any]:
@@ -156,7 +156,7 @@ class Structure:
         ends = torch.cumsum(torch.bincount(self.col, minlength=self.n_cols), 0)
         return torch.cat([ends.new_zeros(1), ends]), self.rows()[order]
 
-    def entries(self, transposed: bool) -> Entries:
+    def entries(self, transposed: bool) -> DeviceEntries:
         """Return the entries to pack of the matrix or of its transpose. Raises StructureError."""
         self.check()
         make = entries_of_transpose if transposed else entries_of_csr
@@ -177,11 +177,11 @@ def version_of(array: torch.Tensor) -> int:
     return 0 if array.is_inference() else array._version
 
 
-_seen: Final[OrderedDict[tuple[object, ...], tuple[StorageWeakRef, Known]]] = OrderedDict()
+_seen: Final[OrderedDict[tuple[object, ...], tuple[StorageWeakRef, KnownPattern]]] = OrderedDict()
 _mutex: Final = forking.lock()
 
 
-def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structure:
+def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> CudaStructure:
     """Return the structure of these arrays, with cached data while their memory lives and is not written.
 
     A sparse tensor returns new index tensors at every access, so arrays are identified by their memory. The cache does
@@ -191,10 +191,10 @@ def structure_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> Structur
         crow.data_ptr(), col.data_ptr(), crow.shape[0], col.shape[0], n_cols, col.dtype, col.device,
         version_of(crow), version_of(col),
     )  # fmt: skip
-    return Structure(crow, col, n_cols, known_of(key, crow))
+    return CudaStructure(crow, col, n_cols, known_of(key, crow))
 
 
-def known_of(key: tuple[object, ...], array: torch.Tensor) -> Known:
+def known_of(key: tuple[object, ...], array: torch.Tensor) -> KnownPattern:
     """Return the data kept under `key` while the memory of `array` lives, or a new record."""
     with _mutex:
         found = _seen.get(key)
@@ -203,8 +203,8 @@ def known_of(key: tuple[object, ...], array: torch.Tensor) -> Known:
             return found[1]
         for old in [one for one, (storage, _) in _seen.items() if storage.expired()]:
             del _seen[old]
-        known = Known()
+        known = KnownPattern()
         _seen[key] = StorageWeakRef(array.untyped_storage()), known
-        while len(_seen) > MOST_KEPT:
+        while len(_seen) > MAX_KEPT:
             _seen.popitem(last=False)
     return known

@@ -30,7 +30,7 @@ FED_BYTES: Final = 1 << 14
 """Bytes of compressed text that are decompressed in one step."""
 N_STATES: Final = 256
 """Maximum number of states kept for one array; each takes about 40 kB."""
-LEAST_DISTANCE: Final = 1 << 20
+MIN_DISTANCE: Final = 1 << 20
 """Minimum bytes of decompressed data between two kept states."""
 
 
@@ -103,7 +103,7 @@ class Deflated:
     @property
     def distance(self) -> int:
         """Bytes of decompressed data from one state to the next."""
-        return max(LEAST_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
+        return max(MIN_DISTANCE, self.member.size * self.member.dtype.itemsize // N_STATES)
 
     def read(self, first: int, last: int) -> Any:
         """Read the entries [first, last)."""

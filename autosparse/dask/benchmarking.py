@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from autosparse.config import measuring_environment
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import Done, Failed, HandOut, alone_on_this_machine, written
+from autosparse.dask.scheduler import Done, Failed, HandOut, alone_on_this_machine, written
 
 if TYPE_CHECKING:
     from distributed import Client

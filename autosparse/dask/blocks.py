@@ -17,8 +17,8 @@ import scipy.sparse as sps
 
 from autosparse.arrays import adoption
 from autosparse.arrays.family import _SCIPY_DICT, AutoSparseMatrix, csc_array, csr_array
-from autosparse.dask import travelling
-from autosparse.dask.lifted import Lifted
+from autosparse.dask import plan_transport
+from autosparse.dask.expanded import Expanded
 
 Operands = tuple[Any, ...]  # Any: arguments of NumPy's protocols
 
@@ -133,7 +133,7 @@ class _Block:
 
     def __getitem__(self, key: Any) -> Any:
         if isinstance(key, tuple) and len(key) == 3 and key[0] is Ellipsis and key[1] is None:
-            return Lifted(super().__getitem__((slice(None), key[2])))  # type: ignore[misc]
+            return Expanded(super().__getitem__((slice(None), key[2])))  # type: ignore[misc]
         return super().__getitem__(key)  # type: ignore[misc]
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None, *, keepdims: bool = False) -> Any:
@@ -162,8 +162,10 @@ class _Block:
 
     def __reduce__(self) -> Any:
         cell = self._cell  # type: ignore[attr-defined]
-        luggage = travelling.luggage_of(cell)  # first: more references would make the arrays look shared
-        return _unpickled, (type(self), self._shape, tuple(map(cell.peek, range(3))), luggage)  # type: ignore[attr-defined]
+        pickled_plans = plan_transport.pickled_plans_of(
+            cell
+        )  # first: more references would make the arrays look shared
+        return _unpickled, (type(self), self._shape, tuple(map(cell.peek, range(3))), pickled_plans)  # type: ignore[attr-defined]
 
     __reduce_ex__ = lambda self, protocol: self.__reduce__()  # noqa: E731  # SciPy's state does not contain the operand
 
@@ -251,9 +253,9 @@ def _by_method(names: tuple[str, str], inputs: Operands) -> Any:
     return block(found.tocsr()) if sps.issparse(found) else found
 
 
-def _unpickled(kind: type, shape: tuple[int, int], arrays: Operands, luggage: Any) -> Any:
+def _unpickled(kind: type, shape: tuple[int, int], arrays: Operands, pickled_plans: Any) -> Any:
     """Reconstruct a pickled block, and add its plans to this process's cache."""
-    indptr, indices, data = arrays = tuple(map(travelling.owned, arrays))
+    indptr, indices, data = arrays = tuple(map(plan_transport.owned, arrays))
     made = kind._of_rows(shape, arrays) if len(shape) == 2 else kind((data, indices, indptr), shape=shape)  # type: ignore[attr-defined]
-    travelling.unpack(made._cell, luggage)
+    plan_transport.unpack(made._cell, pickled_plans)
     return made

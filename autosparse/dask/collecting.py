@@ -1,4 +1,4 @@
-"""Collection of training data on a cluster: workers measure patterns, which `handing_out` distributes.
+"""Collection of training data on a cluster: workers measure patterns, which `scheduler` distributes.
 
 A worker returns files, as `autosparse.tuner.collect.files` writes them, and the client stores them in the folder of the
 worker's kind. Finished patterns are not measured again, and a lost worker costs only the pattern that it was measuring.
@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from autosparse.calibration.collection import lab_for, machine_facts
+from autosparse.calibration.collection import context_for, machine_facts
 from autosparse.config import options
 from autosparse.core.target import Target
-from autosparse.dask.handing_out import Failed, HandOut, alone_on_this_machine, written
+from autosparse.dask.scheduler import Failed, HandOut, alone_on_this_machine, written
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect.collector import Collector, Order, path_in
 from autosparse.tuner.collect.recipes import Recipe
@@ -49,7 +49,7 @@ def _collector(order: Order) -> Collector:
     from autosparse import _native
 
     def bench(pattern: Any, op: Any) -> Any:  # Any: see Collector's MakeBench
-        return lab_for(pattern, op, order.dtype)
+        return context_for(pattern, op, order.dtype)
 
     return Collector(order, bench, statistics_model, machine_facts(), _native.supports)
 

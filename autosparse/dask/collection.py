@@ -21,7 +21,7 @@ from autosparse.errors import InputError
 
 DEFAULT_BLOCK_BYTES = 64 << 20
 """Default bytes of a block: a tenth of a second to read, and small beside a worker's memory."""
-MOST_EDGES = 1024
+MAX_EDGES = 1024
 """Number of pairs (part of a dense operand, block of rows) above which the parts are joined before they are sent."""
 
 
@@ -189,7 +189,7 @@ def _product_of_rows(A: SparseArray, dense: Any) -> da.Array:
     joined them, all of `dense` would go to one worker first, and from there to all.
     """
     dense = dense if isinstance(dense, da.Array) else da.from_array(dense, chunks=-1)
-    if dense.numblocks[0] * A.numblocks[0] > MOST_EDGES:
+    if dense.numblocks[0] * A.numblocks[0] > MAX_EDGES:
         dense = _cut_along(dense, -2, A.chunks[1])
     dtype = np.result_type(A.dtype, dense.dtype)
     of_dense, of_result = ("jk", "ik") if dense.ndim == 2 else ("j", "i")
@@ -292,7 +292,7 @@ def _made(make: Callable[..., Any], at: tuple[int, int], shape: tuple[int, int],
         raise InputError.refused(
             f"block {at} of a Dask array has another shape than its chunks say",
             given=f"shape {found.shape}, chunks say {shape}",
-            cure="let make(i, j) return a matrix of shape (chunks[0][i], chunks[1][j])",
+            hint="let make(i, j) return a matrix of shape (chunks[0][i], chunks[1][j])",
         )
     return found if found.dtype == dtype else found.astype(dtype)
 
@@ -321,7 +321,7 @@ def _is_nested(chunks: tuple[Any, ...]) -> bool:
 def _balanced(word: str, A: Any, n_blocks: int | None) -> tuple[int, ...]:
     if word != "balanced":
         raise InputError.refused(
-            f"chunks {word!r} are not known", given=repr(word), cure='"balanced", or numbers of rows'
+            f"chunks {word!r} are not known", given=repr(word), hint='"balanced", or numbers of rows'
         )
     if n_blocks is None:
         entry_bytes = A.dtype.itemsize + A._cell.peek(1).itemsize
@@ -341,7 +341,7 @@ def _normal(chunks: Any, extent: int) -> tuple[int, ...]:
         raise InputError.refused(
             "chunks must add up to the extent that they cut",
             given=f"chunks {found} for an extent of {extent}",
-            cure="numbers of rows that add up to it, one number, or chunks='balanced'",
+            hint="numbers of rows that add up to it, one number, or chunks='balanced'",
         )
     return found
 

@@ -12,7 +12,7 @@ from dask.sizeof import sizeof
 from autosparse._native import runtime_api
 from autosparse.arrays.family import AutoSparseMatrix, coo_array
 from autosparse.dask.blocks import csc_block, csr_block, joined
-from autosparse.dask.lifted import Lifted
+from autosparse.dask.expanded import Expanded
 
 
 def _concatenate(parts: Any, axis: int = 0) -> Any:
@@ -43,7 +43,7 @@ def _register() -> None:
         dispatch.tensordot_lookup.register(kind, _tensordot)
         dispatch.take_lookup.register(kind, _take)
     dispatch.concatenate_lookup.register(coo_array, _concatenate)  # rows and columns of blocks
-    for chunk in (csr_block, csc_block, Lifted):
+    for chunk in (csr_block, csc_block, Expanded):
         da.register_chunk_type(chunk)
         sizeof.register(chunk, lambda one: one.nbytes)
     normalize_token.register(AutoSparseMatrix, _token)

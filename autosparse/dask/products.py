@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 
 import autosparse as asp
-from autosparse.asymptotic.subscripts import interleaved, read
+from autosparse.contraction.subscripts import interleaved, read
 from autosparse.dask.blocks import block, csr_block
 from autosparse.errors import EinsumError, InputTypeError, ShapeError
 
@@ -25,7 +25,7 @@ def sddmm(A: da.Array, X: Any, Y: Any) -> da.Array:
     """
     if not isinstance(A, da.Array):
         raise InputTypeError.refused(
-            "sddmm by blocks needs a Dask array", given=type(A).__name__, cure="asp.dask.from_csr(A), or asp.sddmm"
+            "sddmm by blocks needs a Dask array", given=type(A).__name__, hint="asp.dask.from_csr(A), or asp.sddmm"
         )
     X, Y = _dense(X), _dense(Y)
     if X.ndim != 2 or Y.ndim != 2 or A.shape != (X.shape[0], Y.shape[1]) or X.shape[1] != Y.shape[0]:
@@ -59,7 +59,7 @@ def einsum(*arguments: Any, format: str | None = None) -> da.Array:
             raise EinsumError.refused(
                 f"einsum by blocks cannot sum over {index!r}, which is cut into {len(cuts)} blocks",
                 f"Subscripts: {text}, blocks of {cuts[:6]}{'...' if len(cuts) > 6 else ''}",
-                f"Cure: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
+                f"Hint: A.rechunk({{axis of {index!r}: -1}}), or add up the einsums of its parts",
             )
     dense = [_cut_as(one, indices, chunks) for one, indices in zip(given, subscripts.inputs, strict=True)]
     pairs = [part for one, indices in zip(dense, subscripts.inputs, strict=True) for part in (one, tuple(indices))]

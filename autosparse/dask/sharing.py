@@ -31,7 +31,7 @@ PUSH: Final = "autosparse_plans"
 """Name of the message with new records, in both directions."""
 PULL: Final = "autosparse_known_plans"
 """Name of the scheduler's handler that returns all records."""
-MOST_KEPT: Final = 100_000
+MAX_KEPT: Final = 100_000
 """Maximum number of records that the scheduler keeps; the oldest are removed first."""
 SHARED_KINDS: Final = tuple(kind for kind in WISDOM_KINDS if kind != "history")
 """Kinds of records that are shared. A history counts the calls of one process and changes often, so it is not sent."""
@@ -63,8 +63,8 @@ def fetch_plans(client: Client) -> int:
     """
     found = client.run_on_scheduler(_known)
     if found is None:
-        cure = "call share_plans(client) before the work begins."
-        raise CacheError.failed("fetch plans from", client.scheduler.address, reason="they are not shared", cure=cure)
+        hint = "call share_plans(client) before the work begins."
+        raise CacheError.failed("fetch plans from", client.scheduler.address, reason="they are not shared", hint=hint)
     return wisdom.merge(cache.open_store(), json.loads(found), name="the scheduler")
 
 
@@ -123,7 +123,7 @@ class SchedulerSide(SchedulerPlugin):  # type: ignore[misc]
         if (mine := self.records.get(name)) is not None and mine["checksum"] == entry["checksum"]:
             return False
         self.records[name] = entry
-        if len(self.records) > MOST_KEPT:
+        if len(self.records) > MAX_KEPT:
             del self.records[next(iter(self.records))]
         return True
 

@@ -24,8 +24,8 @@ RUN_SHARE: Final = 0.1
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time saved in earlier processes that may be spent on tuning (`tuning.amortization` has the same)."""
 
-CREDIT: Final = 10.0
-"""Factor of the advance on the overhead budget: steps without a compiler may cost 1 + CREDIT * expected gain times it.
+ADVANCE: Final = 10.0
+"""Factor of the advance on the overhead budget: steps without a compiler may cost 1 + ADVANCE * expected gain times it.
 
 `tuning.amortization` has the same.
 """
@@ -39,7 +39,7 @@ class Spender(Protocol):
     tuned_ns: int
     live_tuner: Tuning | None
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Bring the counts up to date."""
 
 
@@ -47,7 +47,7 @@ class ProblemAccount:
     """Account of one problem: spending of earlier processes, and this process's spending that is not written yet."""
 
     __slots__ = (
-        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_settled", "key",
+        "_told_calls", "_told_ns", "_told_saved_s", "_told_tuning_s", "folder", "is_served", "is_finished", "key",
         "next_step_s", "plan", "recall_s", "root", "spent",
     )  # fmt: skip
 
@@ -61,7 +61,7 @@ class ProblemAccount:
         self.next_step_s = next_step_s  # price of the next step of an unfinished search by earlier processes
         self.is_served = False  # whether the plan that earlier processes left serves
         self.recall_s = 0.0  # seconds that this process spent on recalling a remembered plan
-        self.is_settled = False  # whether a plan of the requested effort serves, or says that none is faster
+        self.is_finished = False  # whether a plan of the requested effort serves, or says that none is faster
         self._told_calls = self._told_ns = 0
         self._told_tuning_s = self._told_saved_s = 0.0
 
@@ -80,7 +80,7 @@ class ProblemAccount:
 
     def collect(self, state: Spender) -> None:
         """Add the spending of `state` since the last call to PENDING, which is written at exit."""
-        state.settle()
+        state.commit()
         tuning_s, saved_s = self._spent_and_saved_s(state)
         more = Spent(
             n_calls=max(0, state.n_calls - self._told_calls), n_objects=int(self._told_calls == 0 < state.n_calls),
@@ -93,7 +93,7 @@ class ProblemAccount:
 
     def tell(self, state: Spender) -> None:
         """Mark the spending of `state` so far as written."""
-        state.settle()
+        state.commit()
         self._told(state)
 
     def _told(self, state: Spender) -> None:

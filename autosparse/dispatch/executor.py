@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from autosparse._native import memory, runtime_api
 from autosparse.config import decisive_options, get_options
+from autosparse.containment import contained
 from autosparse.dispatch.state import FOREVER_NS, DispatchState, state_for
-from autosparse.errors import TUNING_FAILURES, StructureError
-from autosparse.operands.csr import FEW_AT_FIRST, Operand
+from autosparse.errors import StructureError
+from autosparse.operands.csr import SMALL_AT_FIRST, Operand
 from autosparse.operands.native_rows import NATIVE, NativeRows
 from autosparse.ops import names
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 AnyArray = NDArray[Any]  # Any: one of the native dtypes
 
-MAX_ROWS: Final = FEW_AT_FIRST
+MAX_ROWS: Final = SMALL_AT_FIRST
 """Maximum number of result rows for which a product may be computed by `few`."""
 LARGE_COPY: Final = 1 << 12
 """Minimum number of entries of a dense operand for which reading it in place, or transposing it by threads, pays."""
@@ -68,7 +69,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state = dispatcher.hot.get((n_vecs, transposed)) if dispatcher is not None else None
     if state is None or state.decisive is not decisive_options() or state.dtype is not rows.dtype:
         state = state_for(operand, rows, n_vecs, transposed)
-        state.take_few(operand)
+        state.take_small_products(operand)
     trial = None if sys.is_finalizing() else state.serving  # it may import, which fails in `__del__` at exit
     sampled_ns = None if state.live_tuner is None or source is not None else _sampled_ns(operand, state, B, out)
     start_ns = perf_counter_ns()
@@ -82,7 +83,7 @@ def matmul(operand: Operand, B: AnyArray, *, transposed: bool, out: AnyArray | N
     state.count(took_ns, is_tuned=trial is not None)
     if state.turning is not None and trial is None:
         state.turning.count(operand, n_vecs, took_ns)
-    state.settle()
+    state.commit()
     if state.product_ns >= state.next_look_ns:
         _look(state, operand, n_vecs, trial, took_ns)
     elif is_new and state.n_calls >= state.fast_path_due:
@@ -123,7 +124,7 @@ def few(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray | None:
     runtime_api.hold(options.isa, options.wait)
     out = _new((n, *shape[1:]) if len(shape) > 1 else n, B.dtype)
     flags = runtime_api.FLAG_DETERMINISTIC if options.deterministic else 0
-    return out if operand.multiply_few(B, out, transposed, flags) else None
+    return out if operand.small_product(B, out, transposed, flags) else None
 
 
 def once(operand: Operand, B: AnyArray, *, transposed: bool) -> AnyArray:
@@ -159,7 +160,7 @@ def open_fast_path(operand: Operand, B: AnyArray, *, transposed: bool) -> None:
             from autosparse.dispatch import fast_path
 
             fast_path.arm(operand, state, n_dims=B.ndim, n_vecs=1 if B.ndim == 1 else B.shape[1])
-        except TUNING_FAILURES as err:
+        except contained() as err:
             state.give_up(err)
 
 
@@ -296,12 +297,12 @@ def _look(state: DispatchState, operand: AnyOperand, n_vecs: int, trial: Serving
         if is_new and state.expected is not None:  # a solver's budget includes loading the modules
             live_tuner.tuning_s += (perf_counter_ns() - begun_ns) * 1e-9
         live_tuner.look(n_vecs, trial, took_ns)
-        state.settle()
+        state.commit()
         if live_tuner.is_stale:
             operand.dispatcher = None
     except StructureError:
         raise  # as the next product would
-    except TUNING_FAILURES as err:
+    except contained() as err:
         state.give_up(err)
 
 
@@ -314,7 +315,7 @@ def _is_enough(state: DispatchState, operand: AnyOperand) -> bool:
 
 def _without(trial: Serving | None, operand: AnyOperand) -> Serving | None:
     """Return None, the kernel that serves in place of `trial`; drop the dispatcher if the matrix has changed."""
-    if trial is not None and (trial.lab.is_stale or operand.structure_version != trial.lab.structure_version):
+    if trial is not None and (trial.context.is_stale or operand.structure_version != trial.context.structure_version):
         operand.dispatcher = None
     return None
 

@@ -41,7 +41,7 @@ class Expecting(Protocol):
     expected: Expected | None
     live_tuner: Tuning | None
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Bring the counts up to date."""
 
 
@@ -57,4 +57,4 @@ def tell(state: Expecting, expected: Expected | None) -> None:
     tuning = state.live_tuner
     if expected.n_certain >= GROWTH * n_before and (tuning is None or tuning.waits_for_pay):
         state.next_look_ns = min(state.next_look_ns, state.product_ns)
-        state.settle()
+        state.commit()

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 Run = Callable[..., bool]
 """Function (B, out, decisive options, transposed) -> whether out holds the product."""
 
-MOST_ASIDE: Final = 8
+MAX_SAMPLING_CALLS: Final = 8
 """Maximum number of sampling fast paths of one state: a batch of candidates, the incumbent and the default kernel."""
-ASIDE_WAIT: Final = 8
+SAMPLING_WAIT: Final = 8
 """Number of products without sampling calls after one that did not serve."""
-LOOKS_ASIDE: Final = 16
+LOOKS_BY_FAST_CALL: Final = 16
 """Number of guard checks by fast calls after which Python runs a product, so that the plan's service counts them."""
 WAIT: Final = 2
 """Number of products before the next fast path, after one that has served; doubled after one that has not."""
@@ -95,7 +95,7 @@ class FastPath:
         """Reset the running products in a forked child, where other threads do not exist."""
         self._record.n_running = 0
 
-    def settle(self, state: DispatchState) -> None:
+    def commit(self, state: DispatchState) -> None:
         """Add the products that were served to the state's counts, and stay open until tuning is due again."""
         record = self._record
         n_calls = runtime_api.lib.asp_entry_take_calls(record)
@@ -108,7 +108,7 @@ class FastPath:
                 state.n_tuned += n_calls
                 state.tuned_ns += spent_ns
         is_tried = self.trial is not None and self.trial.service is not None and self.trial.service.choice.is_tried
-        record.looks_left = 0 if is_tried else LOOKS_ASIDE
+        record.looks_left = 0 if is_tried else LOOKS_BY_FAST_CALL
         is_open = state.serving is self.trial and not self.is_retired
         left_ns = state.next_look_ns - state.product_ns if is_open else 0
         record.limit_ns = int(min(max(left_ns, 0), 1 << 62))
@@ -124,7 +124,7 @@ class FastPath:
         return int(record.product_ns) if self.run(*product) else None
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
         self._record.limit_ns = 0
 
     def retire(self) -> None:
@@ -148,12 +148,12 @@ def arm(operand: Operand, state: DispatchState, *, n_dims: int, n_vecs: int) -> 
     if state.n_calls < state.fast_path_due or (trial is not None and not may_serve(trial, operand, rows)):
         return
     if old is not None:
-        old.settle(state)
+        old.commit(state)
         old.close()
     state.fast_path_wait = WAIT if old is None or old.has_served else 2 * state.fast_path_wait
     state.fast_path_due = state.n_calls + state.fast_path_wait
     made = state.fast_path = FastPath(state, operand, rows, n_dims, n_vecs)
-    made.settle(state)
+    made.commit(state)
     operand.fast_path = made.run
 
 
@@ -181,27 +181,27 @@ def sampled_ns(operand: Operand, state: DispatchState, B: NDArray[Any], out: NDA
     Through Python a tuned kernel takes microseconds longer than the default kernel; fast calls do not have this bias.
     """
     rows, trial, n_vecs = operand.rows, state.serving, 1 if B.ndim == 1 else B.shape[1]
-    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.aside_due:
+    if rows is None or rows.dtype is not state.dtype or state.n_calls < state.sampling_due:
         return None
-    aside = state.aside = state.aside if state.aside is not None else {}
-    path = aside.get(id(trial))
+    sampling_calls = state.sampling_calls = state.sampling_calls if state.sampling_calls is not None else {}
+    path = sampling_calls.get(id(trial))
     if path is None or not path.leads(rows, trial, B.ndim, n_vecs):
         path = beside(operand, state, rows, n_dims=B.ndim, n_vecs=n_vecs)
         if path is None:
             return None
-        if len(aside) >= MOST_ASIDE:
-            aside.clear()
-        aside[id(trial)] = path
+        if len(sampling_calls) >= MAX_SAMPLING_CALLS:
+            sampling_calls.clear()
+        sampling_calls[id(trial)] = path
     looks_at = None if trial is None or trial.packed_copy is None else operand
     looked_ns = 0 if looks_at is None else looks_at.total_look_ns
     took_ns = path.took_ns(B, out, state.decisive, state.transposed)
     if took_ns is None:  # an array was written
-        del aside[id(trial)]
-        state.aside_due = state.n_calls + ASIDE_WAIT
+        del sampling_calls[id(trial)]
+        state.sampling_due = state.n_calls + SAMPLING_WAIT
     elif trial is not None:
         trial.looked_ns = 0 if looks_at is None else looks_at.total_look_ns - looked_ns
         if trial.looked_ns and trial.service is not None:
-            trial.service.looked_past_python(looks_at, trial.looked_ns)
+            trial.service.looked_in_fast_call(looks_at, trial.looked_ns)
     return took_ns
 
 
@@ -210,16 +210,16 @@ def may_serve(trial: Serving, operand: Operand, rows: NativeRows, is_guarded: bo
 
     With ``is_guarded=False`` a packed copy may hold older values.
     """
-    if trial.failed is not None or trial.bound is None or not trial.bound.passes_python:
+    if trial.failed is not None or trial.bound is None or not trial.bound.has_fast_call:
         return False
     if trial.packed_copy is None:
         return trial.bound_to is not None and trial.bound_to[3:] == _places(rows)
     if not is_guarded:
-        return operand.structure_version == trial.lab.structure_version
+        return operand.structure_version == trial.context.structure_version
     return (
         operand.watch is not None
         and bool(object_layout.OF_PACKED_COPY)
-        and operand.structure_version == trial.lab.structure_version
+        and operand.structure_version == trial.context.structure_version
         and operand.values_version == trial.packed_copy.values_version
     )
 

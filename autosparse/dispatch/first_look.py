@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 from autosparse import forking
 from autosparse.cache.accounts.rows import ACCOUNTS, PlanNote, Spent, spent_row
+from autosparse.containment import contained
 from autosparse.dispatch import state as states
-from autosparse.dispatch.accounts import CREDIT, PENDING, ProblemAccount, key_of, place_of
-from autosparse.errors import TUNING_FAILURES
+from autosparse.dispatch.accounts import ADVANCE, PENDING, ProblemAccount, key_of, place_of
 from autosparse.operands.holding import expected_look_s
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def is_enough(state: DispatchState, operand: AnyOperand) -> bool:
     state.next_look_ns = look_ns
     if state.recalled is not None and state.recalled.service is not None:
         state.recalled.service.steer(state.recalled, operand)
-    state.settle()
+    state.commit()
     return state.product_ns < look_ns
 
 
@@ -121,10 +121,10 @@ def _tuning_look_ns(state: DispatchState) -> float:
     if state.expected is not None:
         certain_ns = state.expected.certain_ns(state.n_calls, state.product_ns)
         own_ns = 0.0 if options.overhead * certain_ns >= FIRST_SEARCH_S * 1e9 else own_ns
-    if account is None or account.is_settled:
+    if account is None or account.is_finished:
         return own_ns
     # On an advance, like every step up to a first candidate that needs no compiler.
-    share = options.overhead * (1.0 + CREDIT * UNKNOWN_GAIN)
+    share = options.overhead * (1.0 + ADVANCE * UNKNOWN_GAIN)
     limit_s = account.limit_s() + account.expected_saved_s() - account.recall_s
     # A process that cannot afford the next step of an unfinished search does not load the modules for it.
     next_s = SETUP_S + account.next_step_s if account.next_step_s else 0.0
@@ -134,7 +134,7 @@ def _tuning_look_ns(state: DispatchState) -> float:
 
 def write() -> None:
     """Add to the file what this process has spent: at exit. What fails is left out."""
-    with contextlib.suppress(*TUNING_FAILURES):
+    with contextlib.suppress(*contained()):
         for state, account in _open_accounts():
             account.collect(state)
         found = {name: spent for name, spent in PENDING.items() if spent.n_calls}

@@ -28,12 +28,12 @@ class Bound(Protocol):
         """Packed operand that the kernel reads."""
 
     @property
-    def passes_python(self) -> bool:
+    def has_fast_call(self) -> bool:
         """Return whether fast calls support the kernel, so that `enter` can fill in a fast path's record."""
 
     @property
     def enter(self) -> Callable[[Any], None]:
-        """Function that writes the kernel's arguments into a fast path's record (see `passes_python`)."""
+        """Function that writes the kernel's arguments into a fast path's record (see `has_fast_call`)."""
 
     @property
     def run(self) -> Callable[..., bool]:
@@ -92,7 +92,7 @@ class Serving(Protocol):
         """Service that says whether the packed copy pays; None for candidates and kernels without a packed copy."""
 
     @property
-    def lab(self) -> Problems:
+    def context(self) -> Problems:
         """Lab that made the trial."""
 
     @property
@@ -111,7 +111,7 @@ class Serving(Protocol):
         """Compute the call's result; return False when this kernel cannot serve this product."""
 
 
-class PastPython(Protocol):
+class FastCall(Protocol):
     """Protocol of a fast path of one state (`dispatch.fast_path.FastPath`)."""
 
     has_served: bool
@@ -133,11 +133,11 @@ class PastPython(Protocol):
     def took_ns(self, *product: object) -> int | None:
         """Compute a product and return its nanoseconds; None where the fast path did not serve."""
 
-    def settle(self, state: Any) -> None:
+    def commit(self, state: Any) -> None:
         """Add the products that were served to the state's counts."""
 
     def close(self) -> None:
-        """Serve nothing until `settle` is called again."""
+        """Serve nothing until `commit` is called again."""
 
     def retire(self) -> None:
         """Serve nothing any more."""

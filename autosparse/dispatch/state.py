@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
-    from autosparse.dispatch.protocols import HasDtype, PastPython, Serving, Tuning
+    from autosparse.dispatch.protocols import FastCall, HasDtype, Serving, Tuning
     from autosparse.operands.unfolding import Unfolding
 
 FOREVER_NS: Final = 1 << 62
@@ -53,7 +53,7 @@ class DispatchState:
     """
 
     __slots__ = (
-        "account", "aside", "aside_due", "decisive", "dtype", "expected",
+        "account", "sampling_calls", "sampling_due", "decisive", "dtype", "expected",
         "fast_path", "fast_path_due", "fast_path_wait", "flags",
         "is_known", "recalled",
         "live_tuner", "n_calls", "n_dense_cols", "n_tuned", "next_look_ns", "operation", "options", "product_ns",
@@ -90,12 +90,12 @@ class DispatchState:
         self.expected: Expected | None = None  # products that a running solver expects
         self.is_known = False  # whether the account across processes was read
         self.account: ProblemAccount | None = None  # None: not read, or the cache is off
-        self.fast_path: PastPython | None = None  # fast path, once one was opened
+        self.fast_path: FastCall | None = None  # fast path, once one was opened
         self.fast_path_due = FIRST_FAST_PATH  # n_calls from which the next fast path may be opened
         self.fast_path_wait = 2
-        self.aside: dict[int, PastPython] | None = None  # sampling fast paths, by id(kernel's trial)
+        self.sampling_calls: dict[int, FastCall] | None = None  # sampling fast paths, by id(kernel's trial)
         self.turning: Turning | None = None  # account of products Mᵀ @ B that rows of Mᵀ may compute
-        self.aside_due = 0  # n_calls from which sampling calls may be made
+        self.sampling_due = 0  # n_calls from which sampling calls may be made
 
     def count(self, took_ns: int, *, is_tuned: bool) -> None:
         """Count one product."""
@@ -108,23 +108,23 @@ class DispatchState:
     def give_up(self, err: BaseException) -> None:
         """Stop tuning this problem after a failure; the default kernel computes its products from now on."""
         self.serving, self.next_look_ns, self.fast_path_due = None, FOREVER_NS, FOREVER_NS
-        fast_path, self.fast_path, self.aside = self.fast_path, None, None
+        fast_path, self.fast_path, self.sampling_calls = self.fast_path, None, None
         if fast_path is not None:
             fast_path.retire()
         reason = f"{type(err).__name__}: {err}"
-        event("fallback", reason)
+        event("fallback", reason, error=err)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with the default kernel: {reason}")
 
-    def take_few(self, operand: Operand) -> None:
+    def take_small_products(self, operand: Operand) -> None:
         """Add the products of `operand` that were computed before the state existed."""
-        self.n_calls += operand.n_few
-        self.product_ns += operand.few_ns if operand.n_few else 0
-        operand.n_few = 0
+        self.n_calls += operand.n_small_products
+        self.product_ns += operand.small_product_ns if operand.n_small_products else 0
+        operand.n_small_products = 0
 
-    def settle(self) -> None:
+    def commit(self) -> None:
         """Add the products that fast calls served to the counts."""
         if self.fast_path is not None:
-            self.fast_path.settle(self)
+            self.fast_path.commit(self)
 
 
 class Dispatcher:
@@ -147,13 +147,13 @@ class Dispatcher:
         for state in self.states.values():
             if state.account is not None:
                 state.account.collect(state)
-            state.serving = state.recalled = state.live_tuner = state.aside = None
+            state.serving = state.recalled = state.live_tuner = state.sampling_calls = None
 
     def forget_threads(self) -> None:
         """Reset products and tuning of other threads in a forked child."""
         self.packed_copies.forget_threads()
         for state in self.states.values():
-            for path in (state.fast_path, *(state.aside or {}).values()):
+            for path in (state.fast_path, *(state.sampling_calls or {}).values()):
                 if path is not None:
                     path.forget_threads()
             if state.live_tuner is not None:
@@ -242,8 +242,8 @@ def tuning_look_ns(options: Options, operation: str, n_vecs: int) -> float:
         return 0.0
     if "autosparse.tuning.setup" in sys.modules:
         from autosparse.ops import OPS
-        from autosparse.tuning.amortization import CREDIT
+        from autosparse.tuning.amortization import ADVANCE
 
         gain = OPS[operation].prior_gain(n_vecs)
-        return FIRST_STEP_S / ((1.0 + CREDIT * gain) * options.overhead) * 1e9
+        return FIRST_STEP_S / ((1.0 + ADVANCE * gain) * options.overhead) * 1e9
     return FIRST_IMPORT_S / options.overhead * 1e9

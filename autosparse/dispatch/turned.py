@@ -31,11 +31,11 @@ _lib, _ffi = runtime_api.lib, runtime_api.ffi
 class TurnedRows:
     """Rows of Mᵀ of one operand at one moment, in arrays of their own."""
 
-    __slots__ = ("_arrays", "_n_touched", "_pointers", "_rows", "n_bytes")
+    __slots__ = ("_arrays", "_n_invalidated", "_pointers", "_rows", "n_bytes")
 
     def __init__(self, operand: Operand, rows: NativeRows, threads: int) -> None:
         """Transpose the rows. Raises MemoryError if memory is short."""
-        self._rows, self._n_touched = rows, operand.n_touched  # before the arrays are read: later writes count
+        self._rows, self._n_invalidated = rows, operand.n_invalidated  # before the arrays are read: later writes count
         arrays = operand.peek(INDPTR), operand.peek(INDICES), operand.peek(DATA)
         made = runtime_api.transpose(arrays, (rows.n_major, rows.n_minor), threads=threads, room=memory.empty_output)
         self._arrays = tuple(array for array in made if array is not None)
@@ -44,7 +44,7 @@ class TurnedRows:
 
     def are_of(self, operand: Operand) -> bool:
         """Return whether the rows are current: no array was exported since, and no other object can reach one."""
-        return self._rows is operand.rows and self._n_touched == operand.n_touched and operand.is_alone
+        return self._rows is operand.rows and self._n_invalidated == operand.n_invalidated and operand.is_alone
 
     def multiply(self, at: tuple[Any, ...], threads: int) -> int:
         """Compute C = Mᵀ @ B and return the kernel's code, 0 for success.

@@ -22,7 +22,7 @@ N_LISTED: Final = 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Remembered:
+class RememberedPlan:
     """Plan with the fields of the key under which it was stored."""
 
     plan: Plan
@@ -49,7 +49,7 @@ class Remembered:
 class CacheReport:
     """Records of a cache, read once."""
 
-    plans: tuple[Remembered, ...]
+    plans: tuple[RememberedPlan, ...]
     histories: tuple[cache.History, ...]
     failures: tuple[cache.Failure, ...]
     stats: cache.Stats
@@ -63,7 +63,7 @@ class CacheReport:
             try:
                 if envelope.kind == "plan":
                     plan = cache.plan_from_record(envelope.record)
-                    plans.append(Remembered(plan=plan, key=cache.plan_key_of(envelope.record)))
+                    plans.append(RememberedPlan(plan=plan, key=cache.plan_key_of(envelope.record)))
                 elif envelope.kind == "history":
                     histories.append(cache.History.from_record(envelope.record))
                 else:

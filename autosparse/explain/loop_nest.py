@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from autosparse.core.composite import Composite, Schedule
-from autosparse.core.formats import NUMBERED, PRESETS, SLICED_KINDS, Format, LevelKind
+from autosparse.core.formats import DICTIONARY, PRESETS, SLICED_KINDS, Format, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import MATMUL, OPS
 from autosparse.ops.base import Words
@@ -68,7 +68,7 @@ def format_name(fmt: Format) -> str:
         f"rows {ORDERS[fmt.rows]}" if fmt.rows else "",
         "one triangle of a symmetric matrix" if fmt.symmetric else "",
         f"{fmt.index_bits}-bit indices" if fmt.index_bits != 32 else "",
-        "values by number" if fmt.values == NUMBERED else f"values as {fmt.values}" if fmt.values else "",
+        "values by number" if fmt.values == DICTIONARY else f"values as {fmt.values}" if fmt.values else "",
     ]
     return ", ".join(filter(None, notes))
 

@@ -34,7 +34,7 @@ def memory_section(report: Report) -> Section | None:
 
 def _whose(holding: Holding) -> str:
     if holding.is_frozen:
-        return "frozen: the caller has promised that nobody writes to them"
+        return "frozen: the caller guarantees that they are not written"
     if not holding.is_owned:
         return "shared with the caller"
     if holding.copied_bytes:

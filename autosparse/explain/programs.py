@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from autosparse.asymptotic.choice import Choice, choose, is_computable
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Operand, Sparse, prepare
-from autosparse.asymptotic.path import is_short
-from autosparse.asymptotic.remembered import Remembered, peek
-from autosparse.asymptotic.routes.existing import Route
-from autosparse.asymptotic.routes.paid import COMPILE_S, Account
-from autosparse.asymptotic.routes.triangles import triangles
-from autosparse.asymptotic.serving import account_of, takes
-from autosparse.asymptotic.subscripts import Subscripts
-from autosparse.asymptotic.surface import Request, loops
+from autosparse.contraction.choice import ProgramChoice, choose, is_computable
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.operands import Operand, Sparse, prepare
+from autosparse.contraction.path import is_short
+from autosparse.contraction.remembered import RememberedProgram, peek
+from autosparse.contraction.routes.existing import Route
+from autosparse.contraction.routes.paid import COMPILE_S, ExpressionCalls
+from autosparse.contraction.routes.triangles import triangles
+from autosparse.contraction.serving import account_of, takes
+from autosparse.contraction.subscripts import Subscripts
+from autosparse.contraction.surface import EinsumRequest, loops
 from autosparse.explain.program_explanation import ProgramExplanation
 from autosparse.explain.section import Section
 from autosparse.explain.units import seconds
@@ -26,8 +26,8 @@ N_LISTED: Final = 12
 
 def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplanation:
     """Explain ``einsum(*arguments, format=format)``, with its errors; compile, run and remember nothing."""
-    request = Request.of(arguments, format)
-    known = request.settled
+    request = EinsumRequest.of(arguments, format)
+    known = request.signature
     title = f"{EINSUM.name}: {known.subscripts}"
     extents = ", ".join(f"{index} < {extent}" for index, extent in known.subscripts.extents.items())
     facts = [("computes", EINSUM.formula), ("indices", extents)]
@@ -58,7 +58,7 @@ def explain_einsum(*arguments: Any, format: str | None = None) -> ProgramExplana
     return _of_programs(title, facts, subscripts, prepared, is_dense=known.format == "dense")
 
 
-def _calls(route: Route, account: Account) -> list[tuple[str, str]]:
+def _calls(route: Route, account: ExpressionCalls) -> list[tuple[str, str]]:
     """Describe the calls that a route served, and when a kernel is compiled."""
     if not route.begins:
         return []
@@ -75,7 +75,7 @@ def _of_programs(
 ) -> ProgramExplanation:
     known = peek(prepared, subscripts, is_dense_output=is_dense)
     choice = choose(prepared, subscripts, is_dense_output=is_dense)
-    plan = known.program.plan if isinstance(known, Remembered) else known or choice.plan
+    plan = known.program.plan if isinstance(known, RememberedProgram) else known or choice.plan
     facts += [
         ("considered", f"{choice.found.n_programs} programs, of which {len(choice.plans)} are beaten by none"),
         ("why", _why(known)),
@@ -84,7 +84,7 @@ def _of_programs(
         title,
         (
             _section(title, facts, "a generated program"),
-            _programs(choice, plan, dict(known.measured_s) if isinstance(known, Remembered) else {}),
+            _programs(choice, plan, dict(known.measured_s) if isinstance(known, RememberedProgram) else {}),
             Section(title="The loops of the chosen program, as C", lines=tuple(loops(plan))),
         ),
     )
@@ -100,10 +100,10 @@ def _operand(n: int, operand: Operand) -> str:
     return f"T{n}[{','.join(operand.indices)}] dense"
 
 
-def _why(known: Remembered | Plan | None) -> str:
+def _why(known: RememberedProgram | EinsumPlan | None) -> str:
     if known is None:
         return "no call with these patterns yet; the model prices it least"
-    if isinstance(known, Plan):
+    if isinstance(known, EinsumPlan):
         return "remembered on disk for these patterns"
     calls = f"{known.n_calls} calls in this process"
     if known.measured_s:
@@ -111,7 +111,7 @@ def _why(known: Remembered | Plan | None) -> str:
     return f"{calls}; {'remembered on disk' if known.is_timed else 'the model prices it least, none was timed yet'}"
 
 
-def _programs(choice: Choice, chosen: Plan, measured_s: dict[str, float]) -> Section:
+def _programs(choice: ProgramChoice, chosen: EinsumPlan, measured_s: dict[str, float]) -> Section:
     """Return the section of frontier programs by cost, with measured times and a mark on the one that runs."""
     rows = [("program", "tasks", "measured", "")]
     listed = [row for n, row in enumerate(choice.plans) if n < N_LISTED or row[1].text in {chosen.text, *measured_s}]

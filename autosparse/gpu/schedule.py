@@ -3,7 +3,7 @@
 A schedule is a list of parts. Each part takes entries of A that no earlier part has taken, stores them in its layout
 and computes them with its own block shape; all parts are one launch (STile §4: horizontal fusion). The other axes are
 those of DASH, Table 1: warps, stages, vector width, column tile, and the summation of rows that several programs
-share. Parts with a rule (`Part.select`) make it a composite; the rules are those of `core.composite`.
+share. Parts with a rule (`GpuPart.select`) make it a composite; the rules are those of `core.composite`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ VERSION: Final = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Layout:
+class PartLayout:
     """Storage layout of a part: the kinds of product with code for it, and the axes of a part that it uses."""
 
     kinds: tuple[ProductKind, ...]
@@ -46,39 +46,39 @@ class Layout:
     summary: str
 
 
-LAYOUTS: Final[Mapping[str, Layout]] = {
-    "rows": Layout(
+LAYOUTS: Final[Mapping[str, PartLayout]] = {
+    "rows": PartLayout(
         kinds=("vector", "columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `rows` rows of similar length in one program; rows over `split` entries are cut",
     ),
-    "unrolled": Layout(
+    "unrolled": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_most", "split"),
         summary="CSR: `step` entries of each of `rows` rows, one after another: lanes have columns, none shares a sum",
     ),
-    "ell": Layout(
+    "ell": PartLayout(
         kinds=("vector", "columns"), axes=("rows", "step", "at_most"),
         summary="rows of at most `at_most` entries, padded to it: a bucket of hyb",
     ),
-    "segments": Layout(
+    "segments": PartLayout(
         kinds=("vector", "columns"), axes=("step", "split"),
         summary="runs of about `split` entries, whatever rows they are of: equal work for every program",
     ),
-    "entries": Layout(
+    "entries": PartLayout(
         kinds=("sampled",), axes=("rows",), summary="`rows` entries in one program, whatever rows they are of",
     ),
-    "windows": Layout(
+    "windows": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
         summary="windows of `rows` rows without their empty columns, `step` columns in one dense product",
     ),
-    "blocks": Layout(
+    "blocks": PartLayout(
         kinds=("columns", "sampled"), axes=("rows", "step", "at_least", "split"),
         summary="BSR: aligned blocks of `rows` by `step`, one dense product each",
     ),
-    "fibers": Layout(
+    "fibers": PartLayout(
         kinds=("fibers",), axes=("step", "split"),
         summary="CSF: `split` fibers of a root in one program",
     ),
-    "fill": Layout(
+    "fill": PartLayout(
         kinds=("vector", "columns", "fibers"), axes=("rows",), summary="rows of the result that have no entries",
     ),
 }  # fmt: skip
@@ -91,7 +91,7 @@ WHOLE_LAYOUTS: Final = ("fibers", "fill")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Part:
+class GpuPart:
     """Entries in one layout. Axes that the layout does not use keep their default."""
 
     layout: str
@@ -145,7 +145,7 @@ class Part:
         return found if self.select == REST else found | {"select": str(self.select)}
 
     @classmethod
-    def of_values(cls, values: Mapping[str, Any]) -> Part:
+    def of_values(cls, values: Mapping[str, Any]) -> GpuPart:
         """Return the part from the fields that `values` wrote."""
         return cls(**{**values, "select": selection_of(values.get("select", str(REST)))})
 
@@ -159,7 +159,7 @@ class DeviceSchedule:
     """Parts and their common parameters; `tile` counts columns of the result (k for sddmm; 0 for spmv)."""
 
     operation: str
-    parts: tuple[Part, ...]
+    parts: tuple[GpuPart, ...]
     tile: int = 64
     warps: int = 4
     stages: int = 3
@@ -269,7 +269,7 @@ class DeviceSchedule:
             values: dict[str, Any] = json.loads(text)  # Any: JSON
             if values.pop("version") != VERSION:
                 raise ScheduleError.unparsable(text, expected=f"a device schedule of version {VERSION}")
-            parts = tuple(map(Part.of_values, values.pop("parts")))
+            parts = tuple(map(GpuPart.of_values, values.pop("parts")))
             return cls(parts=parts, **values)
         except (ValueError, LookupError, TypeError, AttributeError) as err:
             if isinstance(err, ScheduleError):

@@ -74,7 +74,7 @@ def bicgstab(
     )  # fmt: skip
 
 
-class _Vectors:
+class _BiconjugateVectors:
     """Vectors and sweeps of BiCGSTAB: the residual r, its shadow, the direction p, v = A M p, and t = A M r."""
 
     def __init__(self, system: System, solve: Solve) -> None:
@@ -99,7 +99,7 @@ class _Vectors:
 def _bicgstab(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None
 ) -> tuple[Vector, int]:
-    product, x, has = system.product(), system.x, _Vectors(system, solve)
+    product, x, has = system.product(), system.x, _BiconjugateVectors(system, solve)
     least = float(np.finfo(system.dtype).eps) ** 2
     before: Scalar | None = None
     alpha: Scalar = 0.0

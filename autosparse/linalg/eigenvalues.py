@@ -22,7 +22,7 @@ from autosparse.linalg.arguments import scipys
 AnyArray = NDArray[Any]
 
 
-class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry no types
+class MatrixOperator(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry no types
     """An autosparse array as an operator whose products are one call each, without LinearOperator's checks."""
 
     def __init__(self, A: Any) -> None:
@@ -53,17 +53,17 @@ class Products(LinearOperator):  # type: ignore[misc]  # SciPy's classes carry n
     _matvec, _matmat, _rmatvec, _rmatmat = matvec, matmat, rmatvec, rmatmat
 
     def _adjoint(self) -> LinearOperator:
-        return Products(self._adjoint_matrix)
+        return MatrixOperator(self._adjoint_matrix)
 
     def _transpose(self) -> LinearOperator:
-        return Products(self.matrix.T)
+        return MatrixOperator(self.matrix.T)
 
 
 def _products(A: Any) -> Any:
     """Return the operator of a compressed matrix; return anything else unchanged."""
     if not (runtime_api.available and sps.issparse(A) and A.ndim == 2 and A.format in ("csr", "csc")):
         return A
-    return Products(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
+    return MatrixOperator(construct.wrapped(A) if type(A).__module__.startswith("scipy.") else A)
 
 
 def _of_square(A: Any, k: Any, M: Any = None, sigma: Any = None, **how: Any) -> Any:

@@ -53,7 +53,7 @@ def jacobi(A: Any) -> LinearOperator:
         raise InputError.refused(
             "jacobi: the diagonal of A has zeros, which have no inverse",
             given=f"{zeros.size} zeros among {diagonal.size} entries of the diagonal, the first in row {zeros[0]}",
-            cure="block_jacobi with blocks that are not singular, or add a shift to the diagonal",
+            hint="block_jacobi with blocks that are not singular, or add a shift to the diagonal",
         )
     return DiagonalInverse(1 / diagonal)
 
@@ -74,7 +74,7 @@ def block_jacobi(A: Any, size: int) -> LinearOperator:
         raise InputError.refused(
             "block_jacobi: size must be a positive integer",
             given=f"size={size!r} for {entries.shape[0]} rows",
-            cure="the number of unknowns per point of the mesh, such as 3",
+            hint="the number of unknowns per point of the mesh, such as 3",
         )
     return BlockInverse(_inverted_blocks(entries, min(int(size), max(1, entries.shape[0]))))
 
@@ -98,7 +98,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
         raise InputError.refused(
             "chebyshev: degree must be a positive integer",
             given=f"degree={degree!r}; a degree is a number of products with A",
-            cure="degree=3, or jacobi(A) for no product at all",
+            hint="degree=3, or jacobi(A) for no product at all",
         )
     dtype = inexact(np.empty(0, getattr(A, "dtype", None) or np.float64)).dtype
     if bounds is None:
@@ -110,7 +110,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
         raise InputError.refused(
             "chebyshev: bounds must be positive and increasing",
             given=f"bounds ({low:g}, {high:g}){'' if bounds else ', estimated from A by Lanczos steps'}",
-            cure="a positive definite A, or bounds=(low, high) with 0 < low < high",
+            hint="a positive definite A, or bounds=(low, high) with 0 < low < high",
         )
     return ChebyshevInverse(A, dtype, int(degree), low, high)
 
@@ -246,7 +246,7 @@ def entries_of(A: Any, name: str) -> Any:
         raise InputTypeError.refused(
             f"{name}: A must be a matrix whose entries can be read",
             given=f"an operator of the type {type(A).__name__}, which has products only",
-            cure="pass the matrix itself, or use chebyshev(A, degree), which takes operators",
+            hint="pass the matrix itself, or use chebyshev(A, degree), which takes operators",
         )
     entries = A if sps.issparse(A) else np.asarray(A)
     _check_square(entries, name)
@@ -286,7 +286,7 @@ def _inverses(blocks: AnyArray) -> AnyArray:
         raise InputError.refused(
             "block_jacobi: a block on the diagonal of A is singular",
             given=f"block {at} (rows from {at * size}) has rank {ranks[at]} of {size}",
-            cure="another size, or add a shift to the diagonal",
+            hint="another size, or add a shift to the diagonal",
         ) from error
 
 

@@ -132,7 +132,7 @@ class _Factored:
         self._left_adjoint(self.z, self.zt)
 
 
-class _Vectors:
+class _QuasiMinimalVectors:
     """The two bases (v, w), their directions (p, q), products with A, and sweeps."""
 
     def __init__(self, system: System, solve: Solve, factors: Factors | None) -> None:
@@ -188,7 +188,7 @@ class _Vectors:
 def _qmr(
     system: System, solve: Solve, limit: float, maxiter: int, callback: Callback | None, *, factors: Factors | None
 ) -> tuple[Vector, int]:
-    has, x, dtype = _Vectors(system, solve, factors), system.x, system.dtype
+    has, x, dtype = _QuasiMinimalVectors(system, solve, factors), system.x, system.dtype
     least = float(np.finfo(dtype).eps)
     size, rho, xi = (root(square, dtype) for square in has.begin())
     gamma, theta = 1.0, 0.0

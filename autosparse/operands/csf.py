@@ -14,7 +14,7 @@ AnyArray = NDArray[Any]  # Any: one native dtype
 
 MAX_ORDER: Final = 16
 """Maximum number of modes that kernels support (ASP_MAX_MODES)."""
-LEAST_CHILDREN: Final = 3
+MIN_CHILDREN: Final = 3
 """Minimum number of entries per node of the level above them. Below it a tensor is stored flat, with two levels."""
 
 
@@ -54,7 +54,7 @@ def compressed_fibers(coords: Sequence[AnyArray], sizes: Sequence[int], values: 
     perm, n_nodes = np.empty(nnz, dtype), ffi.new("int64_t[]", n_modes)
     runtime_api.raise_for(lib.asp_tensor_sort(code, n_modes, nnz, sources, extents, pointer(perm)))
     lib.asp_tensor_levels(code, n_modes, nnz, sources, pointer(perm), n_nodes, ffi.NULL, ffi.NULL)
-    is_flat = n_modes > 2 and LEAST_CHILDREN * n_nodes[n_modes - 2] > nnz
+    is_flat = n_modes > 2 and MIN_CHILDREN * n_nodes[n_modes - 2] > nnz
     n_levels = 2 if is_flat else n_modes  # with two levels every entry is a node of the second
     common = (code, n_levels, nnz, sources, pointer(perm), n_nodes)
     lib.asp_tensor_levels(*common, ffi.NULL, ffi.NULL)

@@ -23,32 +23,33 @@ from autosparse.operands.watched import DATA, INDICES, INDPTR, NEVER, NONE_YET, 
 if TYPE_CHECKING:
     from autosparse.core.pattern import Pattern
 
-__all__ = ["DATA", "INDICES", "INDPTR", "NOT_FEW_NS", "Operand"]
+__all__ = ["DATA", "INDICES", "INDPTR", "NOT_SMALL_NS", "Operand"]
 
-NOT_FEW_NS: Final = 1_000_000
+NOT_SMALL_NS: Final = 1_000_000
 """Product time in ns from which on dispatch keeps a state for the problem; before, `executor.few` computes."""
 
-FEW: Final = 1 << 14
+SMALL_PRODUCT: Final = 1 << 14
 """Maximum number of multiplications of a product for which one thread is used without a dispatch state."""
-FEW_AT_FIRST: Final = 2 * FEW
+SMALL_AT_FIRST: Final = 2 * SMALL_PRODUCT
 """Limit in place of FEW for a matrix's first products, often its last: a state costs more than threads save."""
 FIRST: Final = 2
-"""Number of first products for which FEW_AT_FIRST applies."""
+"""Number of first products for which SMALL_AT_FIRST applies."""
 
-_BEGIN_NS: Final = 0 if python_objects.few is not None else NOT_FEW_NS
+_BEGIN_NS: Final = 0 if python_objects.small_product is not None else NOT_SMALL_NS
 
 
 class Operand(WatchedArrays):
     """Compressed rows of an ``n_major`` x ``n_minor`` matrix: indptr (n_major + 1,), indices and data (>= nnz,)."""
 
     __slots__ = (
-        "_flat", "_pattern", "dispatcher", "fast_path", "few_ns", "n_few", "n_touched", "shared", "solver_memory",
+        "_flat", "_pattern", "dispatcher", "fast_path", "small_product_ns", "n_small_products", "n_invalidated",
+        "shared", "solver_memory",
     )  # fmt: skip
 
     dispatcher: Any  # Any: dispatch state, private to autosparse.dispatch
     fast_path: Any  # Any: the open fast path (`dispatch.fast_path`)
-    few_ns: int  # time of the n_few products that were computed without a dispatch state
-    n_touched: int  # number of products that found arrays exported or replaced
+    small_product_ns: int  # time of the n_small_products products that were computed without a dispatch state
+    n_invalidated: int  # number of products that found arrays exported or replaced
     shared: bool  # whether a transpose uses this operand, too
     solver_memory: Any  # Any: work vectors of solvers, private to autosparse.linalg
     _flat: bool  # whether the sparse array is one-dimensional
@@ -57,15 +58,15 @@ class Operand(WatchedArrays):
     def __init__(self) -> None:
         # Every sparse array has one, and most are never multiplied: data of the guard are made at its first look.
         self.n_major = self.n_minor = self.values_version = self.structure_version = 0
-        self.n_few = self.n_touched = self._aliases_before = 0
-        self.few_ns = _BEGIN_NS
+        self.n_small_products = self.n_invalidated = self._aliases_before = 0
+        self.small_product_ns = _BEGIN_NS
         self.rows = self.dispatcher = self.fast_path = self.solver_memory = None
         self._known_rows = self._chunk_versions = self._native_watch = self._pattern = None
-        self._touch_indptr = self._touch_indices = self._touch_data = None
+        self._invalidated_indptr = self._invalidated_indices = self._invalidated_data = None
         self._clean_indptr = self._clean_indices = self._clean_data = NEVER
         self.shared = self._flat = self._checked = self._is_rebound = self.frozen = False
         self.copied_bytes = None
-        self.fresh = self._handed_out = True  # the constructor that fills it in may still exchange arrays
+        self.unvalidated = self._exported = True  # the constructor that fills it in may still exchange arrays
         self._arrays = [None, None, None]
         self._leased = self._anchors = self._prints = NONE_YET
         self._looks = (0, 0, 0, 0)
@@ -76,19 +77,19 @@ class Operand(WatchedArrays):
         made = cls()
         made._arrays = arrays
         made.n_major, made.n_minor = n_major, n_minor
-        made._checked, made.fresh = is_valid, not is_valid
-        made._handed_out = False
+        made._checked, made.unvalidated = is_valid, not is_valid
+        made._exported = False
         return made
 
-    def fork(self) -> Operand:
+    def share(self) -> Operand:
         """Return an operand over the same arrays for one of two separating objects; the other keeps dispatch states."""
         twin = Operand()
         twin._arrays = list(self._arrays)
         twin.copied_bytes, twin.frozen = self.copied_bytes, self.frozen
-        twin.settle(self.n_major, self.n_minor, flat=self._flat)
+        twin.finish(self.n_major, self.n_minor, flat=self._flat)
         return twin
 
-    def settle(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
+    def finish(self, n_major: int, n_minor: int, *, flat: bool = False) -> None:
         """Set the shape. References to the arrays that exist already, as by the source object, are accepted."""
         if (n_major, n_minor) != (self.n_major, self.n_minor):
             self._forget_structure()
@@ -96,9 +97,9 @@ class Operand(WatchedArrays):
         if self._native_watch is not None:
             self._native_watch.retire()  # the next look fills it in anew
         self.rows = None
-        self._handed_out = False
+        self._exported = False
         if flat:
-            self.few_ns = NOT_FEW_NS
+            self.small_product_ns = NOT_SMALL_NS
 
     def _forget_structure(self) -> None:
         self._pattern = self._known_rows = None
@@ -146,19 +147,19 @@ class Operand(WatchedArrays):
 
     # -- the C side
 
-    def multiply_few(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
+    def small_product(self, B: AnyArray, out: AnyArray, transposed: bool, flags: int) -> bool:
         """Compute out = M @ B (or Mᵀ @ B) at once for small products, checked as by `validate`; else return False."""
-        most = FEW if self.n_few >= FIRST else FEW_AT_FIRST
-        took_ns = python_objects.few(
+        most = SMALL_PRODUCT if self.n_small_products >= FIRST else SMALL_AT_FIRST
+        took_ns = python_objects.small_product(
             self._arrays, self.n_major, self.n_minor, self._checked, B, out, transposed, flags, most
         )
         if took_ns < 0:
             return False
-        self.fresh = False
-        if not self._handed_out:
+        self.unvalidated = False
+        if not self._exported:
             self._checked = True
-        self.n_few += 1
-        self.few_ns += took_ns
+        self.n_small_products += 1
+        self.small_product_ns += took_ns
         return True
 
     def validate(self) -> NativeRows:
@@ -166,20 +167,20 @@ class Operand(WatchedArrays):
 
         Raises StructureError (a ValueError) for a structure that a kernel would follow out of bounds.
         """
-        self.n_touched += 1  # products that find arrays exported or replaced call this method
+        self.n_invalidated += 1  # products that find arrays exported or replaced call this method
         if self._native_watch is not None and self._native_watch.look(False, get_options().threads or 0):
             known = self._known_rows
             if known is not None:
                 return known
-        self.fresh = False
+        self.unvalidated = False
         # From the second time on: code that reads the structure between products does so repeatedly, and C compares
         # hashes.
         takes_prints = not self._checked and self._known_rows is not None and self._can_be_watched()
         codes = self._codes_and_prints() if takes_prints else self._codes()
         if codes is None:
-            self.few_ns = NOT_FEW_NS
+            self.small_product_ns = NOT_SMALL_NS
             return NativeRows(self.n_major, self.n_minor)
-        is_back = not self._handed_out or self._n_aliases() <= self._aliases_before
+        is_back = not self._exported or self._n_aliases() <= self._aliases_before
         rows = self._known_rows
         if rows is None or (rows.dtype_code, rows.index_code) != codes:
             rows = NativeRows(self.n_major, self.n_minor, BUILTIN[self._arrays[DATA].dtype.char], codes)
@@ -188,7 +189,7 @@ class Operand(WatchedArrays):
         # While another object holds an exported array of the structure, it is checked at every product.
         if self._checked or is_back:
             self._checked = True
-            self._handed_out = False
+            self._exported = False
             self.rows = rows
         if takes_prints:
             self._fill_in_watch()

@@ -40,11 +40,11 @@ class Holding(NamedTuple):
         """Return the present ownership of the arrays of `operand`."""
         # Imported late: the first takes 0.15 s (scipy.sparse), the second is for tensors only.
         from autosparse.operands.ownership import owns_arrays
-        from autosparse.operands.unfolding import Entries, Unfolding
+        from autosparse.operands.unfolding import TensorEntries, Unfolding
 
         holder = operand.entries if isinstance(operand, Unfolding) else operand
         is_owned, is_alone = owns_arrays(holder), holder.is_alone
-        arrays = (holder.coords, holder.peek()) if isinstance(holder, Entries) else map(holder.peek, range(3))
+        arrays = (holder.coords, holder.peek()) if isinstance(holder, TensorEntries) else map(holder.peek, range(3))
         return cls(
             sum(getattr(array, "nbytes", 0) for array in arrays), holder.copied_bytes, is_owned, is_alone, holder.frozen
         )

@@ -105,7 +105,7 @@ def take_over(operand: Operand, given: Given, *, everything: bool) -> None:
     copies, copied_bytes = copies_of([operand.peek(place) for place in places], everything=everything)
     for place, array in zip(places, copies, strict=True):
         operand.rebind(place, array)
-    operand.copied_bytes, operand.fresh = copied_bytes, False
+    operand.copied_bytes, operand.unvalidated = copied_bytes, False
 
 
 class Given:

@@ -1,6 +1,7 @@
 """Operands of tensor products: a tensor's entries, watched for writes to their values, and one unfolding per mode.
 
-`Entries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows, as `Operand` is
+`TensorEntries` is shared by all modes. An `Unfolding` is the operand of products that have one mode as rows, as
+`Operand` is
 for matrices. Coordinates never change; any holder of the value array may write it (see `mutation_guard`).
 """
 
@@ -20,7 +21,7 @@ from autosparse.operands.csr import Operand
 AnyArray = NDArray[Any]  # Any: values may have any dtype
 
 
-class Entries:
+class TensorEntries:
     """Entries of a tensor: private, read-only coordinates (ndim, nnz) and the user's values (nnz,)."""
 
     __slots__ = (
@@ -38,7 +39,7 @@ class Entries:
         self.values_version = 0
         self.shared = False  # whether another tensor uses these entries, too
         self.copied_bytes: int | None = None  # bytes of values that were copied; None: values may be shared
-        self.ordered: Any = None  # Any: data of einsum, private to autosparse.asymptotic
+        self.ordered: Any = None  # Any: data of einsum, private to autosparse.contraction
         self._values = values
         self._anchors: mutation_guard.Anchors | None = None
         # Exporting stores None; a look stores its own token, and marks it clean only if the token is still there.
@@ -112,7 +113,7 @@ class Unfolding:
 
     __slots__ = ("__weakref__", "_csf", "_csf_version", "dispatcher", "entries", "mode", "order", "places")
 
-    def __init__(self, entries: Entries, mode: int) -> None:
+    def __init__(self, entries: TensorEntries, mode: int) -> None:
         self.entries = entries
         self.mode = mode
         self.order = entries.pattern.level_order(mode)

@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 MAX_HELD: Final = 6
 """Maximum number of objects through which the memory of one array can be reached (`asp_watched.held`)."""
 _PLAIN: Final = 0x101  # NPY_ARRAY_C_CONTIGUOUS | NPY_ARRAY_ALIGNED
-TOUCHES: Final = ("_touch_indptr", "_touch_indices", "_touch_data")
+INVALIDATED: Final = ("_invalidated_indptr", "_invalidated_indices", "_invalidated_data")
 CLEANS: Final = ("_clean_indptr", "_clean_indices", "_clean_data")
-_SLOTS: Final = ("_arrays", "rows", "_checked", "_handed_out", "_aliases_before", "values_version")
+_SLOTS: Final = ("_arrays", "rows", "_checked", "_exported", "_aliases_before", "values_version")
 
 make: Final = python_objects.maker("asp_watch_maker")
 """Function (address of an asp_watch, object to keep alive) -> builtin; None where watches are not supported."""
@@ -36,7 +36,7 @@ def layout_of(operand_type: Callable[[], Any]) -> Mapping[str, int] | None:
     """Return the offsets of an operand's slots; None where they are not found, or reference counts are unreliable."""
     if make is None or _references_beside() is None:
         return None
-    return python_objects.slot_offsets(operand_type, (*_SLOTS, *TOUCHES, *CLEANS))
+    return python_objects.slot_offsets(operand_type, (*_SLOTS, *INVALIDATED, *CLEANS))
 
 
 @functools.lru_cache(maxsize=1)
@@ -65,8 +65,8 @@ class Watch:
         record.operand = cast("char *", id(operand))
         for name in _SLOTS:
             setattr(record, f"{name.removeprefix('_')}_at", layout[name])
-        for one, touch, clean in zip(record.of, TOUCHES, CLEANS, strict=True):
-            one.touch_at, one.clean_at = layout[touch], layout[clean]
+        for one, invalidated, clean in zip(record.of, INVALIDATED, CLEANS, strict=True):
+            one.invalidated_at, one.clean_at = layout[invalidated], layout[clean]
         assert make is not None
         self._kept: Any = None
         self.look: Callable[[bool, int], bool] = make(python_objects.address_of(record), record)

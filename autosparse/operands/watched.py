@@ -22,7 +22,7 @@ from autosparse.operands.array_views import Lease, moved, same_memory
 from autosparse.operands.mutation_guard import CHUNK_BYTES, Anchors, Print
 from autosparse.operands.native_rows import NativeRows
 from autosparse.operands.packed_copies import smoothed
-from autosparse.operands.watch import CLEANS, TOUCHES, Watch, can_watch, layout_of
+from autosparse.operands.watch import CLEANS, INVALIDATED, Watch, can_watch, layout_of
 
 AnyArray = NDArray[Any]  # Any: value arrays may have any dtype
 
@@ -46,15 +46,16 @@ class WatchedArrays:
 
     __slots__ = (
         "__weakref__", "_aliases_before", "_anchors", "_arrays", "_checked", "_chunk_versions", "_clean_data",
-        "_clean_indices", "_clean_indptr", "_handed_out", "_is_rebound", "_known_rows", "_leased", "_looks",
-        "_native_watch", "_prints", "_touch_data", "_touch_indices", "_touch_indptr", "copied_bytes", "fresh", "frozen",
+        "_clean_indices", "_clean_indptr", "_exported", "_is_rebound", "_known_rows", "_leased", "_looks",
+        "_native_watch", "_prints", "_invalidated_data", "_invalidated_indices", "_invalidated_indptr", "copied_bytes",
+        "unvalidated", "frozen",
         "n_major", "n_minor", "rows", "structure_version", "values_version",
     )  # fmt: skip
 
     n_major: int
     n_minor: int
     rows: NativeRows | None  # None: `validate` must look again
-    fresh: bool  # no code has read the arrays: they are replaced without a record (`arrays.fields`)
+    unvalidated: bool  # no code has read the arrays: they are replaced without a record (`arrays.fields`)
     copied_bytes: int | None  # bytes that the constructor copied; None: nothing copied, arrays may be shared
     frozen: bool  # the caller promises that nobody writes to the arrays
     structure_version: int
@@ -62,13 +63,13 @@ class WatchedArrays:
     _arrays: list[Any]  # the user's own objects: indptr, indices, data
     _known_rows: NativeRows | None  # as of the last look, valid while the array objects are the same
     _checked: bool  # structure is known to be within bounds
-    _handed_out: bool  # an array of the structure was fetched since the last check, and may still be held
+    _exported: bool  # an array of the structure was fetched since the last check, and may still be held
     _aliases_before: int  # number of references to the arrays when that began
     # Per array. Exporting stores None as the touch. A look stores a token, which it marks as clean at its end if the
     # token is still there.
-    _touch_indptr: object
-    _touch_indices: object
-    _touch_data: object
+    _invalidated_indptr: object
+    _invalidated_indices: object
+    _invalidated_data: object
     _clean_indptr: object
     _clean_indices: object
     _clean_data: object
@@ -86,11 +87,11 @@ class WatchedArrays:
         """Return the user's own array object and mark it as exported: later writes to it are expected."""
         if self.frozen:
             return self._arrays[field]
-        setattr(self, TOUCHES[field], None)
+        setattr(self, INVALIDATED[field], None)
         if field != DATA:
             self._checked = False
-            if not self._handed_out:
-                self._handed_out = True
+            if not self._exported:
+                self._exported = True
                 self._aliases_before = self._n_aliases()
         self.rows = None
         return self._arrays[field]
@@ -101,7 +102,7 @@ class WatchedArrays:
 
     def rebind(self, field: int, value: Any) -> None:
         """Replace an array; a version rises unless the memory is the same."""
-        if self.fresh:
+        if self.unvalidated:
             self._arrays[field] = value
             return
         old = self.fetch(field)
@@ -111,8 +112,8 @@ class WatchedArrays:
             self._native_watch.retire()
         if self.frozen:
             self.frozen = False
-            for touch in TOUCHES:
-                setattr(self, touch, None)
+            for invalidated in INVALIDATED:
+                setattr(self, invalidated, None)
         self.copied_bytes = self.rows = None
         self._arrays[field] = value
         for kept in (self._leased, self._anchors, self._prints):
@@ -131,7 +132,7 @@ class WatchedArrays:
         for array in self._arrays:
             array.flags.writeable = False
         self._leased = self._anchors = self._prints = NONE_YET
-        self._known_rows, self.frozen, self.fresh = None, True, False
+        self._known_rows, self.frozen, self.unvalidated = None, True, False
         if self._native_watch is not None:
             self._native_watch.retire()
 
@@ -171,7 +172,7 @@ class WatchedArrays:
         return dtype
 
     def _lease(self, field: int) -> AnyArray:
-        self.fresh = False
+        self.unvalidated = False
         array = self._arrays[field]
         leased: AnyArray | None = self._leased[field]
         if leased is None or moved(leased, array):
@@ -198,9 +199,9 @@ class WatchedArrays:
     def is_untouched(self) -> bool:
         """Return whether `refresh` would find, without hashing, that nothing was written since the last look."""
         return (
-            self._touch_data is self._clean_data
-            and self._touch_indices is self._clean_indices
-            and self._touch_indptr is self._clean_indptr
+            self._invalidated_data is self._clean_data
+            and self._invalidated_indices is self._clean_indices
+            and self._invalidated_indptr is self._clean_indptr
             and self.is_alone
         )
 
@@ -223,8 +224,8 @@ class WatchedArrays:
         if self.rows is None:
             self.validate()
         if self.frozen:
-            for touch, clean in zip(TOUCHES, CLEANS, strict=True):
-                setattr(self, clean, getattr(self, touch))
+            for invalidated, clean in zip(INVALIDATED, CLEANS, strict=True):
+                setattr(self, clean, getattr(self, invalidated))
             self._fill_in_watch()
             return
         start_ns, token = perf_counter_ns(), object()
@@ -232,8 +233,8 @@ class WatchedArrays:
         for field in FIELDS:
             # Checked before the bytes are read: an alias that no longer exists cannot write any more.
             is_alone = self._is_alone(field)
-            if not is_alone or getattr(self, TOUCHES[field]) is not getattr(self, CLEANS[field]):
-                setattr(self, TOUCHES[field], token)
+            if not is_alone or getattr(self, INVALIDATED[field]) is not getattr(self, CLEANS[field]):
+                setattr(self, INVALIDATED[field], token)
                 alone[field] = is_alone
         now = {field: self._print_of(field) for field in alone if field != DATA or not self._is_new(alone[DATA])}
         with _COMPARING:

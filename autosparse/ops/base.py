@@ -61,7 +61,7 @@ class Operation:
     library: str  # library that computes what autosparse's kernels do not
     sparse: Literal["matrix", "tensor"] = "matrix"
     packed: Literal["values", "structure", "fibers", ""] = "values"  # what kernels read; "": none are generated
-    handling: str = "autosparse.tuning.trials.matmul"  # module whose `HANDLING` packs, times and compares
+    adapter: str = "autosparse.tuning.trials.matmul"  # module whose `ADAPTER` packs, times and compares
     dtypes: tuple[str, ...] = REAL  # dtypes that plans choose kernels for
     default_dtypes: tuple[str, ...] = ()  # further dtypes that the default kernel computes
     abilities: frozenset[Ability] = frozenset()  # optional features of its kernels
@@ -77,8 +77,8 @@ class Operation:
     estimate_prior: Mapping[int, float] = field(default_factory=dict)  # expected gain by a model's prediction alone
     statistics_margins: Mapping[int, float] = field(default_factory=dict)  # predicted gain accepted unmeasured
     learned_margins: Mapping[int, float] = field(default_factory=dict)  # minimum gain predicted by the learned model
-    seconded_margins: Mapping[int, float] = field(default_factory=dict)  # where statistics predict a gain, too
-    shared_since: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.shared_since`
+    agreed_margins: Mapping[int, float] = field(default_factory=dict)  # where statistics predict a gain, too
+    is_model_stale: Callable[[int, int, int], bool] | None = None  # see `ops.matmul.is_model_stale`
     learned_names: Mapping[int, str] = field(default_factory=dict)  # first number of columns -> learned model
     algorithms: Mapping[str, ProductKind] = field(default_factory=dict)  # names in `waco_space` and `own_space`
     collected: tuple[Collected, ...] = ()

@@ -26,7 +26,7 @@ def reference(pattern: Pattern, data: NDArray[Any], B: NDArray[Any], *, transpos
     return result
 
 
-def shared_since(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
+def is_model_stale(n_rows: int, nnz: int, n_dense_cols: int) -> bool:
     """Return whether the default kernel uses a second thread here, but did not when models were trained."""
     return n_dense_cols == 1 and 6_000 <= 0.45 * nnz + 0.6 * n_rows < 18_000  # its serial nanoseconds, as in matmul.c
 
@@ -56,8 +56,8 @@ MATMUL: Final[Operation] = Operation(
     # Wide products for which the learned model predicted savings of 10 to 20 % saved -14 to 15 %. For 8 columns its
     # predictions are more accurate.
     learned_margins={1: 0.10, 2: 0.05, 9: 0.20},
-    seconded_margins={128: 0.10},
-    shared_since=shared_since,
+    agreed_margins={128: 0.10},
+    is_model_stale=is_model_stale,
     learned_names={1: "spmv", 2: "spmm8", 9: "spmm32", 91: "spmm256"},
     algorithms={"spmv": "vector", "spmm": "columns"},
     collected=(

@@ -59,7 +59,7 @@ MTTKRP: Final[Operation] = Operation(
     library="NumPy",
     sparse="tensor",
     packed="fibers",
-    handling="autosparse.tuning.trials.mttkrp",
+    adapter="autosparse.tuning.trials.mttkrp",
     space="autosparse.tuner.space.mttkrp",
     model="tensor_product",
     device=(DeviceProduct(name="mttkrp", kind="fibers"),),

@@ -16,7 +16,7 @@ _MODULES: Final = (names.MATMUL, names.SDDMM, names.MTTKRP, names.SPGEMM, names.
 _registered: Final[dict[str, Operation]] = {}
 
 
-class _Table(Mapping[str, "Operation"]):
+class _LazyTable(Mapping[str, "Operation"]):
     """Mapping of rows by name. A row of the library is imported when it is first requested."""
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class _Table(Mapping[str, "Operation"]):
         return len(_MODULES) + len(_registered)
 
 
-OPS: Final[Mapping[str, Operation]] = _Table()
+OPS: Final[Mapping[str, Operation]] = _LazyTable()
 
 
 def register(row: Operation) -> None:

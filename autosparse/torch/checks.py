@@ -16,7 +16,7 @@ REAL: Final = (torch.float32, torch.float64, *HALF)
 """Dtypes of functions that need an order or a softmax."""
 NUMBERS: Final = (*VALUE_CODES, *HALF)
 """Dtypes of products."""
-MOST_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
+MAX_ROWS: Final = 2**62  # rows or columns of a matrix; lengths of arrays are 64-bit integers
 
 
 def tensor(what: str, given: Any) -> torch.Tensor:
@@ -24,7 +24,7 @@ def tensor(what: str, given: Any) -> torch.Tensor:
     if not isinstance(given, torch.Tensor):
         raise InputTypeError.refused(
             f"{what} takes dense torch tensors", given=f"an object of type {type(given).__name__}",
-            cure="torch.as_tensor(...), or A.to_torch().to_dense() of a sparse one",
+            hint="torch.as_tensor(...), or A.to_torch().to_dense() of a sparse one",
         )  # fmt: skip
     return given
 
@@ -35,7 +35,7 @@ def in_memory(what: str, given: torch.Tensor) -> torch.Tensor:
         raise InputError.refused(
             f"{what} works on dense tensors in this computer's memory",
             given=f"a {type(given).__name__} of layout {given.layout} on {given.device}",
-            cure="tensor.to_dense().cpu(), or the plain tensor inside",
+            hint="tensor.to_dense().cpu(), or the plain tensor inside",
         )
     return given
 
@@ -54,7 +54,7 @@ def common(what: str, *tensors: torch.Tensor, known: tuple[torch.dtype, ...] = N
             raise InputError.refused(
                 f"{what} works on tensors in this computer's memory",
                 given=f"a {type(t).__name__} without memory of its own",
-                cure="the plain tensor inside",
+                hint="the plain tensor inside",
             )
     return torch.float32 if dtype in HALF else dtype
 
@@ -65,12 +65,12 @@ def matrix_shape(shape: Any) -> tuple[int, int]:
         n, m = (operator.index(extent) for extent in shape)
     except (TypeError, ValueError):
         raise InputTypeError.refused(
-            "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", cure="shape=(n, m)"
+            "a shape is two whole numbers: rows and columns", given=f"shape={shape!r:.100}", hint="shape=(n, m)"
         ) from None
-    if not (0 <= n < MOST_ROWS and 0 <= m < MOST_ROWS):
+    if not (0 <= n < MAX_ROWS and 0 <= m < MAX_ROWS):
         raise InputError.refused(
-            f"rows and columns of a shape are from 0 to {MOST_ROWS - 1}", given=f"shape={shape!r:.100}",
-            cure="shape=(n, m)",
+            f"rows and columns of a shape are from 0 to {MAX_ROWS - 1}", given=f"shape={shape!r:.100}",
+            hint="shape=(n, m)",
         )  # fmt: skip
     return n, m
 

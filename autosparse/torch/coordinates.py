@@ -18,7 +18,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from autosparse import forking
 from autosparse.torch.structure import ffi, is_gone, lib, pointer, version
 
-MOST_KEPT: Final = 16
+MAX_KEPT: Final = 16
 """Maximum number of index arrays whose starts are cached; the oldest are removed first."""
 
 
@@ -48,7 +48,7 @@ def starts_of(A: torch.Tensor) -> Starts:
         _kept.move_to_end(key)
         for old in [k for k, starts in _kept.items() if is_gone(starts.watched)]:
             del _kept[old]
-        while len(_kept) > MOST_KEPT:
+        while len(_kept) > MAX_KEPT:
             _kept.popitem(last=False)
     return made
 

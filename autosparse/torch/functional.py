@@ -15,7 +15,7 @@ from autosparse.errors import ShapeError
 from autosparse.ops import SDDMM
 from autosparse.torch import native
 from autosparse.torch.autograd import functions
-from autosparse.torch.autograd.attention import Additive, Dot
+from autosparse.torch.autograd.attention import Additive, DotAttention
 from autosparse.torch.checks import REAL, common, ranks
 from autosparse.torch.compiled import run_as_is
 from autosparse.torch.matrix import Csr, Sparse, csr, upright
@@ -92,7 +92,7 @@ def attention(
     if q.shape != (n, *k.shape[1:]) or k.shape[0] != m or v.shape[:2] != k.shape[:2] or not q.shape[2]:
         raise ShapeError.unfit("attention", wanted=wanted, A=A.shape, Q=Q.shape, K=K.shape, V=V.shape)
     scale = q.shape[2] ** -0.5 if scale is None else scale
-    out: torch.Tensor = Dot.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(scale))
+    out: torch.Tensor = DotAttention.apply(rows, q.to(dtype), k.to(dtype), v.to(dtype), float(scale))
     return (out.squeeze(1) if V.dim() == 2 else out).to(V.dtype)
 
 

@@ -20,7 +20,7 @@ from autosparse.torch import coordinates, native, operand
 from autosparse.torch.autograd import functions
 from autosparse.torch.checks import NUMBERS, REAL, check_ids, common, in_memory, matrix_shape, tensor
 from autosparse.torch.compiled import run_as_is
-from autosparse.torch.structure import INDEX_CODES, Rows
+from autosparse.torch.structure import INDEX_CODES, IndexArrays
 
 if TYPE_CHECKING:
     from autosparse.explain.explanation import Explanation
@@ -47,7 +47,7 @@ class Csr:
     __slots__ = ("_transposed", "rows", "values")
     __array_ufunc__ = None  # NumPy then calls __rmatmul__ for ``array @ A``
 
-    def __init__(self, rows: Rows, values: torch.Tensor, *, transposed: bool = False) -> None:
+    def __init__(self, rows: IndexArrays, values: torch.Tensor, *, transposed: bool = False) -> None:
         self.rows, self.values, self._transposed = rows, in_memory("Csr", rows.fit(values)), transposed
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -165,13 +165,13 @@ class Csr:
         return NotImplemented if served is None else served(*args, **(kwargs or {}))
 
 
-def upright(A: Csr, what: str) -> Rows:
+def upright(A: Csr, what: str) -> IndexArrays:
     """Return the rows of A. Raises InputError for a transposed matrix, whose structure lists columns."""
     if A.is_transposed:
         raise InputError.refused(
             f"{what} works on rows, and a transposed matrix is stored by columns",
             given=f"a transposed Csr of shape {tuple(A.shape)}",
-            cure="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
+            hint="autosparse.torch.csr(A.to_torch().to_sparse_csr())",
         )
     return A.rows
 
@@ -199,7 +199,7 @@ def spmm(A: Sparse, X: torch.Tensor, reduce: str = "sum") -> torch.Tensor:
     rows = upright(A, f"spmm(reduce={reduce!r})")
     flat = dense.unsqueeze(1) if X.dim() == 1 else dense
     if reduce == "mean":
-        result: torch.Tensor = functions.Mean.apply(rows, values, flat)
+        result: torch.Tensor = functions.MeanAggregation.apply(rows, values, flat)
     elif functions.wants_grad(values, flat):
         result = functions.Extreme.apply(rows, values, flat, reduce == "min")
     else:
@@ -230,18 +230,18 @@ SERVED: Final[dict[Any, Callable[..., torch.Tensor]]] = {
 """Implementations of torch functions with a `Csr` among the arguments."""
 
 
-def _made_again(rows: Rows, values: torch.Tensor, transposed: bool) -> Csr:
+def _made_again(rows: IndexArrays, values: torch.Tensor, transposed: bool) -> Csr:
     """Reconstruct a pickled or copied `Csr`; checks `rows`, since a file may hold any object."""
-    if not isinstance(rows, Rows):
+    if not isinstance(rows, IndexArrays):
         raise InputTypeError.refused(
             "a Csr in a file is made of rows and values", given=f"an object of type {type(rows).__name__}",
-            cure="a file written by torch.save",
+            hint="a file written by torch.save",
         )  # fmt: skip
     return Csr(rows, values, transposed=transposed)
 
 
 if hasattr(torch.serialization, "add_safe_globals"):  # both functions check their arguments
-    torch.serialization.add_safe_globals([Rows, _made_again])
+    torch.serialization.add_safe_globals([IndexArrays, _made_again])
 
 
 @run_as_is
@@ -263,7 +263,7 @@ def csr(obj: Any, values: torch.Tensor | None = None, shape: tuple[int, int] | N
     if isinstance(obj, torch.Tensor):
         if not obj.is_cpu:
             raise InputError.refused(
-                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", cure="A.cpu()"
+                "csr() takes matrices on the CPU", given=f"a tensor on {obj.device}", hint="A.cpu()"
             )
         if obj.layout == torch.strided and obj.dim() == 2 and obj.shape[0] == 2 and obj.dtype in INDEX_CODES:
             return _from_edges(obj, values, shape)
@@ -278,7 +278,7 @@ def _from_tensor(A: torch.Tensor) -> Csr:
         raise InputError.refused(
             "csr() takes a matrix: two dimensions, values that are numbers",
             given=f"a tensor of shape {tuple(A.shape)} with {A.dense_dim()} dense dimensions",
-            cure="one matrix of the batch at a time",
+            hint="one matrix of the batch at a time",
         )
     return _LAYOUTS.get(A.layout, _from_other)(A)
 
@@ -292,8 +292,8 @@ def _from_compressed_columns(A: torch.Tensor) -> Csr:
     return Csr(_rows(A.ccol_indices(), A.row_indices(), m, n), A.values(), transposed=True)
 
 
-def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> Rows:
-    return Rows(crow.to(col.dtype).contiguous(), col.contiguous(), n, m)
+def _rows(crow: torch.Tensor, col: torch.Tensor, n: int, m: int) -> IndexArrays:
+    return IndexArrays(crow.to(col.dtype).contiguous(), col.contiguous(), n, m)
 
 
 def _from_other(A: torch.Tensor) -> Csr:
@@ -313,7 +313,7 @@ def _check_blocks(A: torch.Tensor) -> None:
         raise InputError.refused(
             f"the blocks of a sparse tensor are not valid: {error}",
             given=f"layout {A.layout}",
-            cure="a tensor made with check_invariants=True",
+            hint="a tensor made with check_invariants=True",
         ) from None
 
 
@@ -326,7 +326,7 @@ def _from_coo(A: torch.Tensor) -> Csr:
         check_ids(A._indices(), A.shape)
         unordered = torch.sparse_coo_tensor(A._indices(), A._values(), A.shape, is_coalesced=False, device=A.device)
         return _from_coo(unordered)
-    return Csr(Rows(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
+    return Csr(IndexArrays(starts.crow, A.indices()[1].contiguous(), *A.shape), A.values())
 
 
 _LAYOUTS: Final[dict[torch.layout, Callable[[torch.Tensor], Csr]]] = {
@@ -349,7 +349,7 @@ def _from_edges(edges: torch.Tensor, values: torch.Tensor | None, shape: tuple[i
     order = torch.argsort(row, stable=True)
     crow = torch._convert_indices_from_coo_to_csr(row[order], shape[0], out_int32=row.dtype == torch.int32)
     values = torch.ones(row.numel(), device=row.device) if values is None else values[order]
-    return Csr(Rows(crow, col[order], *shape), values)
+    return Csr(IndexArrays(crow, col[order], *shape), values)
 
 
 def _from_scipy(obj: Any) -> Csr:
@@ -358,9 +358,9 @@ def _from_scipy(obj: Any) -> Csr:
         raise InputTypeError.refused(
             "csr() takes a torch tensor, a SciPy sparse matrix or an edge index",
             given=f"an object of type {type(obj).__name__}",
-            cure="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
+            hint="torch.as_tensor(...) or scipy.sparse.csr_array(...)",
         )
     dtype = np.promote_types(matrix.indptr.dtype, matrix.indices.dtype)
     indices, data = (array[: int(matrix.indptr[-1])] for array in (matrix.indices, matrix.data))  # may be longer
     crow, col = (torch.from_numpy(np.ascontiguousarray(a, dtype=dtype)) for a in (matrix.indptr, indices))
-    return Csr(Rows(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))
+    return Csr(IndexArrays(crow, col, *matrix.shape), torch.from_numpy(np.ascontiguousarray(data)))

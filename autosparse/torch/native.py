@@ -49,7 +49,7 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
     Lazy conjugation, negation and zeros of torch are resolved.
     """
     if dense.is_conj() or dense.is_neg() or dense._is_zerotensor():
-        dense = settled(dense)
+        dense = resolved(dense)
     strides = dense.stride()
     if len(strides) == 2:
         n = dense.shape[1]
@@ -62,11 +62,11 @@ def rows_of(dense: torch.Tensor) -> torch.Tensor:
 def whole(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` contiguous, with torch's lazy conjugation, negation and zeros resolved."""
     if tensor.is_conj() or tensor.is_neg() or tensor._is_zerotensor():
-        tensor = settled(tensor)
+        tensor = resolved(tensor)
     return tensor.contiguous()
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` with torch's lazy conjugation, negation and zeros (a tensor without memory) resolved."""
     if tensor._is_zerotensor():
         return torch.zeros(tensor.shape, dtype=tensor.dtype, device=tensor.device)

@@ -22,7 +22,7 @@ from autosparse.dispatch import executor
 from autosparse.operands.csr import Operand
 from autosparse.operands.native_rows import NativeRows
 from autosparse.torch import native
-from autosparse.torch.structure import CPU, VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import CPU, VALUE_CODES, IndexArrays, Structure, Transposed, ffi, lib, pointer
 
 AnyArray = NDArray[Any]  # index or value arrays
 
@@ -270,7 +270,7 @@ def _kept(structure: Any, dtype: torch.dtype, kind: type[OperandKind]) -> Operan
 
 
 @contextmanager
-def held(rows: Rows, values: torch.Tensor, *, transposed: bool) -> Iterator[TorchOperand]:
+def held(rows: IndexArrays, values: torch.Tensor, *, transposed: bool) -> Iterator[TorchOperand]:
     """Lock and yield the operand of A, or of Aᵀ when `transposed` (then the transpose is built), with these values."""
     structure = rows.structure
     operand = operand_of(structure.transposed() if transposed else structure, values.dtype)

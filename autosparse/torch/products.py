@@ -60,7 +60,7 @@ def _transposed_mm(structure: Structure, values: torch.Tensor, B: torch.Tensor) 
     if turned is None:
         start_s = time.perf_counter()
         out = native.mm(structure, values, B, transposed=True)
-        structure.rent_s += time.perf_counter() - start_s
+        structure.untransposed_s += time.perf_counter() - start_s
         return out
     operand = operand_of(turned, B.dtype)
     assert isinstance(operand, Gathered)

@@ -20,7 +20,7 @@ from autosparse.config import get_options
 
 CPU: Final = torch.device("cpu")
 """Device of the pool's tensors, named because the user may have set another default device."""
-MOST_STORAGES: Final = 12
+MAX_STORAGES: Final = 12
 """Maximal number of storages in the pool, used or free; a larger pool keeps memory from PyTorch's other uses."""
 
 _uses: Final = torch._C._storage_Use_Count  # type: ignore[attr-defined]
@@ -107,7 +107,7 @@ def _new_storage(n_bytes: int, limit_bytes: int) -> Any:
     with _lock:
         _pool.setdefault(n_bytes, deque()).append(storage)
         _pool.move_to_end(n_bytes)
-        while sum(map(len, _pool.values())) > MOST_STORAGES or _held_bytes() > limit_bytes:
+        while sum(map(len, _pool.values())) > MAX_STORAGES or _held_bytes() > limit_bytes:
             oldest = next(iter(_pool))
             if _pool[oldest]:
                 _pool[oldest].popleft()

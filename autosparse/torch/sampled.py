@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class Sample:
+class SampledAddmm:
     """Call of a sampled product: out[p] = alpha ⟨X[i], Y[:, j]⟩ + beta base[p] for entry p = (i, j), real dtypes.
 
     X (n, K) lies by rows, Y is (K, m), `base` and `out` are (nnz,). `given` holds the default kernel's arguments except
@@ -80,17 +80,17 @@ def dots(home: Home, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     (crow, col), nnz, dtype = home.arrays, home.arrays[1].shape[0], X.dtype
     if X.dim() != 2 or dtype.is_complex or nnz * X.shape[1] < thresholds.DIRECT_SAMPLE:
         return native.sddmm(home.structure, X, Y)
-    X, Y = native.rows_of(X), (native.settled(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()
+    X, Y = native.rows_of(X), (native.resolved(Y) if Y.is_neg() or Y._is_zerotensor() else Y).t()
     out = native.empty((nnz,), dtype)
     given = (
         VALUE_CODES[dtype], INDEX_CODES[col.dtype], X.shape[0], Y.shape[1], crow.data_ptr(), col.data_ptr(), nnz,
         X.data_ptr(), X.stride(0), Y.data_ptr(), *Y.stride(), X.shape[1], 1.0, 0.0, 0, out.data_ptr(), 0,
     )  # fmt: skip
-    runtime_api.raise_for(compute(Sample(given, (crow, col), X, Y, out)))
+    runtime_api.raise_for(compute(SampledAddmm(given, (crow, col), X, Y, out)))
     return out
 
 
-def compute(sample: Sample) -> int:
+def compute(sample: SampledAddmm) -> int:
     """Compute ``sample.out`` by the executor where possible; return the default kernel's status, or 0."""
     if native.flags() or not get_options().extra_memory:
         return sample.by_default(0, 0)

@@ -32,7 +32,7 @@ CPU: Final = torch.device("cpu")
 """Device of all tensors made here; named explicitly because the user may have set another default device."""
 VALUE_CODES: Final = {torch.float32: 0, torch.float64: 1, torch.complex64: 2, torch.complex128: 3}
 """Runtime codes of value dtypes."""
-MOST_STRUCTURES: Final = 64  # structures kept at a time; each is small until a transpose is built
+MAX_STRUCTURES: Final = 64  # structures kept at a time; each is small until a transpose is built
 SWEEP_FROM: Final = 8  # structures from which on adding one removes those of freed tensors
 
 
@@ -78,7 +78,7 @@ class Structure(Placed):
 
     __slots__ = (
         "_content", "_lock", "_print", "_turned", "_versions", "_watched", "checked_at", "operands", "inverse_lengths",
-        "is_sound", "n_changes", "rent_s",
+        "is_sound", "n_changes", "untransposed_s",
     )  # fmt: skip
 
     def __init__(self, crow: torch.Tensor, col: torch.Tensor, n_rows: int, n_cols: int) -> None:
@@ -89,7 +89,7 @@ class Structure(Placed):
         self.operands: dict[tuple[torch.dtype, type], Any] = {}  # Any: operand.TorchOperand, which imports this module
         self.is_sound = False  # whether a kernel may follow the indices; set by `check`
         self.n_changes = 0  # number of changes of the arrays that `changed` found
-        self.rent_s = 0.0  # time of transposed products while the transpose is not built
+        self.untransposed_s = 0.0  # time of transposed products while the transpose is not built
         results.keep_out(crow, col)
         self._watched = (StorageWeakRef(crow.untyped_storage()), StorageWeakRef(col.untyped_storage()))
         self._versions = (version(crow), version(col))
@@ -178,7 +178,10 @@ class Structure(Placed):
         if self._turned is None:
             options = get_options()
             price_s = self.nnz * Transposed.ns_per_entry * 1e-9
-            if self.rent_s * thresholds.TRANSPOSE_GAIN < price_s or Transposed.bytes_ratio(self) > options.extra_memory:
+            if (
+                self.untransposed_s * thresholds.TRANSPOSE_GAIN < price_s
+                or Transposed.bytes_ratio(self) > options.extra_memory
+            ):
                 return None
         return self.transposed()
 
@@ -239,7 +242,7 @@ def _described(array: Any) -> str:
     return f"of shape {tuple(array.shape)} and {array.dtype} on {array.device}"
 
 
-class Rows:
+class IndexArrays:
     """Owner of index arrays and of their structure; the arrays are contiguous int32 or int64, of one dtype.
 
     The constructor checks that a kernel may follow the indices. Raises InputError, StructureError.
@@ -253,7 +256,7 @@ class Rows:
         self._structure.changed()  # detects arrays that were written since an earlier matrix was made of them
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Rows, (self.crow, self.col, self.n_rows, self.n_cols)
+        return IndexArrays, (self.crow, self.col, self.n_rows, self.n_cols)
 
     def _look(self) -> Structure:
         """Return the structure of the present arrays; lengths are always checked, indices only where unchecked."""
@@ -262,11 +265,11 @@ class Rows:
             raise InputError.refused(
                 "index arrays must be vectors without gaps in this computer's memory, both int32 or both int64",
                 given=f"a {type(crow).__name__} {_described(crow)} and a {type(col).__name__} {_described(col)}",
-                cure="plain torch tensors on the CPU",
+                hint="plain torch tensors on the CPU",
             )
         if not (isinstance(self.n_rows, int) and isinstance(self.n_cols, int) and 0 <= self.n_cols < 1 << 62):
             raise InputTypeError.refused(
-                "rows and columns are whole numbers", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", cure="n, m"
+                "rows and columns are whole numbers", given=f"{self.n_rows!r:.50}, {self.n_cols!r:.50}", hint="n, m"
             )
         if crow.shape[0] != self.n_rows + 1:
             raise StructureError.indptr_size(crow.shape[0], wanted=self.n_rows + 1)
@@ -281,7 +284,7 @@ class Rows:
             raise InputTypeError.refused(
                 "the values of a Csr are a dense torch tensor",
                 given=f"an object of type {type(values).__name__}",
-                cure="torch.as_tensor(...)",
+                hint="torch.as_tensor(...)",
             )
         if values.shape != self.col.shape:
             n = self.col.shape[0]
@@ -330,7 +333,7 @@ def _made(key: tuple[int, int, int, int, int, torch.dtype], crow: torch.Tensor, 
         if len(_structures) > SWEEP_FROM:
             for old in [k for k, s in _structures.items() if s.dead]:
                 del _structures[old]
-        while len(_structures) > MOST_STRUCTURES:
+        while len(_structures) > MAX_STRUCTURES:
             _structures.popitem(last=False)
     return made
 

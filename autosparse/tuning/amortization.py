@@ -5,14 +5,15 @@ of products run so far, and rho the option `overhead`. Tuning between products i
 
 * overhead share: rho times the time already spent in products, plus half of what tuning has saved so far. For any N,
   and even if tuning gains nothing, the total time stays <= (1 + rho) * N * d;
-* expected saving: if a hint or the history gives N_total, PROMISE_SHARE times the expected saving g * N_total * d;
-* advance: g * CREDIT times the overhead share, for steps that need no compiler and lead to a result soon (hashing the
-  matrix, ranking, packing for a kernel that is built). The total stays <= (1 + (1 + g * CREDIT) * rho) * N * d.
+* expected saving: if a hint or the history gives N_total, SAVING_SHARE times the expected saving g * N_total * d;
+* advance: g * ADVANCE times the overhead share, for steps that need no compiler and lead to a result soon (hashing the
+  matrix, ranking, packing for a kernel that is built). The total stays <= (1 + (1 + g * ADVANCE) * rho) * N * d.
 
 A solver that runs products states a lower bound on their number (`Expected`). The overhead share is then rho times the
 time of that many products, and there is no advance: the total stays <= (1 + rho) * N * d if the bound holds.
 
-A step runs when its budget covers its price. docs/adr/0006-payoff.md gives the competitive argument. Where the number
+A step runs when its budget covers its price. docs/design/tuning-policy.md gives the competitive argument. Where the
+number
 of products is known, `pick` returns the tuning tier that minimizes the total.
 """
 
@@ -29,17 +30,17 @@ if TYPE_CHECKING:
     from autosparse.dispatch.accounts import ProblemAccount
     from autosparse.dispatch.expectations import Expected
 
-PROMISE_SHARE: Final = 0.3
+SAVING_SHARE: Final = 0.3
 """Fraction of an expected saving that may be spent to obtain it; both run count and expected gain can be wrong."""
 REINVEST_SHARE: Final = 0.5
 """Fraction of the time already saved that may be spent on further tuning."""
-CREDIT: Final = 10.0
+ADVANCE: Final = 10.0
 """Advance on cheap steps, as a multiple of the overhead share, before any saving is measured.
 
 It is multiplied by the expected gain. With the default overhead (0.04) it allows 0.4 times what tuning would have
 saved on the products run so far.
 """
-CREDIT_RUNS: Final = 3.0
+ADVANCE_RUNS: Final = 3.0
 """Expected number of future products for each product run so far, for steps that lead to a result soon.
 
 It is the median under a prior with tail 1 / sqrt(N). If fewer products follow, the loss is bounded by the advance.
@@ -49,7 +50,7 @@ NO_PRICE_S: Final = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Account:
+class TuningAccount:
     """Time spent on one problem so far, in seconds."""
 
     n_calls: int = 0
@@ -95,34 +96,34 @@ def saved_s(served_s: float, *, looked_s: float, tuned_s: float, default_s: floa
     return max(0.0, served_s - looked_s) * (default_s / tuned_s - 1.0) - looked_s
 
 
-def rent_purse_s(account: Account, outlook: Outlook) -> float:
+def overhead_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds that the overhead share allows for tuning in total, including those already spent."""
     certain_s = outlook.expected.n_certain * outlook.default_s if outlook.expected is not None else 0.0
     return outlook.overhead * max(account.product_s, certain_s) + REINVEST_SHARE * max(0.0, account.saved_s)
 
 
-def promise_purse_s(outlook: Outlook) -> float:
+def saving_budget_s(outlook: Outlook) -> float:
     """Return the seconds that a known run count allows for tuning in total; 0 if the count is unknown."""
     if outlook.total_runs is None:
         return 0.0
-    return PROMISE_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
+    return SAVING_SHARE * outlook.gain * outlook.total_runs * outlook.default_s
 
 
-def credit_purse_s(account: Account, outlook: Outlook) -> float:
+def advance_budget_s(account: TuningAccount, outlook: Outlook) -> float:
     """Return the seconds that the advance adds to the overhead share; 0 if a solver bounds the number of products."""
-    return 0.0 if outlook.expected is not None else CREDIT * outlook.gain * outlook.overhead * account.product_s
+    return 0.0 if outlook.expected is not None else ADVANCE * outlook.gain * outlook.overhead * account.product_s
 
 
-def purse_s(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
+def budget_s(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Return the seconds that may still be spent on tuning now; never negative."""
-    rent_s = rent_purse_s(account, outlook) + (credit_purse_s(account, outlook) if on_credit else 0.0)
-    return max(0.0, max(rent_s, promise_purse_s(outlook)) - account.tuning_s)
+    overhead_s = overhead_budget_s(account, outlook) + (advance_budget_s(account, outlook) if in_advance else 0.0)
+    return max(0.0, max(overhead_s, saving_budget_s(outlook)) - account.tuning_s)
 
 
-def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = False) -> float:
+def expected_runs_left(account: TuningAccount, outlook: Outlook, *, in_advance: bool = False) -> float:
     """Return the expected number of products to come.
 
-    It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times CREDIT_RUNS
+    It is the rest of a known run count, else as many as were run (the median of a scale-free prior), times ADVANCE_RUNS
     for steps on the advance. The bound of a solver replaces the prior.
     """
     if outlook.expected is not None:
@@ -131,11 +132,16 @@ def expected_runs_left(account: Account, outlook: Outlook, *, on_credit: bool = 
         # More products ran than the run count said: fall back to the prior.
         left = outlook.total_runs - account.n_calls
         return left if left > 0 else float(account.n_calls)
-    return account.n_calls * (CREDIT_RUNS if on_credit else 1.0)
+    return account.n_calls * (ADVANCE_RUNS if in_advance else 1.0)
 
 
 def weigh(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> Verdict:
     """Decide whether to run a step of `price_s` now that leads to a result only after `path_price_s` in total.
 
@@ -146,20 +152,20 @@ def weigh(
         return Verdict(pays=True, reason="costs nothing")
     path_s = max(price_s, path_price_s or 0.0)
     gain_s = outlook.gain * outlook.default_s
-    left = expected_runs_left(account, outlook, on_credit=on_credit)
+    left = expected_runs_left(account, outlook, in_advance=in_advance)
     if left * gain_s < path_s:
         return Verdict(
             pays=False,
             reason=f"about {left:,.0f} more products would save {left * gain_s:.3g} s, tuning costs {path_s:.3g} s",
         )
-    purse = purse_s(account, outlook, on_credit=on_credit)
-    if purse < price_s:
-        return Verdict(pays=False, reason=f"the next step costs {price_s:.3g} s, {purse:.3g} s may be spent by now")
-    return Verdict(pays=True, reason=f"the next step costs {price_s:.3g} s of {purse:.3g} s that may be spent")
+    budget = budget_s(account, outlook, in_advance=in_advance)
+    if budget < price_s:
+        return Verdict(pays=False, reason=f"the next step costs {price_s:.3g} s, {budget:.3g} s may be spent by now")
+    return Verdict(pays=True, reason=f"the next step costs {price_s:.3g} s of {budget:.3g} s that may be spent")
 
 
 def is_earned(
-    price_s: float, earlier: ProblemAccount | None, *, account: Account, outlook: Outlook, **terms: Any
+    price_s: float, earlier: ProblemAccount | None, *, account: TuningAccount, outlook: Outlook, **terms: Any
 ) -> bool:
     """Return whether earlier processes have paid for a step of `price_s`, and this process may spend that much of it.
 
@@ -173,7 +179,7 @@ def is_earned(
     if account.tuning_s + earlier.recall_s + price_s > limit_s:
         return False
     spent = earlier.spent
-    whole = Account(
+    whole = TuningAccount(
         n_calls=account.n_calls + spent.n_calls, product_s=account.product_s + spent.product_s,
         tuning_s=account.tuning_s + spent.tuning_s, saved_s=account.saved_s + spent.saved_s,
     )  # fmt: skip
@@ -181,28 +187,33 @@ def is_earned(
 
 
 def next_look_s(
-    price_s: float, *, account: Account, outlook: Outlook, path_price_s: float | None = None, on_credit: bool = False
+    price_s: float,
+    *,
+    account: TuningAccount,
+    outlook: Outlook,
+    path_price_s: float | None = None,
+    in_advance: bool = False,
 ) -> float:
-    """Return the time in products (`Account.product_s`) at which `weigh` can first accept, if only products run.
+    """Return the time in products (`TuningAccount.product_s`) at which `weigh` can first accept, if only products run.
 
     Dispatch compares one number with this number after each product; inf means never.
     """
-    if weigh(price_s, account=account, outlook=outlook, path_price_s=path_price_s, on_credit=on_credit).pays:
+    if weigh(price_s, account=account, outlook=outlook, path_price_s=path_price_s, in_advance=in_advance).pays:
         return account.product_s
     gain_s = outlook.gain * outlook.default_s
     if outlook.overhead <= 0 or gain_s <= 0:
         return math.inf
     path_s = max(price_s, path_price_s or 0.0)
     saved_s = REINVEST_SHARE * max(0.0, account.saved_s)
-    on_credit = on_credit and outlook.expected is None
-    share = outlook.overhead * (1.0 + CREDIT * outlook.gain if on_credit else 1.0)
-    by_rent_s = max(0.0, account.tuning_s + price_s - saved_s) / share
+    in_advance = in_advance and outlook.expected is None
+    share = outlook.overhead * (1.0 + ADVANCE * outlook.gain if in_advance else 1.0)
+    by_overhead_s = max(0.0, account.tuning_s + price_s - saved_s) / share
     by_runs_s = 0.0
-    if expected_runs_left(account, outlook, on_credit=on_credit) * gain_s < path_s:
-        runs = path_s / gain_s / (CREDIT_RUNS if on_credit and outlook.total_runs is None else 1.0)
+    if expected_runs_left(account, outlook, in_advance=in_advance) * gain_s < path_s:
+        runs = path_s / gain_s / (ADVANCE_RUNS if in_advance and outlook.total_runs is None else 1.0)
         by_runs_s = runs * (account.mean_s or outlook.default_s)
     # Wait at least 2 % longer: the estimates above change, and each check costs a little.
-    return max(account.product_s * 1.02, by_rent_s, by_runs_s)
+    return max(account.product_s * 1.02, by_overhead_s, by_runs_s)
 
 
 def break_even_runs(*, price_s: float, default_s: float | None, tuned_s: float | None) -> float | None:

@@ -22,12 +22,12 @@ from autosparse.tuner.search.search import Search
 from autosparse.tuner.search.second_round import CLOSE
 from autosparse.tuner.search.trial import Pause, Sample, Step, Trial
 from autosparse.tuning.memory.plan_lookup import remember
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 FINAL_SHARE: Final = 0.15
 """Fraction of the budget of a search the user asked for that the final race may take."""
-MOST_CLOSE: Final = 2
+MAX_CLOSE: Final = 2
 """Maximum number of single-format candidates close to the incumbent that enter the final race."""
 RUNS_A_ROUND: Final = 4
 """Products per entrant and round of the final race: two kinds of result, each timed after one warm-up product."""
@@ -35,7 +35,7 @@ WATCH_CALLS: Final = 64
 """Products by a tuned kernel before it is compared with the default kernel again; multiplied by 4 each time."""
 UNSERVED_CALLS: Final = 1024
 """Products between two checks whether a tuned kernel serves, while the default kernel serves."""
-WATCH_SETTLES_S: Final = 1e-4
+WATCH_WARMUP_S: Final = 1e-4
 """Seconds of products by a kernel before the one that is timed, so that its sleeping threads are awake."""
 WATCH_RULE: Final = RaceRule(margin=0.0, min_rounds=8, max_rounds=8, first_cut=99)
 """Rule of a check in service: 8 rounds, no margin, no early elimination."""
@@ -69,25 +69,27 @@ class CheckedWidth:
         return True
 
 
-def confirmed(lab: KernelLab, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]) -> Plan:
+def confirmed(
+    context: TuningContext, search: Search, found: Plan, *, limit_s: float, clock: Callable[[], float]
+) -> Plan:
     """Return the plan after a final race on memory laid out as in users' programs, and set the search's incumbent.
 
     The best single formats near the incumbent run too, as time allows, because the search's winner need not win here. A
     composite must beat them by more than a tie; otherwise the best of them serves.
     """
-    champion, default_s = search.champion, search.default_s
-    if champion.schedule is None or id(champion) not in search.measured_s or default_s is None:
+    incumbent, default_s = search.incumbent, search.default_s
+    if incumbent.schedule is None or id(incumbent) not in search.measured_s or default_s is None:
         return found
     start_s = clock()
-    champions = _champions(search, limit_s)
-    winner = _winner(lab, search, champions, limit_s=limit_s, clock=clock)
-    for other in _close(search, [one for one in _singles(search) if one not in champions])[:MOST_CLOSE]:
+    incumbents = _incumbents(search, limit_s)
+    winner = _winner(context, search, incumbents, limit_s=limit_s, clock=clock)
+    for other in _close(search, [one for one in _singles(search) if one not in incumbents])[:MAX_CLOSE]:
         if winner is not None or clock() - start_s > limit_s:
             break
         other.pack()  # its packed copy had no room before
-        winner = _winner(lab, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
-    search.champion = winner or search.default
-    search.in_place = _confirmed_in_place(lab, search, limit_s=limit_s, clock=clock)
+        winner = _winner(context, search, [other] if other.ready else [], limit_s=limit_s, clock=clock)
+    search.incumbent = winner or search.default
+    search.in_place = _confirmed_in_place(context, search, limit_s=limit_s, clock=clock)
     return planned(search, tune_s=found.tune_s + clock() - start_s)
 
 
@@ -96,8 +98,8 @@ def fastest_in_place(search: Search) -> KernelTrial | None:
 
     None if there is none, or if the incumbent itself reads the user's arrays.
     """
-    champion, limit_s = search.champion, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
-    if champion.schedule is None or _reads_live(champion):
+    incumbent, limit_s = search.incumbent, (1.0 - search.style.rule.margin) * (search.default_s or 0.0)
+    if incumbent.schedule is None or _reads_live(incumbent):
         return None
     able = [one for one in search.trials if isinstance(one, KernelTrial) and one.reads_live and one.failed is None]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
@@ -117,34 +119,36 @@ def planned(search: Search, *, tune_s: float) -> Plan:
     return dataclasses.replace(found, in_place=in_place.schedule, in_place_s=search.measured_s.get(id(in_place)))
 
 
-def _confirmed_in_place(lab: KernelLab, search: Search, *, limit_s: float, clock: Callable[[], float]) -> Trial | None:
+def _confirmed_in_place(
+    context: TuningContext, search: Search, *, limit_s: float, clock: Callable[[], float]
+) -> Trial | None:
     """Return the fastest kernel on the user's arrays if it wins a final race; None otherwise."""
     trial = fastest_in_place(search)
     if trial is None:
         return None
     trial.pack()
-    return _winner(lab, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
+    return _winner(context, search, [trial] if trial.ready else [], limit_s=limit_s, clock=clock)
 
 
 def _winner(
-    lab: KernelLab, search: Search, champions: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
+    context: TuningContext, search: Search, incumbents: Sequence[Trial], *, limit_s: float, clock: Callable[[], float]
 ) -> Trial | None:
     """Return the trial that wins a race with the default kernel; None if none does. Drop the others."""
-    ways = [[lab.served(one, is_fresh=fresh) for one in (search.default, *champions)] for fresh in (True, False)]
-    runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(champions)]
+    ways = [[context.served(one, is_fresh=fresh) for one in (search.default, *incumbents)] for fresh in (True, False)]
+    runs = [way for way in ([run for run in way if run is not None] for way in ways) if len(way) > len(incumbents)]
     try:
         races = last_race(runs, clock=clock, limit_s=limit_s)
     except MemoryError:  # no memory for a second result: what could not be raced is not accepted
         races = []
-    races = races or [LastRace(()) for _ in champions]
-    for one, race in zip(champions, races, strict=True):
+    races = races or [LastRace(()) for _ in incumbents]
+    for one, race in zip(incumbents, races, strict=True):
         # Take the worst ratio: allocating a new result costs both kernels the same time.
         search.measured_s[id(one)] = max(race.ratios, default=1.0) * (search.default_s or 0.0)
-    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in champions))
-    for one in champions:
-        if at is None or one is not champions[at]:
+    at = winner_of(races, n_composites=sum(isinstance(one.schedule, Composite) for one in incumbents))
+    for one in incumbents:
+        if at is None or one is not incumbents[at]:
             one.drop()
-    return None if at is None else champions[at]
+    return None if at is None else incumbents[at]
 
 
 def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
@@ -158,43 +162,43 @@ def winner_of(races: Sequence[LastRace], *, n_composites: int) -> int | None:
     return next(iter(able or singles), None)
 
 
-def _champions(search: Search, limit_s: float) -> list[Trial]:
+def _incumbents(search: Search, limit_s: float) -> list[Trial]:
     """Return the entrants of the final race: the incumbent, the best single format beside a composite, close losers.
 
     A composite that lost narrowly precedes single formats, if there is time for it. Where memory does not hold both
     packed copies, the times of the search decide which of them enters.
     """
-    champion = search.champion
-    singles = [one for one in _singles(search) if one is not champion]
-    is_composite = isinstance(champion.schedule, Composite)
-    if not champion.ready:  # it was dropped to make room for another candidate when the budget ended
-        champion.pack()
-    title_s = search.measured_s[id(champion)]
+    incumbent = search.incumbent
+    singles = [one for one in _singles(search) if one is not incumbent]
+    is_composite = isinstance(incumbent.schedule, Composite)
+    if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
+        incumbent.pack()
+    title_s = search.measured_s[id(incumbent)]
     n_affordable = int(limit_s / (LAST_ROUNDS[0] * RUNS_A_ROUND * title_s)) - 2
     composite = _close_composite(search) if n_affordable > 0 else None
     n_affordable -= composite is not None
-    n_rivals, champions = min(MOST_CLOSE, len(_close(search, singles)), n_affordable), [champion]
+    n_rivals, incumbents = min(MAX_CLOSE, len(_close(search, singles)), n_affordable), [incumbent]
     for rival in singles[: max(int(is_composite), n_rivals)]:
         rival.pack()
         if rival.ready:
-            champions.append(rival)
+            incumbents.append(rival)
     if composite is not None:
         composite.pack()
         if composite.ready:
-            return [*champions[:1], composite, *champions[1:]] if is_composite else [composite, *champions]
-    if not is_composite or not singles or len(champions) > 1:
-        return champions
+            return [*incumbents[:1], composite, *incumbents[1:]] if is_composite else [composite, *incumbents]
+    if not is_composite or not singles or len(incumbents) > 1:
+        return incumbents
     if title_s <= LAST_TIE * search.measured_s[id(singles[0])]:
-        return champions
-    champion.drop()
+        return incumbents
+    incumbent.drop()
     singles[0].pack()
-    return [singles[0] if singles[0].ready else champion]
+    return [singles[0] if singles[0].ready else incumbent]
 
 
 def _close_composite(search: Search) -> Trial | None:
     """Return the fastest composite that lost narrowly to the incumbent; None if there is none."""
-    limit_s = CLOSE * search.measured_s[id(search.champion)]
-    others = [one for one in search.trials if one is not search.champion and one.failed is None]
+    limit_s = CLOSE * search.measured_s[id(search.incumbent)]
+    others = [one for one in search.trials if one is not search.incumbent and one.failed is None]
     able = [one for one in others if isinstance(one.schedule, Composite)]
     able = [one for one in able if search.measured_s.get(id(one), math.inf) <= limit_s]
     return min(able, key=lambda one: search.measured_s[id(one)], default=None)
@@ -202,7 +206,7 @@ def _close_composite(search: Search) -> Trial | None:
 
 def _close(search: Search, singles: Sequence[Trial]) -> list[Trial]:
     """Return the trials of `singles` whose time is close to the best of them and the incumbent."""
-    title_s = min((search.measured_s[id(one)] for one in (search.champion, *singles)), default=0.0)
+    title_s = min((search.measured_s[id(one)] for one in (search.incumbent, *singles)), default=0.0)
     return [one for one in singles if search.measured_s[id(one)] <= CLOSE * title_s]
 
 
@@ -217,7 +221,7 @@ def _singles(search: Search) -> list[Trial]:
     return sorted(able, key=lambda one: times_s[id(one)])
 
 
-def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
+def watch(context: TuningContext, served: Callable[[], KernelTrial | None], *, excess_s: float) -> Generator[
     Step, float | None, KernelTrial
 ]:  # fmt: skip
     """Compare the kernel that `served` returns with the default kernel until it loses; return the trial that lost.
@@ -226,14 +230,14 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
     serves. A kernel that lost on isolated products is compared again on consecutive ones: after a pause its threads
     are asleep.
     """
-    default, n_calls = lab(None), WATCH_CALLS
+    default, n_calls = context(None), WATCH_CALLS
     while True:
         yield Pause(n_calls=n_calls)
         if (trial := served()) is None:
             n_calls = max(n_calls, UNSERVED_CALLS)
             continue
-        for settle_s in (0.0, WATCH_SETTLES_S):
-            race = yield from _compared((default, trial), excess_s=excess_s, settle_s=settle_s)
+        for warmup_s in (0.0, WATCH_WARMUP_S):
+            race = yield from _compared((default, trial), excess_s=excess_s, warmup_s=warmup_s)
             if not _is_lost(race):
                 break
             if race.ratio(1) > HOPELESS:
@@ -244,13 +248,13 @@ def watch(lab: KernelLab, served: Callable[[], KernelTrial | None], *, excess_s:
 
 
 def _compared(
-    entrants: Sequence[KernelTrial], *, excess_s: float, settle_s: float
+    entrants: Sequence[KernelTrial], *, excess_s: float, warmup_s: float
 ) -> Generator[Step, float | None, Race]:
     """Yield the samples of a race of the default kernel and the tuned one on the user's products; return the race."""
     race = Race(2, WATCH_RULE)
     while (turn := race.next_entrant()) is not None:
         price_s = 0.0 if turn else max(0.0, excess_s)
-        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, settle_s=settle_s)
+        sample = Sample(trial=entrants[turn], price_s=price_s, is_check=True, warmup_s=warmup_s)
         # The first product is a warm-up: it refills the caches with what the other kernel does not read.
         if (yield sample) is None or (seconds := (yield sample)) is None:
             break
@@ -265,10 +269,10 @@ def _is_lost(race: Race) -> bool:
     return not pairs or (race.ratio(1) > WATCH_MARGIN and n_slower >= WATCH_MAJORITY * len(pairs))
 
 
-def given_up(lab: KernelLab, plan: Plan) -> Plan:
+def given_up(context: TuningContext, plan: Plan) -> Plan:
     """Replace `plan` by the default kernel, also in the cache if the plan is remembered there."""
     why = "the tuned kernel stopped being faster than the default one, or could not serve products any more"
     instead = dataclasses.replace(plan, schedule=None, why=why)
-    if plan.effort != Effort.OFF.value and not lab.is_stale:
-        remember(lab, instead)
+    if plan.effort != Effort.OFF.value and not context.is_stale:
+        remember(context, instead)
     return instead

@@ -31,13 +31,13 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import misses, notes, plan_lookup
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.report import Report, Served, verdict_of
-from autosparse.tuning.setup import lab_of, session_of
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.report import Report, ServingCosts, verdict_of
+from autosparse.tuning.setup import context_of, session_of
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.part_times import part_times
 from autosparse.tuning.unserved import unserved_plan
 
-MOST_COLUMNS: Final = 2**31 - 1
+MAX_COLUMNS: Final = 2**31 - 1
 """Maximum number of dense columns (int32)."""
 
 
@@ -78,16 +78,16 @@ def tune(
     state = state_for(operand, rows, columns, transposed, operation=operation)
     state.n_dense_cols = columns
     show = progress_line() if progress is True else progress or None
-    lab = lab_of(operand, state)
-    lab.patience_s, lab.ends_at = budget_s, time.monotonic() + budget_s
+    context = context_of(operand, state)
+    context.patience_s, context.ends_at = budget_s, time.monotonic() + budget_s
     asked: dict[str, Any] = {"effort": wanted, "budget_s": budget_s, "may_lower": effort is None, "progress": show}
     with memory.scratch_recycled():
-        decision = planner.plan(lab, runs=runs, **asked)
+        decision = planner.plan(context, runs=runs, **asked)
     live_tuner = state.live_tuner = _driver(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
-    notes.note(lab, decision.plan, is_asked=True)
+    notes.note(context, decision.plan, is_asked=True)
     return decision.plan
 
 
@@ -120,7 +120,7 @@ def _names(given: Any, dtype: np.dtype[Any]) -> bool:
 
 
 def _positive(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MOST_COLUMNS:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not 1 <= value <= MAX_COLUMNS:
         raise OptionError.bad_value(name, value, domain="an integer from 1 to 2**31 - 1", source="argument")
     return int(value)
 
@@ -158,14 +158,14 @@ def report(
     if rows is None or rows.dtype is None:
         return _unserved_report(operand, columns, operation=operation, transposed=transposed)
     state = state_for(operand, rows, columns, transposed, operation=operation)
-    lab = lab_of(operand, state)
+    context = context_of(operand, state)
     plan = _driver(state).current_plan()
     if plan.is_default and not plan.candidates:
-        known = plan_lookup.recall(lab)
+        known = plan_lookup.recall(context)
         plan = plan if known is None else dataclasses.replace(known, why=f"{known.why} (not in use yet)")
     if not (plan.remembered or plan.not_remembered):
-        plan = dataclasses.replace(plan, not_remembered=misses.why_not_remembered(lab))
-    return _report(state, lab, plan)
+        plan = dataclasses.replace(plan, not_remembered=misses.why_not_remembered(context))
+    return _report(state, context, plan)
 
 
 def _columns(B: Any, *, n_rows: int) -> int:
@@ -178,8 +178,8 @@ def _columns(B: Any, *, n_rows: int) -> int:
     return max(1, shape[1]) if len(shape) == 2 else 1
 
 
-def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
-    problem, prices, pattern = lab.problem, lab.experience.prices, lab.problem.pattern
+def _report(state: DispatchState, context: TuningContext, plan: Plan) -> Report:
+    problem, cost_estimates, pattern = context.problem, context.stats.cost_estimates, context.problem.pattern
     live_tuner = _driver(state)
     account, outlook = live_tuner.account(), live_tuner.outlook()
     return Report(
@@ -188,42 +188,42 @@ def _report(state: DispatchState, lab: KernelLab, plan: Plan) -> Report:
         value_bytes=state.dtype.itemsize,
         n_calls=account.n_calls,
         product_s=account.product_s,
-        runs_expected=outlook.total_runs or lab.experience.runs_expected(live_tuner.history_key),
-        packed_bytes=lab.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
-        packed_limit_bytes=lab.limit_bytes,
-        implementation=_native.implementation_of(plan.schedule, lab.options.compiler).name,
+        runs_expected=outlook.total_runs or context.stats.runs_expected(live_tuner.history_key),
+        packed_bytes=context.packed_copies.n_bytes + (state.turning.n_bytes if state.turning is not None else 0),
+        packed_limit_bytes=context.limit_bytes,
+        implementation=_native.implementation_of(plan.schedule, context.options.compiler).name,
         verdict=verdict_of(live_tuner),
-        served=Served.of(live_tuner.service),
-        failures=_failures(live_tuner, lab),
+        served=ServingCosts.of(live_tuner.service),
+        failures=_failures(live_tuner, context),
         tuning_s=account.tuning_s,
         saved_s=account.saved_s,
         default_s=plan.default_s or outlook.default_s or None,
-        expected_gain=plan_lookup.expected_gain(lab),
+        expected_gain=plan_lookup.expected_gain(context),
         facts=pattern_facts(pattern, transposed=problem.transposed) if isinstance(pattern, Pattern) else None,
-        cores_are_contended=bool(runtime_api.lib.asp_pool_is_crowded()),
-        tiers=_tiers(lab, plan.default_s or outlook.default_s),
-        part_times=part_times(lab, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
+        cores_are_contended=bool(runtime_api.lib.asp_pool_is_contended()),
+        tiers=_tiers(context, plan.default_s or outlook.default_s),
+        part_times=part_times(context, state.serving, plan.schedule) if isinstance(plan.schedule, Composite) else (),
         prices_s={
-            "hash": prices.price_s("hash", problem.operand_bytes),
-            "rank": prices.price_s("rank"),
-            "compile": prices.price_s("compile"),
-            "pack": packing_s(prices, problem.pattern.nnz),
+            "hash": cost_estimates.price_s("hash", problem.operand_bytes),
+            "rank": cost_estimates.price_s("rank"),
+            "compile": cost_estimates.price_s("compile"),
+            "pack": packing_s(cost_estimates, problem.pattern.nnz),
         },
     )
 
 
-def _failures(live_tuner: LiveTuner, lab: KernelLab) -> tuple[str, ...]:
+def _failures(live_tuner: LiveTuner, context: TuningContext) -> tuple[str, ...]:
     """Return the failures of this process with their reasons, each reason once."""
-    tuned = live_tuner.session.lab if live_tuner.session is not None else None
-    told = [*(tuned.failures if tuned is not None else ()), *lab.failures, live_tuner.failure]
+    tuned = live_tuner.session.context if live_tuner.session is not None else None
+    told = [*(tuned.failures if tuned is not None else ()), *context.failures, live_tuner.failure]
     return tuple(dict.fromkeys(one for one in told if one))
 
 
-def _tiers(lab: KernelLab, default_s: float) -> tuple[Tier, ...]:
+def _tiers(context: TuningContext, default_s: float) -> tuple[Tier, ...]:
     """Return the tuning tiers of this problem; none while the time of a product is unknown."""
     if not default_s:
         return ()
-    return tuple(planner.tiers(lab, default_s=default_s, most=Effort.FULL, budget_s=lab.options.budget_s))
+    return tuple(planner.tiers(context, default_s=default_s, most=Effort.FULL, budget_s=context.options.budget_s))
 
 
 def _unserved_report(operand: AnyOperand, columns: int, *, operation: str, transposed: bool) -> Report:

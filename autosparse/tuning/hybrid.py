@@ -34,15 +34,15 @@ from autosparse.tuner import Search, tune
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.hybrid.costs import PrimitiveCosts
-from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, LEAST_COLUMNS, LEAST_NNZ, WORTH, Division, divisions
+from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, MIN_COLUMNS, MIN_NNZ, WORTH, Partition, partitions
 from autosparse.tuner.hybrid.schedules import runtime, tried
 from autosparse.tuner.search.race import RaceRule
 from autosparse.tuner.search.style import SearchStyle
 from autosparse.tuner.space.template import Supports
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import farness, known_costs
-from autosparse.tuning.sweeps import near_division, panels, stands_in_panels, sweeps
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.sweeps import panels, resident_partition, stands_in_panels, sweeps
+from autosparse.tuning.trials.context import TuningContext
 
 Array = NDArray[Any]  # indices or values
 
@@ -50,7 +50,7 @@ SHARE: Final = 0.25
 """Maximum fraction of a search's budget spent on composites, including their races."""
 PARTS_SHARE: Final = 0.6
 """Fraction of the composite budget spent on tuning individual parts."""
-MOST_DIVISIONS: Final = 3
+MAX_PARTITIONS: Final = 3
 """Maximum number of partitions for which a search tries composites."""
 COPIED: Final = 0.7
 """Time of parts that read copied panels of B, as a fraction of the time without copies.
@@ -71,12 +71,12 @@ BLOCKS_WORTH: Final = 0.85
 
 FEM and LP matrices with predictions of 0.91 to 0.96 never gained (`hybrid.md`).
 """
-LEAST_SHARE: Final = 0.2
+MIN_SHARE: Final = 0.2
 """Minimum fraction of `HybridDivider.budget_s` that must be left for a call to start."""
-LEAST_PART: Final = 0.4
+MIN_PART: Final = 0.4
 """Minimum weight of a part in the split of the budget; a small part's kernels take as long to compile as others."""
 PART_STYLE: Final = SearchStyle(
-    n_candidates=4, n_neighbours=2, n_corrected=0, n_rematches=1, takes_all_proposals=False,
+    n_candidates=4, n_neighbours=2, n_corrected=0, n_reraces=1, takes_all_proposals=False,
     rule=RaceRule(margin=0.02, min_rounds=5, max_rounds=9),
 )  # fmt: skip
 """Settings of a part's search; it is short because the result is timed again in the composite."""
@@ -102,19 +102,19 @@ class _First:
 class HybridDivider:
     """Source of composites for one lab's problem; `budget_s` bounds each call, `seed` is a remembered composite."""
 
-    lab: KernelLab
+    context: TuningContext
     budget_s: float
     end_s: float = math.inf  # end of the search, by `clock`
     seed: Composite | None = None
     costs: PrimitiveCosts = DEFAULT_COSTS
     clock: Callable[[], float] = time.perf_counter
-    found: list[Division] = field(default_factory=list)  # partitions that were considered
+    found: list[Partition] = field(default_factory=list)  # partitions that were considered
     _share_ends_s: float = math.inf  # end of the composites' share of the budget, by `clock`
 
     @property
     def price_s(self) -> float:
         """Minimum number of seconds for which a call is useful; a call takes at most `budget_s`."""
-        return LEAST_SHARE * self.budget_s
+        return MIN_SHARE * self.budget_s
 
     def has_time(self) -> bool:
         """Return whether time is left in the composites' share; the rest is reserved for single formats."""
@@ -127,76 +127,76 @@ class HybridDivider:
         end_s, self._share_ends_s = now_s + PARTS_SHARE * share_s, now_s + share_s
         composites: list[Schedule] = [] if self.seed is None else [self.seed]
         try:
-            view = _view(self.lab)
-            self.found = self.divisions(view)
-            is_near = any("near" in one.kinds for one in self.found)
-            for division in self.found:  # those that need no compiler first: they race at once
-                composites += self._ready(view, division)
-            for n_left, division in zip(range(len(self.found), 0, -1), self.found, strict=True):
+            view = _view(self.context)
+            self.found = self.partitions(view)
+            is_resident = any("near" in one.kinds for one in self.found)
+            for partition in self.found:  # those that need no compiler first: they race at once
+                composites += self._ready(view, partition)
+            for n_left, partition in zip(range(len(self.found), 0, -1), self.found, strict=True):
                 # the most promising partition gets half of the remaining time
                 limit_s = (end_s - self.clock()) / min(n_left, 2)
-                compile_s = len(division.kinds) * self.lab.experience.prices.price_s("compile")
-                if limit_s > compile_s and not (self._is_narrow or is_near):  # single-row panels need no compiler
-                    composites += self._searched(division, limit_s)
-        except (*TUNING_FAILURES, MemoryError) as err:
+                compile_s = len(partition.kinds) * self.context.stats.cost_estimates.price_s("compile")
+                if limit_s > compile_s and not (self._is_narrow or is_resident):  # single-row panels need no compiler
+                    composites += self._searched(partition, limit_s)
+        except TUNING_FAILURES as err:
             event("fallback", f"no composite: {type(err).__name__}: {err}")
-        rival: list[Schedule] = list(ordered(self.lab.problem.operation)[:1])
+        rival: list[Schedule] = list(ordered(self.context.problem.operation)[:1])
         return [*composites[:1], *rival, *composites[1:]] if composites else []
 
-    def divisions(self, view: Pattern | None = None) -> list[Division]:
+    def partitions(self, view: Pattern | None = None) -> list[Partition]:
         """Return the partitions of op(A)'s entries that are worth trying, most promising first."""
-        view = _view(self.lab) if view is None else view
+        view = _view(self.context) if view is None else view
         start_s = self.clock()
-        problem, n_cols = self.lab.problem, self.lab.problem.n_dense_cols
-        is_swept = not OPS[problem.operation].is_sampled and _is_far(problem, view)
-        near = near_division(view, n_cols) if is_swept else []
-        worth = WORTH / (COPIED if not near and _parts_copy(problem, view) else 1.0)
-        dense = max(worth, WORTH / SWEPT) if is_swept and not near else worth
-        found = divisions(view, n_cols, _native.block_fill, self.costs, worth=dense)
+        problem, n_cols = self.context.problem, self.context.problem.n_dense_cols
+        is_swept = not OPS[problem.operation].is_sampled and _is_streaming(problem, view)
+        resident = resident_partition(view, n_cols) if is_swept else []
+        worth = WORTH / (COPIED if not resident and _parts_copy(problem, view) else 1.0)
+        dense = max(worth, WORTH / SWEPT) if is_swept and not resident else worth
+        found = partitions(view, n_cols, _native.block_fill, self.costs, worth=dense)
         limits = {"dense": dense, "blocks": min(worth, BLOCKS_WORTH)}
         found = [one for one in found if one.predicted_ratio < limits.get(one.kinds[0], worth)]
-        found = [*near, *found[:MOST_DIVISIONS]]
+        found = [*resident, *found[:MAX_PARTITIONS]]
         event("divide", "; ".join(map(str, found)) or "one format", seconds=self.clock() - start_s)
         return found
 
     @property
     def _is_narrow(self) -> bool:
         """Return whether products have too few columns for parts to gain, so that parts are not searched."""
-        return self.lab.problem.n_dense_cols < LEAST_COLUMNS
+        return self.context.problem.n_dense_cols < MIN_COLUMNS
 
-    def _ready(self, view: Pattern, division: Division) -> list[Composite]:
+    def _ready(self, view: Pattern, partition: Partition) -> list[Composite]:
         """Return composites of a partition that need no compiler."""
-        swept = sweeps(self.lab.problem.operation, view, division, self.lab.problem.n_dense_cols)
-        return [*fused_of(self.lab, division), *filter(self.lab.is_built, swept), *self._at_once(division)]
+        swept = sweeps(self.context.problem.operation, view, partition, self.context.problem.n_dense_cols)
+        return [*fused_of(self.context, partition), *filter(self.context.is_built, swept), *self._at_once(partition)]
 
-    def _at_once(self, division: Division) -> list[Composite]:
+    def _at_once(self, partition: Partition) -> list[Composite]:
         """Return the composite of the parts' first schedules if it needs no compiler; else none.
 
         It applies to narrow products and to dense rows, whose panels the runtime computes.
         """
-        if not self._is_narrow and "dense" not in division.kinds:
+        if not self._is_narrow and "dense" not in partition.kinds:
             return []
         parts = []
-        for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True)):
-            place, firsts = _Place(division, at), first_schedules(self.lab.problem, kind, selection, at)
-            able = [one for one in firsts if place.reason(self.lab.problem.operation, one) is None]
+        for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True)):
+            place, firsts = _Place(partition, at), first_schedules(self.context.problem, kind, selection, at)
+            able = [one for one in firsts if place.reason(self.context.problem.operation, one) is None]
             parts += [Part(selection, one) for one in able[:1]]
-        is_whole = len(parts) == len(division.kinds) and len({part.schedule for part in parts}) > 1  # else one format
-        made = _composite(self.lab.problem.operation, division, parts) if is_whole else None
-        return [made] if made is not None and self.lab.is_built(made) else []
+        is_whole = len(parts) == len(partition.kinds) and len({part.schedule for part in parts}) > 1  # else one format
+        made = _composite(self.context.problem.operation, partition, parts) if is_whole else None
+        return [made] if made is not None and self.context.is_built(made) else []
 
-    def _searched(self, division: Division, limit_s: float) -> list[Composite]:
+    def _searched(self, partition: Partition, limit_s: float) -> list[Composite]:
         """Return the composites of the parts' first schedules and of the fastest found, without duplicates.
 
         The former is returned even if no part had time to compile. The list is empty if a part has no schedule.
         """
-        problem = self.lab.problem
-        parts = _native.subsets(problem.matrix, division.selections, transposed=problem.transposed)
-        sizes = [max(LEAST_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
+        problem = self.context.problem
+        parts = _native.subsets(problem.matrix, partition.selections, transposed=problem.transposed)
+        sizes = [max(MIN_PART, part.pattern.nnz / max(1, problem.pattern.nnz)) for part in parts]
         firsts: list[Part] = []
         winners: list[Part] = []
-        for at, (selection, kind, subset) in enumerate(zip(division.selections, division.kinds, parts, strict=True)):
-            share_s, place = limit_s * sizes[at] / sum(sizes), _Place(division, at)
+        for at, (selection, kind, subset) in enumerate(zip(partition.selections, partition.kinds, parts, strict=True)):
+            share_s, place = limit_s * sizes[at] / sum(sizes), _Place(partition, at)
             tried_first = first_schedules(problem, kind, selection, at)
             able = tuple(one for one in tried_first if place.reason(problem.operation, one) is None)
             schedule = self._best(subset.pattern, subset.entries, place, able, share_s)
@@ -204,7 +204,7 @@ class HybridDivider:
                 return []
             winners.append(Part(selection, schedule))
             firsts.append(Part(selection, able[0] if able else schedule))
-        made = (_composite(problem.operation, division, chosen) for chosen in (firsts, winners))
+        made = (_composite(problem.operation, partition, chosen) for chosen in (firsts, winners))
         return list(dict.fromkeys(one for one in made if one is not None))
 
     def _best(
@@ -213,62 +213,62 @@ class HybridDivider:
         """Return the fastest schedule of the part's own search, or the first one given; None if there is none."""
         if pattern.nnz == 0:
             return next(iter(able), None)
-        whole = self.lab.operand()
+        whole = self.context.operand()
         assert isinstance(whole, Operand)
         values = np.ascontiguousarray(whole.data[entries])
         operand = Operand.over(pattern.n_rows, pattern.n_cols, [pattern.indptr, pattern.indices, values], is_valid=True)
         operand.validate()
-        lab = _part_lab(self.lab, operand)
-        problem = lab.problem
+        context = _part_context(self.context, operand)
+        problem = context.problem
         search = Search(
             problem=problem,
             effort=Effort.MEASURE,
-            make_trial=lab,
+            make_trial=context,
             model=lambda: statistics_model(problem),
-            supports=place.supports(lab.supports),
-            prices=lab.experience.prices,
+            supports=place.supports(context.supports),
+            cost_estimates=context.stats.cost_estimates,
             style=PART_STYLE,
             propose=_First(tuple(one for one in able if not one.is_precompiled)),
             always=[one for one in able if one.is_precompiled],  # timed even if there is no time to compile
-            is_built=lab.is_built,
-            build_all=lab.build,
+            is_built=context.is_built,
+            build_all=context.build,
         )
         try:
-            tune(search, runner=lab.runner, budget_s=limit_s, clock=self.clock)
+            tune(search, runner=context.runner, budget_s=limit_s, clock=self.clock)
         finally:
-            lab.release()
-            search.champion.drop()
+            context.release()
+            search.incumbent.drop()
         times = [(search.measured_s[id(one)], one.schedule) for one in search.trials if id(one) in search.measured_s]
         fastest = [one for _, one in sorted(times, key=lambda pair: pair[0]) if isinstance(one, SuperSchedule)]
         return next(iter(fastest), next(iter(able), None))
 
 
-def _composite(operation: str, division: Division, parts: Sequence[Part]) -> Composite | None:
+def _composite(operation: str, partition: Partition, parts: Sequence[Part]) -> Composite | None:
     """Return the composite of `parts`, interleaved by row windows if its kernels can be; None if it has no kernels."""
-    for window in (division.window if "blocks" in division.kinds else 0, 0):
+    for window in (partition.window if "blocks" in partition.kinds else 0, 0):
         composite = Composite(parts=tuple(parts), window=window)
         if _native.composite_unsupported(operation, composite) is None:
             return composite
     return None
 
 
-def fused_of(lab: KernelLab, division: Division) -> list[Composite]:
+def fused_of(context: TuningContext, partition: Partition) -> list[Composite]:
     """Return the composite of blocks and rest that the runtime sums in registers; none if it has no such loops."""
-    blocks, operation = division.selections[0], lab.problem.operation
-    if OPS[operation].is_sampled or lab.problem.n_dense_cols < LEAST_COLUMNS or not isinstance(blocks, Blocks):
+    blocks, operation = partition.selections[0], context.problem.operation
+    if OPS[operation].is_sampled or context.problem.n_dense_cols < MIN_COLUMNS or not isinstance(blocks, Blocks):
         return []
     fmt = Format.parse(f"i1:U,k1:C,i0:U,k0:U | i={blocks.r},k={blocks.c}")
     loops = SuperSchedule(operation=operation, format=fmt, loop_order=tuple(fmt.order), implementation=RUNTIME)
-    made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=division.window)
-    is_known = len(division.selections) == 2 and _native.composite_unsupported(operation, made) is None
-    return [made] if is_known and lab.loaded(made) is not None else []
+    made = Composite(parts=(Part(blocks, loops), Part(REST, runtime(operation))), window=partition.window)
+    is_known = len(partition.selections) == 2 and _native.composite_unsupported(operation, made) is None
+    return [made] if is_known and context.loaded(made) is not None else []
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     """Position of a part in a composite, which requires its schedule to add to the result or to list its rows."""
 
-    division: Division
+    partition: Partition
     at: int
 
     def reason(self, operation: str, schedule: SuperSchedule) -> str | None:
@@ -277,7 +277,7 @@ class _Place:
             filler = SuperSchedule(operation=operation)
             parts = tuple(
                 Part(selection, schedule if at == self.at else filler)
-                for at, selection in enumerate(self.division.selections)
+                for at, selection in enumerate(self.partition.selections)
             )
             return _native.part_unsupported(Composite(parts=parts), self.at)
         except TUNING_FAILURES as err:
@@ -314,69 +314,69 @@ def ordered(operation: str) -> tuple[SuperSchedule, ...]:
     return tuple(runtime(operation, order) for order in orders)
 
 
-def in_panels(lab: KernelLab) -> tuple[SuperSchedule, ...]:
+def in_panels(context: TuningContext) -> tuple[SuperSchedule, ...]:
     """Return the schedule of single-row panels if most rows are fit for it; it needs no compiler."""
-    problem = lab.problem
-    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < LEAST_COLUMNS:
+    problem = context.problem
+    if OPS[problem.operation].is_sampled or not OPS[problem.operation].parts or problem.n_dense_cols < MIN_COLUMNS:
         return ()
-    view = _view(lab)
-    is_near = _is_far(problem, view) and stands_in_panels(view, problem.n_dense_cols)
-    return (panels(problem.operation, 1),) if is_near else ()
+    view = _view(context)
+    is_resident = _is_streaming(problem, view) and stands_in_panels(view, problem.n_dense_cols)
+    return (panels(problem.operation, 1),) if is_resident else ()
 
 
-def _view(lab: KernelLab) -> Pattern:
+def _view(context: TuningContext) -> Pattern:
     """Return the pattern of op(A) in compressed rows."""
-    return _native.View.of(lab.problem.matrix, transposed=lab.problem.transposed).pattern
+    return _native.View.of(context.problem.matrix, transposed=context.problem.transposed).pattern
 
 
 def _parts_copy(problem: Problem, view: Pattern) -> bool:
     """Return whether parts read copied panels of B and the default kernel does not (`runtime/matmul/panels.c`)."""
     is_sampled, reads = OPS[problem.operation].is_sampled, view.nnz / max(1, view.n_cols)
-    return not is_sampled and _is_far(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
+    return not is_sampled and _is_streaming(problem, view) and READS_BY_PARTS <= reads < READS_BY_ONE
 
 
-def _is_far(problem: Problem, view: Pattern) -> bool:
+def _is_streaming(problem: Problem, view: Pattern) -> bool:
     """Return whether B exceeds the L2 cache of a core."""
     n_bytes: int = view.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     return n_bytes > problem.target.l2_bytes
 
 
-def _part_lab(lab: KernelLab, operand: Operand) -> KernelLab:
-    """Return a lab for one part, with the dense operands of `lab` and its own packed copies.
+def _part_context(context: TuningContext, operand: Operand) -> TuningContext:
+    """Return a context for one part, with the dense operands of `context` and its own packed copies.
 
     The caller keeps `operand` alive.
     """
-    problem = dataclasses.replace(lab.problem, pattern=operand.pattern, transposed=False)
-    part = KernelLab(
-        problem=problem, operand=weakref.ref(operand), options=lab.options, store=lab.store,
-        experience=lab.experience, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
-        patience_s=lab.patience_s,
+    problem = dataclasses.replace(context.problem, pattern=operand.pattern, transposed=False)
+    part = TuningContext(
+        problem=problem, operand=weakref.ref(operand), options=context.options, store=context.store,
+        stats=context.stats, packed_copies=PackedCopyCache(), structure_version=operand.structure_version,
+        patience_s=context.patience_s,
     )  # fmt: skip
-    lab.lend_calls(part)
+    context.lend_calls(part)
     return part
 
 
 def divider_of(
-    lab: KernelLab, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
+    context: TuningContext, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
 ) -> HybridDivider | None:
     """Return the source of composites for a search; None if they are disabled, unsupported or unlikely to gain.
 
     Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain.
     """
-    problem, wish = lab.problem, lab.options.hybrid
+    problem, wish = context.problem, context.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:
         return None
-    is_large = problem.pattern.nnz > LEAST_NNZ and problem.n_dense_cols >= LEAST_COLUMNS
+    is_large = problem.pattern.nnz > MIN_NNZ and problem.n_dense_cols >= MIN_COLUMNS
     if wish is None and not (effort is Effort.FULL and is_large):
         return None
     seed = known.schedule if known is not None and isinstance(known.schedule, Composite) else None
-    return HybridDivider(lab, SHARE * budget_s, clock() + budget_s, seed, costs_of(lab), clock=clock)
+    return HybridDivider(context, SHARE * budget_s, clock() + budget_s, seed, costs_of(context), clock=clock)
 
 
-def costs_of(lab: KernelLab) -> PrimitiveCosts:
+def costs_of(context: TuningContext) -> PrimitiveCosts:
     """Return the primitives' costs in products of this width: measured by `calibrate`, else the default."""
-    problem = lab.problem
-    table = known_costs(calibrated_folder(lab.options, problem.target))
+    problem = context.problem
+    table = known_costs(calibrated_folder(context.options, problem.target))
     n_inner = problem.pattern.shape[0 if problem.transposed else 1]
     n_bytes = n_inner * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     costs = table.of(problem.n_dense_cols, far=farness(n_bytes, problem.target.l2_bytes)) or DEFAULT_COSTS

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from autosparse import cache
 from autosparse.config import Options
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import Target
@@ -29,8 +29,8 @@ from autosparse.log import event
 from autosparse.tuner.analytic.matmul import Proposal
 from autosparse.tuner.learned.names import MODEL_SUFFIX, op_of
 from autosparse.tuner.learned.safetensors import read_metadata
-from autosparse.tuner.learned.seen import STATISTICS, Seen
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuner.learned.training_domain import STATISTICS, TrainingDomain
+from autosparse.tuning.trials.context import TuningContext
 
 if TYPE_CHECKING:
     from autosparse.tuner.features.setting import MachineRates
@@ -40,12 +40,12 @@ Floats = NDArray[np.float32]
 
 N_MORE: Final = 100
 """Number of a model's best candidates whose order is corrected by the model's errors so far."""
-NUMBERED_TIME: Final = 0.82
+DICTIONARY_TIME: Final = 0.82
 """Time of sliced ELL with dictionary-encoded values as a fraction of the time with plain values.
 
-Source: mean of 13 matrices (docs/adr/0079-numbered-values.md).
+Source: mean of 13 matrices (docs/design/code-generation.md).
 """
-MOST_DIMS: Final = 3
+MAX_DIMS: Final = 3
 """Maximum number of dimensions for which models exist: matrices and tensors of order 3."""
 TREES: Final = "boosted"
 """Value of the option `model` that selects boosted trees."""
@@ -133,7 +133,7 @@ def known_rates(folder: Path | None) -> MachineRates | None:
 @functools.lru_cache(maxsize=1024)
 def _numbered(one: SuperSchedule) -> SuperSchedule:
     """Return `one` with dictionary-encoded values; always the same object for equal schedules."""
-    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=NUMBERED))
+    return dataclasses.replace(one, format=dataclasses.replace(one.format, values=DICTIONARY))
 
 
 def _plain(one: SuperSchedule) -> SuperSchedule:
@@ -145,17 +145,17 @@ def _plain(one: SuperSchedule) -> SuperSchedule:
 class LearnedProposer:
     """Proposals of a learned model for the problem of one lab; see `tuner.model.Proposer`."""
 
-    lab: KernelLab
+    context: TuningContext
     model: LearnedModel
 
     @property
     def price_s(self) -> float:
         """Expected seconds of a call, including the computation of features that are not cached."""
-        prices = self.lab.experience.prices
-        search_s = prices.price_s("propose")
+        cost_estimates = self.context.stats.cost_estimates
+        search_s = cost_estimates.price_s("propose")
         if self.is_known():
             return search_s
-        return search_s + prices.price_s("features", self._n_entries)
+        return search_s + cost_estimates.price_s("features", self._n_entries)
 
     def is_known(self) -> bool:
         """Return whether the features of this pattern are cached."""
@@ -163,16 +163,16 @@ class LearnedProposer:
 
     def __call__(self) -> list[Proposal]:
         """Return the model's ten best candidates whose packed copies fit into memory."""
-        problem, features, clock = self.lab.problem, self.features(), self.lab.experience.clock
+        problem, features, clock = self.context.problem, self.features(), self.context.stats.clock
         start_s = clock()
         proposals = self._stored(self.model.propose(problem, features, self._able()))
-        self.lab.experience.observe("propose", clock() - start_s)
+        self.context.stats.observe("propose", clock() - start_s)
         event("tune", "the learned model proposes", n=len(proposals), op=self.model.weights.op)
         return proposals
 
     def more(self, known: Sequence[SuperSchedule]) -> list[Proposal]:
         """Return the `N_MORE` best candidates, whatever their formats, and the predictions for `known`."""
-        problem, features = self.lab.problem, self.features()
+        problem, features = self.context.problem, self.features()
         named = self.model.propose(problem, features, self._able(), N_MORE, per_format=N_MORE)
         others = set(map(_plain, known)) - {one.schedule for one in named}
         return self._stored([*named, *self.model.predict(problem, features, others)])
@@ -180,29 +180,29 @@ class LearnedProposer:
     def _stored(self, proposals: list[Proposal]) -> list[Proposal]:
         """Return `proposals` with sliced formats dictionary-encoded, if the problem's values are stored so.
 
-        The model is trained on plain values; predicted ratios are scaled by `NUMBERED_TIME`.
+        The model is trained on plain values; predicted ratios are scaled by `DICTIONARY_TIME`.
         """
-        if self.lab.problem.storage != NUMBERED:
+        if self.context.problem.storage != DICTIONARY:
             return proposals
         return [
-            Proposal(_numbered(one.schedule), one.ratio * NUMBERED_TIME, one.guess * NUMBERED_TIME)
+            Proposal(_numbered(one.schedule), one.ratio * DICTIONARY_TIME, one.guess * DICTIONARY_TIME)
             if one.schedule.format.is_sliced
             else one
             for one in proposals
         ]
 
     def _able(self) -> Callable[[str, SuperSchedule], str | None]:
-        """Return `KernelLab.supports` extended to reject formats whose packed copy does not fit into memory.
+        """Return `TuningContext.supports` extended to reject formats whose packed copy does not fit into memory.
 
         Without it, all ten proposals may lack memory, and `estimate` falls back to the default kernel.
         """
-        lab, rooms = self.lab, dict[Format, bool]()
+        context, rooms = self.context, dict[Format, bool]()
 
         def reason(operation: str, one: SuperSchedule) -> str | None:
-            if (why := lab.supports(operation, one)) is not None:
+            if (why := context.supports(operation, one)) is not None:
                 return why
             if one.format not in rooms:
-                rooms[one.format] = lab(one).fits()
+                rooms[one.format] = context(one).fits()
             return None if rooms[one.format] else "its packed copy has no room"
 
         return reason
@@ -214,28 +214,28 @@ class LearnedProposer:
         kept = self._load()
         if kept is not None:
             return kept
-        clock = self.lab.experience.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        problem = self.lab.problem
+        problem = self.context.problem
         pattern = problem.pattern
         found = self.model.features(pattern if isinstance(pattern, Pattern) else rows_first(pattern, problem.mode))
-        self.lab.experience.observe("features", clock() - start_s, self._n_entries)
-        self.lab.store.save_later("features", self._key, lambda: {"values": found.tolist()})
+        self.context.stats.observe("features", clock() - start_s, self._n_entries)
+        self.context.store.save_later("features", self._key, lambda: {"values": found.tolist()})
         return found
 
     @property
     def _n_entries(self) -> int:
         """Number of entries read by the feature extraction, the unit of its price."""
-        return min(self.lab.problem.pattern.nnz, 2 * self.model.weights.limit)
+        return min(self.context.problem.pattern.nnz, 2 * self.model.weights.limit)
 
     @property
     def _key(self) -> str:
-        problem = self.lab.problem
+        problem = self.context.problem
         rows = f"-{problem.mode}" if problem.mode else ""
         return f"{problem.pattern.sparsity_hash}-{self.model.weights.name}{rows}"
 
     def _load(self) -> Floats | None:
-        record = self.lab.store.load("features", self._key)
+        record = self.context.store.load("features", self._key)
         values = record.get("values") if isinstance(record, dict) else None
         try:
             found = np.array(values, np.float32)
@@ -248,60 +248,64 @@ class LearnedProposer:
 class LazyProposer:
     """Proposals of a model that this process has not read yet; its price includes reading the model."""
 
-    lab: KernelLab
+    context: TuningContext
 
     @property
     def price_s(self) -> float:
         """Expected seconds of reading the model, computing features, and searching for proposals."""
-        prices, nnz = self.lab.experience.prices, self.lab.problem.pattern.nnz
-        return prices.price_s("model") + prices.price_s("features", nnz) + prices.price_s("propose")
+        cost_estimates, nnz = self.context.stats.cost_estimates, self.context.problem.pattern.nnz
+        return (
+            cost_estimates.price_s("model")
+            + cost_estimates.price_s("features", nnz)
+            + cost_estimates.price_s("propose")
+        )
 
     def __call__(self) -> list[Proposal]:
         """Return the model's proposals; none if no usable model is found."""
-        clock = self.lab.experience.clock
+        clock = self.context.stats.clock
         start_s = clock()
-        proposer = proposer_of(self.lab, live=False)
-        self.lab.experience.observe("model", clock() - start_s)
+        proposer = proposer_of(self.context, live=False)
+        self.context.stats.observe("model", clock() - start_s)
         return proposer() if proposer is not None else []
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
         """Return further predictions of the model; none if no usable model is found."""
-        proposer = proposer_of(self.lab, live=False)
+        proposer = proposer_of(self.context, live=False)
         return proposer.more(known) if proposer is not None else []
 
 
-def seen_by(lab: KernelLab, *, is_learned: bool) -> Seen:
-    """Return the training domain of the learned model of the lab's operation, or of the statistics."""
-    op = op_of(lab.problem)
-    path = weights_in_use(lab.options, lab.problem.target, op) if is_learned else None
+def training_domain_of(context: TuningContext, *, is_learned: bool) -> TrainingDomain:
+    """Return the training domain of the learned model of the context's operation, or of the statistics."""
+    op = op_of(context.problem)
+    path = weights_in_use(context.options, context.problem.target, op) if is_learned else None
     if path is None:
         return STATISTICS
     try:
-        return _seen_of(path, op, path.stat().st_mtime_ns)
+        return _domain_of(path, op, path.stat().st_mtime_ns)
     except (RecordError, OSError, ValueError):
-        return Seen()
+        return TrainingDomain()
 
 
 @functools.lru_cache(maxsize=16)
-def _seen_of(path: Path, op: str, changed: int) -> Seen:
+def _domain_of(path: Path, op: str, changed: int) -> TrainingDomain:
     """Return the training domain stated by a model file's metadata; `changed` (file time) is part of the cache key."""
-    return Seen.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
+    return TrainingDomain.of_model(op, json.loads(read_metadata(path).get("about", "{}")))
 
 
-def proposer_of(lab: KernelLab, *, live: bool) -> LearnedProposer | LazyProposer | None:
-    """Return the source of learned proposals for the lab's problem; None if no model applies.
+def proposer_of(context: TuningContext, *, live: bool) -> LearnedProposer | LazyProposer | None:
+    """Return the source of learned proposals for the context's problem; None if no model applies.
 
     Live tuning reads no model and computes no features before products have paid for it, so both are part of the
     price. Transposed products use the statistics, since models are trained on rows of the multiplied operand. A
     tensor's rows are its slices along the product's mode.
     """
-    problem = lab.problem
+    problem = context.problem
     if problem.transposed or problem.dtype not in ("float32", "float64"):
         return None
     if live and "autosparse.tuner.learned.predict" not in sys.modules:
-        has_model = weights_in_use(lab.options, problem.target, op_of(problem)) is not None
-        return LazyProposer(lab) if has_model and len(problem.pattern.shape) <= MOST_DIMS else None
-    model = find_model(lab.options, problem.target, op_of(problem))
+        has_model = weights_in_use(context.options, problem.target, op_of(problem)) is not None
+        return LazyProposer(context) if has_model and len(problem.pattern.shape) <= MAX_DIMS else None
+    model = find_model(context.options, problem.target, op_of(problem))
     if model is None or model.weights.dimension != len(problem.pattern.shape):
         return None
-    return LearnedProposer(lab, model)
+    return LearnedProposer(context, model)

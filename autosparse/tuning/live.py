@@ -14,11 +14,11 @@ from functools import partial
 from typing import Any, Final, TypeAlias
 
 from autosparse import forking
+from autosparse.containment import contained
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
 from autosparse.dispatch.protocols import Serving
 from autosparse.dispatch.state import FOREVER_NS, DispatchState
-from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.holding import expected_look_s
@@ -26,9 +26,9 @@ from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuner.search.loop import Perform, StepLoop, done, skipped
 from autosparse.tuner.search.trial import Pause, Sample, Step, Work
 from autosparse.tuning import amortization, background, planner
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.confirmation import MAX_REFUSALS, CheckedWidth
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from autosparse.tuning.trials.service import Service
@@ -65,12 +65,12 @@ class LiveTuner:
     _paused_at: int = 0  # n_calls when the current pause began
     resume_at: int = 0  # n_calls when it ends
     _pause: Pause | None = None  # the pause that resume_at ends
-    _settled: Sample | None = None  # the sample whose trial serves
+    _served_sample: Sample | None = None  # the sample whose trial serves
     service: Service | None = None  # choice of the session's incumbent or its fallback
     _in_background: bool = False
     _checked: CheckedWidth = field(default_factory=CheckedWidth)
     _lock: threading.Lock = field(default_factory=forking.lock)
-    _aside: threading.Event = field(default_factory=background.set_event)  # cleared while the background thread works
+    _is_idle: threading.Event = field(default_factory=background.set_event)  # cleared while the background thread works
 
     @property
     def pending(self) -> Step | None:
@@ -92,8 +92,8 @@ class LiveTuner:
     @property
     def is_stale(self) -> bool:
         """Return whether the matrix no longer has the structure of the tuned problem."""
-        lab = self.session.lab if self.session is not None else None
-        return lab is not None and lab.is_stale
+        context = self.session.context if self.session is not None else None
+        return context is not None and context.is_stale
 
     @property
     def history_key(self) -> str:
@@ -103,13 +103,13 @@ class LiveTuner:
 
     # -- accounts -----------------------------------------------------------------------------------------------
 
-    def account(self) -> Account:
+    def account(self) -> TuningAccount:
         """Return the times spent and saved so far."""
-        self.state.settle()
-        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._champion_s()
+        self.state.commit()
+        looked_s, tuned_s = self.service.choice.spent_s if self.service is not None else 0.0, self._incumbent_s()
         served_s = self.state.tuned_ns * 1e-9
         saved_s = amortization.saved_s(served_s, looked_s=looked_s, tuned_s=tuned_s, default_s=self.default_s)
-        return Account(
+        return TuningAccount(
             n_calls=self.state.n_calls, product_s=self.state.product_ns * 1e-9, tuning_s=self.tuning_s, saved_s=saved_s
         )
 
@@ -134,12 +134,12 @@ class LiveTuner:
             expected=self.state.expected,
         )
 
-    def count_into(self, experience: Experience) -> None:
+    def count_into(self, stats: TuningStats) -> None:
         """Add the calls since the last count to the history."""
-        self.state.settle()
+        self.state.commit()
         n_calls, product_ns = self.state.n_calls, self.state.product_ns
         if n_calls > self.n_counted and self.history_key:
-            experience.count(
+            stats.count(
                 self.history_key,
                 n_calls=n_calls - self.n_counted,
                 spent_s=(product_ns - self._counted_ns) * 1e-9,
@@ -161,8 +161,8 @@ class LiveTuner:
             self._recheck()
             # The time between steps counts too: looking up what is compiled, ranking candidates.
             self._spend(max(0.0, self.clock() - start_s - self._worked_s))
-        except TUNING_FAILURES as err:
-            self._give_up(f"{type(err).__name__}: {err}")
+        except contained() as err:
+            self._give_up(err)
         except BaseException:
             # Ctrl-C in a step ends the generator; the incumbent continues to serve.
             self._stop()
@@ -170,7 +170,7 @@ class LiveTuner:
         finally:
             self._lock.release()
         if not self.state.options.background:
-            self._aside.wait(WAIT_S)  # returns at once unless a step was handed over
+            self._is_idle.wait(WAIT_S)  # returns at once unless a step was handed over
 
     def _go_on(self, product: Product | None = None, *, may_work: bool = False) -> None:
         """Run the steps that may run now; set the kernel of the next product and the time of the next `look`."""
@@ -187,17 +187,17 @@ class LiveTuner:
             return self._pause_or_end(step)
         if isinstance(step, Sample):
             # After a pause, threads sleep and a short product is not parallel: warm-up products precede the sample.
-            settle_s = step.settle_s if step is not self._settled else 0.0
-            sample = self._sample_of(step, *product) if product is not None and not settle_s else None
-            self._settled = None if sample is None else self._settled
+            warmup_s = step.warmup_s if step is not self._served_sample else 0.0
+            sample = self._sample_of(step, *product) if product is not None and not warmup_s else None
+            self._served_sample = None if sample is None else self._served_sample
             if sample is None and self._affordable(step):
-                self._settled = step
-                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=settle_s)
+                self._served_sample = step
+                self._serve_next(step.trial if isinstance(step.trial, KernelTrial) else None, for_s=warmup_s)
             return sample
         if not self._affordable(step):
             return None
         if not self._may_work:
-            self._serve_next(self._champion())
+            self._serve_next(self._incumbent())
             return None
         self._may_work = False
         if self.state.options.background or step.may_hang:
@@ -217,7 +217,7 @@ class LiveTuner:
         account, outlook = self.account(), self.outlook()
         out_of_budget = self.tuning_s + step.price_s > self.state.options.budget_s
         known: dict[str, Any] = {"account": account, "outlook": outlook}
-        known |= {"path_price_s": step.path_price_s, "on_credit": step.on_credit}
+        known |= {"path_price_s": step.path_price_s, "in_advance": step.in_advance}
         pays = amortization.weigh(step.price_s, **known).pays
         if not out_of_budget and (pays or amortization.is_earned(step.price_s, self.state.account, **known)):
             return True
@@ -228,13 +228,13 @@ class LiveTuner:
         return False
 
     def _look_at(self, product_s: float) -> None:
-        self.state.serving = self._champion()
+        self.state.serving = self._incumbent()
         self.state.next_look_ns = min(FOREVER_NS, product_s * 1e9) if math.isfinite(product_s) else FOREVER_NS
 
     def _wait_calls(self, n_calls: int) -> None:
         """Call `look` after `n_calls` products or sooner, since the mean time of a product is uncertain at first."""
         mean_ns = self.state.product_ns / max(1, self.state.n_calls)
-        self.state.serving = self._champion()
+        self.state.serving = self._incumbent()
         n_since = self.state.n_calls - self._paused_at
         self.state.next_look_ns = self.state.product_ns + min(n_calls, max(1, n_since)) * mean_ns
 
@@ -262,32 +262,32 @@ class LiveTuner:
         if isinstance(served_by, KernelTrial):
             self._spend(served_by.looked_ns * 1e-9)
             took_s = max(1e-9, took_s - served_by.looked_ns * 1e-9)  # write checks are accounted for separately
-        known = [time_s for time_s in (self.outlook().default_s, self._champion_s()) if time_s]
+        known = [time_s for time_s in (self.outlook().default_s, self._incumbent_s()) if time_s]
         self._spend(max(0.0, took_s - min(known, default=took_s)))
         return lambda: took_s
 
-    def _champion_s(self) -> float:
+    def _incumbent_s(self) -> float:
         """Return the seconds of a product by the incumbent, timed beside default_s; 0 if there is none."""
-        return self.session.champion_s if self.session is not None and self.default_s else 0.0
+        return self.session.incumbent_s if self.session is not None and self.default_s else 0.0
 
-    def _champion(self) -> KernelTrial | None:
+    def _incumbent(self) -> KernelTrial | None:
         """Return the kernel that serves: the incumbent, or another one where its packed copy does not pay."""
         session = self.session
-        champion = session.incumbent(is_over=self.pending is None) if session is not None else None
-        if session is None or champion is None or champion.reads_live:
+        incumbent = session.serving_trial(is_over=self.pending is None) if session is not None else None
+        if session is None or incumbent is None or incumbent.reads_live:
             self.service = None
-            return champion
-        fallback_s, tuned_s = session.in_place_s or self.default_s, self._champion_s()
+            return incumbent
+        fallback_s, tuned_s = session.in_place_s or self.default_s, self._incumbent_s()
         gain_s = fallback_s - tuned_s if tuned_s and fallback_s else None
-        self.service = service = Service.of(champion, session.in_place, self.state, self.operand(), gain_s)
-        return champion if service.choice.serves_packed and champion.ready else session.in_place
+        self.service = service = Service.of(incumbent, session.in_place, self.state, self.operand(), gain_s)
+        return incumbent if service.choice.serves_packed and incumbent.ready else session.in_place
 
     def _recheck(self) -> None:
         """Check again which kernel of the plan serves, where the packed copy did not pay."""
         if self.service is not None and not self._in_background:
             self.service.recheck(self.operand())
-            if self._settled is None or self.pending is not self._settled:
-                self.state.serving = self._champion()
+            if self._served_sample is None or self.pending is not self._served_sample:
+                self.state.serving = self._incumbent()
 
     def lend(self, state: DispatchState) -> None:
         """Give this tuner's plan to another state of the same problem; see `dispatch.protocols.Tuning`."""
@@ -297,17 +297,17 @@ class LiveTuner:
         if (lent := self.session.lent(state.options, found_under=self.state.options)) is not None:
             borrower.operand, borrower.name_in_history = self.operand, self.name_in_history
             state.live_tuner = borrower
-            borrower.install(lent, lent.plan, lent.champion, lent.in_place)
+            borrower.install(lent, lent.plan, lent.incumbent, lent.in_place)
 
     def _learn(self, step: Work, seconds: float) -> None:
         """Account for a finished piece of work."""
         self._worked_s += seconds
         self._spend(seconds)
-        lab = self.session.lab if self.session is not None else None
-        if lab is not None:
-            planner.observe(lab, step, seconds)
-            lab.experience.flush_if_due()
-            self.count_into(lab.experience)
+        context = self.session.context if self.session is not None else None
+        if context is not None:
+            planner.observe(context, step, seconds)
+            context.stats.flush_if_due()
+            self.count_into(context.stats)
         event("tune", step.what, step=step.kind, seconds=seconds, price=step.price_s)
 
     def _spend(self, seconds: float) -> None:
@@ -324,17 +324,17 @@ class LiveTuner:
     ) -> None:
         """Use the plan of a tuning that the user asked for, and end live tuning."""
         with self._lock:
-            old = self.session.champion if self.session is not None else None
+            old = self.session.incumbent if self.session is not None else None
             if old is not None and old is not trial:
                 old.drop()
             self._stop()
             self._installed_s = plan.default_s or self.default_s
-            session.settle(plan, trial, in_place)
+            session.finish(plan, trial, in_place)
             self.begin(session)
             self._go_on()
-            self.state.serving = self._champion()
+            self.state.serving = self._incumbent()
             self._recheck()
-            self.state.settle()
+            self.state.commit()
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
@@ -353,31 +353,31 @@ class LiveTuner:
         operand = self.operand()
         if self._in_background and operand is not None:
             operand.unpin()
-        self._aside = background.set_event()  # the parent's thread may have held the lock inside the old event
+        self._is_idle = background.set_event()  # the parent's thread may have held the lock inside the old event
         if self._in_background or forking.was_held(self._lock):
             self._in_background = False
             self.loop = None  # not closed: Python regards its frame as running
             self._look_at(math.inf)
 
-    def _give_up(self, reason: str) -> None:
-        self.failure = reason
-        event("fallback", reason)
+    def _give_up(self, err: Exception) -> None:
+        self.failure = reason = f"{type(err).__name__}: {err}"
+        event("fallback", reason, error=err)
         warn_once(FallbackWarning, "tuning", f"tuning failed, products go on with what was found before: {reason}")
         self._stop()
 
     def _hand_over(self, step: Work) -> None:
         """Run the step in the background thread."""
         self._in_background = True
-        self._aside.clear()
+        self._is_idle.clear()
         self._look_at(math.inf)
         operand, loop = self.operand(), self.loop
         assert loop is not None
         if operand is not None:
             operand.pin()
-        if not background.submit(partial(self._do_aside, step, operand, loop)):  # the process is ending
-            self._end_aside(operand)
+        if not background.submit(partial(self._do_in_background, step, operand, loop)):  # the process is ending
+            self._end_background_step(operand)
 
-    def _do_aside(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
+    def _do_in_background(self, step: Work, operand: AnyOperand | None, loop: StepLoop) -> None:
         try:
             seconds = done(step, self.clock, None)
             with self._lock:
@@ -387,14 +387,14 @@ class LiveTuner:
                 self._learn(step, seconds)
                 loop.answer(seconds)
                 self._go_on()
-                self.state.settle()
-        except TUNING_FAILURES as err:
-            self._give_up(f"{type(err).__name__}: {err}")
+                self.state.commit()
+        except contained() as err:
+            self._give_up(err)
         finally:
-            self._end_aside(operand)
+            self._end_background_step(operand)
 
-    def _end_aside(self, operand: AnyOperand | None) -> None:
+    def _end_background_step(self, operand: AnyOperand | None) -> None:
         if operand is not None:
             operand.unpin()
         self._in_background = False
-        self._aside.set()
+        self._is_idle.set()

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from autosparse._native.kernels.shipped import HIGH_SLICES
 from autosparse.config import Effort
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.plan import EFFORT_IS_OFF, Plan
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
@@ -33,7 +33,7 @@ from autosparse.tuner.search.trial import Divider, Step, Work
 from autosparse.tuner.space import families, spaces
 from autosparse.tuning import amortization
 from autosparse.tuning.confirmation import FINAL_SHARE, confirmed
-from autosparse.tuning.learned import proposer_of, seen_by
+from autosparse.tuning.learned import proposer_of, training_domain_of
 from autosparse.tuning.memory.history import packing_s
 from autosparse.tuning.memory.misses import why_searched
 from autosparse.tuning.memory.plan_lookup import (
@@ -44,12 +44,12 @@ from autosparse.tuning.memory.plan_lookup import (
     remember_measured,
     supported,
 )
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
-LEAST_ORDERED: Final = 10_000
+MIN_ORDERED: Final = 10_000
 """Minimum number of stored entries for which schedules with permuted rows race; smaller operands stay in cache."""
-MOST_IN_PLACE: Final = 2
+MAX_IN_PLACE: Final = 2
 """Maximum number of schedules on the user's own arrays that race whatever the models predict.
 
 Each of them may take one compilation.
@@ -76,7 +76,7 @@ def default_plan(why: str, *, default_s: float | None = None, served_by: str | N
 
 
 def plan(
-    lab: KernelLab,
+    context: TuningContext,
     *,
     runs: int | None,
     effort: Effort,
@@ -90,53 +90,53 @@ def plan(
     With `runs`, tuning starts only if that many products can pay for it; without, it always starts. With `may_lower`,
     `runs` may also select a less thorough tier than `effort`.
     """
-    if effort is Effort.OFF or lab.problem.deterministic:
+    if effort is Effort.OFF or context.problem.deterministic:
         why = EFFORT_IS_OFF if effort is Effort.OFF else "deterministic: one kernel, one summation order"
         return Decision(default_plan(why))
-    known = supported(lab, recall(lab))
+    known = supported(context, recall(context))
     if known is not None and satisfies(known, effort, budget_s):
-        return adopt(lab, known)
-    best, budget_s, refusal = _worth(lab, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
+        return adopt(context, known)
+    best, budget_s, refusal = _worth(context, runs=runs, effort=effort, budget_s=budget_s, clock=clock)
     effort = best if may_lower else effort
     if refusal is not None:
         return Decision(refusal)
     if known is not None and satisfies(known, effort, budget_s):
-        return adopt(lab, known)
-    make_space(lab)  # first, so that the observed price of ranking excludes it
-    search = search_for(lab, effort=effort, start=known.schedule if known else None, live=False)
-    start_s, not_remembered, search_s = clock(), why_searched(lab, known), budget_s * (1.0 - FINAL_SHARE)
-    search.divide = _divider_of(lab, effort=effort, budget_s=search_s, known=known, clock=clock)
+        return adopt(context, known)
+    make_space(context)  # first, so that the observed price of ranking excludes it
+    search = search_for(context, effort=effort, start=known.schedule if known else None, live=False)
+    start_s, not_remembered, search_s = clock(), why_searched(context, known), budget_s * (1.0 - FINAL_SHARE)
+    search.divide = _divider_of(context, effort=effort, budget_s=search_s, known=known, clock=clock)
     try:
-        learn = partial(observe, lab)
-        found = tune(search, runner=lab.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
-        found = confirmed(lab, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
+        learn = partial(observe, context)
+        found = tune(search, runner=context.runner, budget_s=search_s, clock=clock, progress=progress, observe=learn)
+        found = confirmed(context, search, found, limit_s=budget_s * FINAL_SHARE, clock=clock)
         found = dataclasses.replace(found, not_remembered=not_remembered)
     except BaseException as err:  # Ctrl-C as well: release the packed copies, then re-raise
         if isinstance(err, KeyboardInterrupt):
-            remember_measured(lab, search, known, tune_s=clock() - start_s)
-        search.champion.drop()
+            remember_measured(context, search, known, tune_s=clock() - start_s)
+        search.incumbent.drop()
         raise
     finally:
-        lab.release()
-    conclude(lab, found)
+        context.release()
+    conclude(context, found)
     return _decision(found, search)
 
 
-def _divider_of(lab: KernelLab, **terms: Any) -> Divider | None:
+def _divider_of(context: TuningContext, **terms: Any) -> Divider | None:
     """Return the composite source of `hybrid.divider_of`; imported here because live tuning never needs it."""
     from autosparse.tuning.hybrid import divider_of
 
-    return divider_of(lab, **terms)
+    return divider_of(context, **terms)
 
 
 def _decision(found: Plan, search: Search) -> Decision:
     """Return the result of a search with its kernels packed and ready to run."""
-    champion = search.champion
-    if not isinstance(champion, KernelTrial) or champion.schedule is None:
+    incumbent = search.incumbent
+    if not isinstance(incumbent, KernelTrial) or incumbent.schedule is None:
         return Decision(found)
-    if not champion.ready:  # it was dropped to make room for another candidate when the budget ended
-        champion.pack()
-    return Decision(found, champion, in_place_of(search))
+    if not incumbent.ready:  # it was dropped to make room for another candidate when the budget ended
+        incumbent.pack()
+    return Decision(found, incumbent, in_place_of(search))
 
 
 def in_place_of(search: Search) -> KernelTrial | None:
@@ -152,44 +152,48 @@ def in_place_of(search: Search) -> KernelTrial | None:
     return trial if trial.ready else None
 
 
-def adopt(lab: KernelLab, known: Plan) -> Decision:
+def adopt(context: TuningContext, known: Plan) -> Decision:
     """Make a remembered plan runnable; return the default kernel if that fails."""
     try:
-        loop = StepLoop(adoption(lab, known))
-        loop.run(WithinBudget(runner=lab.runner))
+        loop = StepLoop(adoption(context, known))
+        loop.run(WithinBudget(runner=context.runner))
     except TUNING_FAILURES as err:
         return Decision(_unusable(known, f"{type(err).__name__}: {err}"))
     decision: Decision = loop.result
     return decision
 
 
-def adoption(lab: KernelLab, known: Plan) -> Generator[Step, float | None, Decision]:
+def adoption(context: TuningContext, known: Plan) -> Generator[Step, float | None, Decision]:
     """Yield the steps that make a remembered plan runnable; return the default kernel if they fail."""
     if known.schedule is None:
         return Decision(known)
-    trial = lab(known.schedule)
-    build_s, pack_s, is_built = trial.build_price_s(), trial.pack_price_s(), lab.is_built(known.schedule)
+    trial = context(known.schedule)
+    build_s, pack_s, is_built = trial.build_price_s(), trial.pack_price_s(), context.is_built(known.schedule)
     yield Work(
-        kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, on_credit=is_built, may_hang=True
+        kind="build", price_s=build_s, path_price_s=build_s + pack_s, do=trial.build, in_advance=is_built, may_hang=True
     )
     if trial.failed is None:
         pack_s = trial.pack_price_s()
-        yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, on_credit=True)
+        yield Work(kind="pack", price_s=pack_s, path_price_s=pack_s, do=trial.pack, in_advance=True)
     if not trial.ready:
         no_room = "other packed copies of the matrix leave it no room (option extra_memory)"
         return Decision(_unusable(known, trial.failed or no_room))
-    in_place = yield from _adopt_in_place(lab, known)
+    in_place = yield from _adopt_in_place(context, known)
     return Decision(dataclasses.replace(known, pack_s=trial.pack_s, packed_bytes=trial.packed_bytes), trial, in_place)
 
 
-def _adopt_in_place(lab: KernelLab, known: Plan) -> Generator[Step, float | None, KernelTrial | None]:
+def _adopt_in_place(context: TuningContext, known: Plan) -> Generator[Step, float | None, KernelTrial | None]:
     """Yield the steps that make the plan's kernel on the user's arrays runnable, if it needs no compiler."""
     schedule = known.in_place
-    if schedule is None or lab.supports(lab.problem.operation, schedule) is not None or not lab.is_built(schedule):
+    if (
+        schedule is None
+        or context.supports(context.problem.operation, schedule) is not None
+        or not context.is_built(schedule)
+    ):
         return None
-    trial = lab(schedule)
+    trial = context(schedule)
     for kind, price_s, do in (("build", trial.build_price_s(), trial.build), ("pack", 0.0, trial.pack)):
-        yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, on_credit=True)
+        yield Work(kind=kind, price_s=price_s, path_price_s=price_s, do=do, in_advance=True)
     return trial if trial.ready else None
 
 
@@ -205,7 +209,7 @@ def _unusable(known: Plan, reason: str) -> Plan:
 
 
 def _worth(
-    lab: KernelLab, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
+    context: TuningContext, *, runs: int | None, effort: Effort, budget_s: float, clock: Callable[[], float]
 ) -> tuple[Effort, float, Plan | None]:
     """Return the effort, the seconds that tuning may take, and a default plan if tuning does not pay.
 
@@ -213,11 +217,11 @@ def _worth(
     """
     if runs is None:
         return effort, budget_s, None
-    run = lab.runner(lab(None))
+    run = context.runner(context(None))
     if run is None or budget_s <= 0:
         return effort, budget_s, None
     default_s = timed_s(run, clock=clock)
-    offered = tiers(lab, default_s=default_s, most=effort, budget_s=budget_s)
+    offered = tiers(context, default_s=default_s, most=effort, budget_s=budget_s)
     best = amortization.pick(offered, n_runs=runs, default_s=default_s)
     if best is None:
         why = amortization.refusal(offered, n_runs=runs, default_s=default_s)
@@ -226,19 +230,19 @@ def _worth(
     return Effort(best.name), min(budget_s, max(best.price_s, runs * best.gain * default_s)), None
 
 
-def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
+def tiers(context: TuningContext, *, default_s: float, most: Effort, budget_s: float) -> list[amortization.Tier]:
     """Return the expected price and gain on this machine of each tuning tier up to the effort `most`."""
-    prices, problem = lab.experience.prices, lab.problem
+    cost_estimates, problem = context.stats.cost_estimates, context.problem
     prior = OPS[problem.operation].prior_estimate_gain(problem.n_dense_cols)
-    measured_gain = expected_gain(lab)
-    pack_s = packing_s(prices, problem.pattern.nnz) + lab.compare_price_s()
-    look_s = prices.price_s("rank") + pack_s + prices.price_s("load")
+    measured_gain = expected_gain(context)
+    pack_s = packing_s(cost_estimates, problem.pattern.nnz) + context.compare_price_s()
+    look_s = cost_estimates.price_s("rank") + pack_s + cost_estimates.price_s("load")
     n, rounds = BLOCKING.n_candidates, BLOCKING.rule.min_rounds
-    each_s = prices.price_s("compile") + pack_s + 2 * rounds * default_s
-    doubt = seen_by(lab, is_learned=not problem.transposed).doubt(problem)
+    each_s = cost_estimates.price_s("compile") + pack_s + 2 * rounds * default_s
+    untrusted_reason = training_domain_of(context, is_learned=not problem.transposed).untrusted_reason(problem)
     found = {
         Effort.ESTIMATE: amortization.Tier(
-            name="estimate", price_s=look_s, gain=0.0 if doubt else min(prior, measured_gain)
+            name="estimate", price_s=look_s, gain=0.0 if untrusted_reason else min(prior, measured_gain)
         ),
         Effort.MEASURE: amortization.Tier(name="measure", price_s=look_s + n * each_s, gain=measured_gain),
         Effort.FULL: amortization.Tier(
@@ -248,7 +252,7 @@ def tiers(lab: KernelLab, *, default_s: float, most: Effort, budget_s: float) ->
     return [tier for effort, tier in found.items() if effort.rank <= most.rank]
 
 
-MOST_SPACES: Final = 1024
+MAX_SPACES: Final = 1024
 """Maximum number of entries of `_spaces`; the set is cleared when it is full."""
 _spaces: set[Hashable] = set()  # made by this process
 
@@ -258,12 +262,12 @@ def has_space(problem: Problem) -> bool:
     return _space_of(problem) in _spaces
 
 
-def make_space(lab: KernelLab) -> None:
-    """Build the schedule space of the lab's problem and record that it exists."""
-    spaces.entrants(lab.problem, lab.supports)
-    if len(_spaces) >= MOST_SPACES:
+def make_space(context: TuningContext) -> None:
+    """Build the schedule space of the context's problem and record that it exists."""
+    spaces.entrants(context.problem, context.supports)
+    if len(_spaces) >= MAX_SPACES:
         _spaces.clear()
-    _spaces.add(_space_of(lab.problem))
+    _spaces.add(_space_of(context.problem))
 
 
 def _space_of(problem: Problem) -> Hashable:
@@ -274,92 +278,94 @@ def _space_of(problem: Problem) -> Hashable:
 
 
 def search_for(
-    lab: KernelLab, *, effort: Effort, live: bool, start: object = None, unfinished: Plan | None = None
+    context: TuningContext, *, effort: Effort, live: bool, start: object = None, unfinished: Plan | None = None
 ) -> Search:
     """Return the search for this problem; `live` is true for tuning between products, and `start` is tried first.
 
     It continues the search that left the plan `unfinished`.
     """
-    style, earlier = live_style(lab.problem) if live else BLOCKING, Earlier.of(unfinished)
+    style, earlier = live_style(context.problem) if live else BLOCKING, Earlier.of(unfinished)
     start = earlier.best(style.rule) or start
     return Search(
-        problem=lab.problem,
+        problem=context.problem,
         effort=effort,
-        make_trial=lab,
-        model=lambda: statistics_model(lab.problem),
-        supports=lab.supports,
-        prices=lab.experience.prices,
+        make_trial=context,
+        model=lambda: statistics_model(context.problem),
+        supports=context.supports,
+        cost_estimates=context.stats.cost_estimates,
         style=style,
-        propose=proposer_of(lab, live=live),
-        is_built=lab.is_built,
-        doubt=lambda is_learned: seen_by(lab, is_learned=is_learned).doubt(lab.problem),
-        is_foreign=lambda: seen_by(lab, is_learned=True).is_foreign(lab.problem),
-        first_price_s=packing_s(lab.experience.prices, lab.problem.pattern.nnz) + lab.compare_price_s(),
+        propose=proposer_of(context, live=live),
+        is_built=context.is_built,
+        untrusted_reason=lambda is_learned: training_domain_of(context, is_learned=is_learned).untrusted_reason(
+            context.problem
+        ),
+        is_foreign=lambda: training_domain_of(context, is_learned=True).is_foreign(context.problem),
+        first_price_s=packing_s(context.stats.cost_estimates, context.problem.pattern.nnz) + context.compare_price_s(),
         start=start if isinstance(start, SuperSchedule) else None,
         earlier=earlier,
-        build_all=None if live else lab.build,
-        shipped=_shipped(lab) if live else (),
-        always=(*_in_place(lab, live=live), *(() if live else _always(lab))),
+        build_all=None if live else context.build,
+        shipped=_shipped(context) if live else (),
+        always=(*_in_place(context, live=live), *(() if live else _always(context))),
     )
 
 
-def _in_place(lab: KernelLab, *, live: bool) -> list[SuperSchedule]:
+def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
     """Return schedules on the user's own arrays, which need neither checks for writes nor repacking; they race first.
 
     Schedules that need a compiler are included only where others can write the arrays, because packed copies may not
     pay there. A live search excludes them, because its other candidates would wait for their compilation to be paid
     for.
     """
-    problem = lab.problem
-    if problem.transposed or problem.storage or not is_read_in_place(lab):
+    problem = context.problem
+    if problem.transposed or problem.storage or not is_read_in_place(context):
         return []
-    found = [one for one in spaces.candidates(problem, lab.supports) if one.format.is_csr]
-    is_exposed = expected_look_s(lab.operand()) > 0.0
-    ready = [one for one in found if lab.loaded(one) is not None] if is_exposed or not live else []
+    found = [one for one in spaces.candidates(problem, context.supports) if one.format.is_csr]
+    is_exposed = expected_look_s(context.operand()) > 0.0
+    ready = [one for one in found if context.loaded(one) is not None] if is_exposed or not live else []
     others = [one for one in found if one not in ready] if is_exposed and not live else []
-    return [*ready[:MOST_IN_PLACE], *others[: MOST_IN_PLACE - len(ready)]]
+    return [*ready[:MAX_IN_PLACE], *others[: MAX_IN_PLACE - len(ready)]]
 
 
-def _shipped(lab: KernelLab) -> list[SuperSchedule]:
+def _shipped(context: TuningContext) -> list[SuperSchedule]:
     """Return shipped SpMV kernels that the statistics model does not rank."""
-    problem = lab.problem
-    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != NUMBERED:
+    problem = context.problem
+    if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != DICTIONARY:
         return []
-    is_there = lab.supports(problem.operation, HIGH_SLICES) is None and lab.is_built(HIGH_SLICES)
+    is_there = context.supports(problem.operation, HIGH_SLICES) is None and context.is_built(HIGH_SLICES)
     return [HIGH_SLICES] if is_there else []
 
 
-def is_read_in_place(lab: KernelLab) -> bool:
+def is_read_in_place(context: TuningContext) -> bool:
     """Return whether kernels of the operation can read the user's arrays and the matrix is large enough to profit."""
-    return lab.handling.pack_live is not None and lab.problem.pattern.nnz >= LEAST_ORDERED
+    return context.adapter.pack_live is not None and context.problem.pattern.nnz >= MIN_ORDERED
 
 
-def _always(lab: KernelLab) -> list[SuperSchedule]:
+def _always(context: TuningContext) -> list[SuperSchedule]:
     """Return the schedules that race in every search a user asks for; none for small matrices."""
     from autosparse.tuning.hybrid import in_panels, ordered
 
-    problem, operation = lab.problem, lab.problem.operation
-    is_large = problem.pattern.nnz >= LEAST_ORDERED and not problem.storage
-    found = (*ordered(operation), *in_panels(lab)) if is_large else ()
-    return [one for one in found if lab.supports(operation, one) is None and lab.loaded(one) is not None]
+    problem, operation = context.problem, context.problem.operation
+    is_large = problem.pattern.nnz >= MIN_ORDERED and not problem.storage
+    found = (*ordered(operation), *in_panels(context)) if is_large else ()
+    return [one for one in found if context.supports(operation, one) is None and context.loaded(one) is not None]
 
 
 PRICED: Final = frozenset({"recall", "import", "rank", "space", "save", "hash"})
 """Kinds of work whose price is updated after each run; trials update "build" and "pack" themselves."""
 
 
-def observe(lab: KernelLab, work: Work, seconds: float) -> None:
+def observe(context: TuningContext, work: Work, seconds: float) -> None:
     """Update the price of a kind of work from one measured run; hashing is priced per byte."""
     if work.kind in PRICED:
-        lab.experience.observe(work.kind, seconds, lab.problem.operand_bytes if work.kind == "hash" else 1.0)
+        context.stats.observe(work.kind, seconds, context.problem.operand_bytes if work.kind == "hash" else 1.0)
 
 
-def conclude(lab: KernelLab, found: Plan) -> None:
+def conclude(context: TuningContext, found: Plan) -> None:
     """Store the plan of a finished search, and record its gain."""
     event("plan", found.why, schedule=found.schedule.to_json() if found.schedule else "default", seconds=found.tune_s)
-    if found.effort == Effort.OFF.value or lab.is_stale:
+    if found.effort == Effort.OFF.value or context.is_stale:
         return  # the result is not representative, so no later search should rely on it
-    remember(lab, found)
+    remember(context, found)
     if Effort(found.effort).rank >= Effort.MEASURE.rank:
         saved = 1.0 - found.measured_s / found.default_s if found.measured_s and found.default_s else 0.0
-        lab.experience.gained(gain_kind(lab.problem), saved)
+        context.stats.gained(gain_kind(context.problem), saved)

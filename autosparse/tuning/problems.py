@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from autosparse._native import runtime_api
 from autosparse.config import Options
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.dispatch.state import DispatchState
@@ -29,7 +29,7 @@ def problem_of(operand: AnyOperand, state: DispatchState) -> Problem:
 
 
 def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str:
-    """Return how A's values may be stored: "", a rounded type, or `NUMBERED` (dictionary-encoded, CSR-VI).
+    """Return how A's values may be stored: "", a rounded type, or `DICTIONARY` (dictionary-encoded, CSR-VI).
 
     The option `storage` allows rounding, for operations with float32. Dictionary encoding is for products with one
     vector on AVX-512: they are bound by reading values, and a small table is one permutation instruction.
@@ -37,11 +37,11 @@ def storage_of(operand: AnyOperand, state: DispatchState, target: Target) -> str
     abilities = OPS[state.operation].abilities
     if state.options.storage and "storage" in abilities and state.dtype.name == "float32":
         return state.options.storage
-    from autosparse._native.storage.numbered import has_few_kinds
+    from autosparse._native.storage.dictionary import has_few_kinds
 
     can_number = state.n_dense_cols == 1 and "slices" in abilities and target.isa == "avx512"
     is_own = isinstance(operand, Operand) and operand.dtype == state.dtype
-    return NUMBERED if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
+    return DICTIONARY if can_number and is_own and has_few_kinds(operand.data[: operand.nnz]) else ""
 
 
 def target_of(options: Options) -> Target:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Served:
+class ServingCosts:
     """The kernel that serves a plan with a packed copy, and the costs that decide it."""
 
     is_packed: bool
@@ -34,7 +34,7 @@ class Served:
     n_changes: int = 0
 
     @classmethod
-    def of(cls, service: Service | None) -> Served | None:
+    def of(cls, service: Service | None) -> ServingCosts | None:
         """Return the current choice of `service`; None if there is no packed copy."""
         if service is None:
             return None
@@ -68,7 +68,7 @@ class Report:
     prices_s: Mapping[str, float] = field(default_factory=dict)  # tuning step -> expected seconds
     facts: PatternFacts | None = None  # statistics of the pattern that the models use
     tiers: tuple[Tier, ...] = ()  # tuning tiers with their expected prices and gains
-    served: Served | None = None  # the kernel of the plan that serves; None: there is only one
+    served: ServingCosts | None = None  # the kernel of the plan that serves; None: there is only one
     holding: Holding | None = None  # owner and memory of the arrays
     cores_are_contended: bool = False  # threads of this process recently waited for cores between products
     part_times: tuple[PartTime, ...] = ()  # time of each part of a serving composite, run alone
@@ -104,6 +104,6 @@ def verdict_of(tuner: LiveTuner) -> str:
     what = f"{step.kind} {step.what}".strip() if isinstance(step, Work) else "time a candidate on your products"
     verdict = amortization.weigh(
         step.price_s, account=tuner.account(), outlook=tuner.outlook(), path_price_s=step.path_price_s,
-        on_credit=step.on_credit,
+        in_advance=step.in_advance,
     )  # fmt: skip
     return f"{what}: {verdict.reason}"

@@ -31,52 +31,52 @@ from autosparse.tuning.planner import (
     satisfies,
     search_for,
 )
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 
 @dataclass(slots=True)
 class TuningSession:
-    """A search for a plan in steps that run one at a time; `champion` may serve products at any moment.
+    """A search for a plan in steps that run one at a time; `incumbent` may serve products at any moment.
 
-    `steps` yields Work, Sample and Pause. `make_lab` hashes nothing but builds the Problem, so it runs as a step.
+    `steps` yields Work, Sample and Pause. `make_context` hashes nothing but builds the Problem, so it runs as a step.
     """
 
-    make_lab: Callable[[], KernelLab]
+    make_context: Callable[[], TuningContext]
     effort: Effort
     recall_price_s: float
     hash_price_s: float
     import_price_s: float
     runs_expected: Callable[[], float | None]  # read from the history of earlier processes
     total_runs: float | None = None  # from a hint or the history
-    lab: KernelLab | None = None
+    context: TuningContext | None = None
     search: Search | None = None
     plan: Plan = field(default_factory=lambda: default_plan("not tuned: too little was run so far"))
-    champion: KernelTrial | None = None  # None: the default kernel
+    incumbent: KernelTrial | None = None  # None: the default kernel
     in_place: KernelTrial | None = None  # serves where a packed copy does not pay; None: the default kernel serves
     recalled: KernelTrial | None = None  # served before the session began, and until it has an incumbent or is over
     gain: float = 0.1
     next_price_s: float = 0.0  # price of the step that the search waits for
     tuning_s: float = 0.0  # spent so far; the live tuner keeps it up to date
     _known: Plan | None = None
-    is_settled: bool = False  # a plan exists, and only watching it is left to do
+    is_finished: bool = False  # a plan exists, and only watching it is left to do
 
-    def settle(self, plan: Plan, champion: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
+    def finish(self, plan: Plan, incumbent: KernelTrial | None, in_place: KernelTrial | None = None) -> None:
         """Take over a plan that was found elsewhere; only watching is left to do."""
-        self.plan, self.champion, self.in_place, self.is_settled = plan, champion, in_place, True
+        self.plan, self.incumbent, self.in_place, self.is_finished = plan, incumbent, in_place, True
 
     @property
     def is_at_work(self) -> bool:
         """Return whether the session has found a plan or is searching for one."""
-        return self.is_settled or self.search is not None or self.champion is not None
+        return self.is_finished or self.search is not None or self.incumbent is not None
 
     @property
-    def champion_s(self) -> float:
-        """Seconds of one product by `champion`, timed beside the default kernel; 0 if unknown."""
-        if self.champion is None:
+    def incumbent_s(self) -> float:
+        """Seconds of one product by `incumbent`, timed beside the default kernel; 0 if unknown."""
+        if self.incumbent is None:
             return 0.0
         if self.search is not None:
-            return self.search.measured_s.get(id(self.search.champion), 0.0)
+            return self.search.measured_s.get(id(self.search.incumbent), 0.0)
         return self.plan.measured_s or 0.0
 
     @property
@@ -86,63 +86,63 @@ class TuningSession:
 
     def keep_private(self, options: Options) -> None:
         """Stop writing results to disk, now and later, under the option ``cache=False``."""
-        if self.lab is not None and not options.cache:
-            self.lab.keep_private(options)
+        if self.context is not None and not options.cache:
+            self.context.keep_private(options)
 
     def lent(self, options: Options, *, found_under: Options) -> TuningSession | None:
         """Return a session for the same problem under `options` that starts from this plan; None if they exclude it."""
-        schedule = self.champion.schedule if self.champion is not None and self.is_settled else None
+        schedule = self.incumbent.schedule if self.incumbent is not None and self.is_finished else None
         if schedule is None or not is_allowed(schedule, options, found_under=found_under):
             return None
-        champion, in_place = (self._twin(one) for one in (self.champion, self.in_place))
-        if champion is None:
+        incumbent, in_place = (self._twin(one) for one in (self.incumbent, self.in_place))
+        if incumbent is None:
             return None
-        return dataclasses.replace(self, search=None, tuning_s=0.0, champion=champion, in_place=in_place)
+        return dataclasses.replace(self, search=None, tuning_s=0.0, incumbent=incumbent, in_place=in_place)
 
     def _twin(self, trial: KernelTrial | None) -> KernelTrial | None:
         """Return another trial of the same schedule on the same packed copy; None if the copy is gone."""
-        if trial is None or self.lab is None or not trial.ready:
+        if trial is None or self.context is None or not trial.ready:
             return None
-        twin = self.lab(trial.schedule)
+        twin = self.context(trial.schedule)
         twin.build()
         twin.pack()
         return twin if twin.ready else None
 
-    def incumbent(self, *, is_over: bool) -> KernelTrial | None:
+    def serving_trial(self, *, is_over: bool) -> KernelTrial | None:
         """Return the kernel that serves while no candidate is tried; None: the default kernel."""
-        if self.recalled is not None and (self.champion is not None or is_over):
-            if self.champion is not None and self.champion.schedule == self.recalled.schedule:
+        if self.recalled is not None and (self.incumbent is not None or is_over):
+            if self.incumbent is not None and self.incumbent.schedule == self.recalled.schedule:
                 # keep the known cost of checks for writes
-                self.champion.service = self.champion.service or self.recalled.service
-            if self.recalled is not self.champion:
+                self.incumbent.service = self.incumbent.service or self.recalled.service
+            if self.recalled is not self.incumbent:
                 self.recalled.drop()  # the incumbent shares the packed copy, or nothing is faster than the default
             self.recalled = None
-        return self.champion or self.recalled
+        return self.incumbent or self.recalled
 
     def current_plan(self) -> Plan:
         """Return the plan that is in use now."""
-        if self.search is not None and not self.is_settled:
+        if self.search is not None and not self.is_finished:
             return plan_of(self.search, tune_s=self.tuning_s)
         return self.plan
 
     def steps(self) -> Steps:
         """Yield the steps of the session: look up a plan, adopt it or search, then watch."""
-        if self.is_settled:
+        if self.is_finished:
             yield from self._watch()
             return
         recall_s, hash_s = self.recall_price_s, self.hash_price_s
-        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, on_credit=True)
-        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, on_credit=True)
-        assert self.lab is not None
+        yield Work(kind="recall", price_s=recall_s, path_price_s=recall_s, do=self._look_back, in_advance=True)
+        yield Work(kind="hash", price_s=hash_s, path_price_s=hash_s + recall_s, do=self._identify, in_advance=True)
+        assert self.context is not None
         if self._known is not None and self._known.schedule is not None:
-            self.plan = default_plan("a remembered plan waits until products have paid for using it")
+            self.plan = default_plan("a remembered plan is loaded once products justify the cost")
             yield from self._load(partial(getattr, _native, "supports"))
-            self._known = supported(self.lab, self._known)
+            self._known = supported(self.context, self._known)
         known = self._known
         if known is not None and satisfies(known, self.effort, 0.0):
-            yield from self._adopt(self.lab, known)
+            yield from self._adopt(self.context, known)
         else:
-            yield from self._find(self.lab, known)
+            yield from self._find(self.context, known)
         yield from self._watch()
 
     def _look_back(self) -> None:
@@ -150,10 +150,12 @@ class TuningSession:
             self.total_runs = self.runs_expected()
 
     def _identify(self) -> None:
-        self.lab = self.make_lab()
-        self.lab.patience_s = 0.0  # no user waits for a plan: a compiler's limit follows from its expected time alone
-        self._known = recall(self.lab)
-        self.gain = expected_gain(self.lab)
+        self.context = self.make_context()
+        self.context.patience_s = (
+            0.0  # no user waits for a plan: a compiler's limit follows from its expected time alone
+        )
+        self._known = recall(self.context)
+        self.gain = expected_gain(self.context)
         if self._known is not None and self._known.measured_s and self._known.default_s:
             self.gain = max(0.0, 1.0 - self._known.measured_s / self._known.default_s)
 
@@ -161,30 +163,30 @@ class TuningSession:
         """Import what building kernels needs: once per process, and only before something is built."""
         if "autosparse._native.kernels.implementations" not in sys.modules:
             import_s = self.import_price_s
-            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, on_credit=True)
+            yield Work(kind="import", price_s=import_s, path_price_s=import_s, do=load, in_advance=True)
 
-    def _adopt(self, lab: KernelLab, known: Plan) -> Steps:
-        self.is_settled = True
-        decision = yield from adoption(lab, known)
-        self.plan, self.champion, self.in_place = decision.plan, decision.trial, decision.in_place
+    def _adopt(self, context: TuningContext, known: Plan) -> Steps:
+        self.is_finished = True
+        decision = yield from adoption(context, known)
+        self.plan, self.incumbent, self.in_place = decision.plan, decision.trial, decision.in_place
         if decision.trial is not None or known.schedule is None:
-            notes.note(lab, known)
+            notes.note(context, known)
         if decision.trial is not None and known.schedule is not None:
             event("plan", "remembered", schedule=known.schedule.to_json())
 
-    def _find(self, lab: KernelLab, known: Plan | None) -> Steps:
-        make = partial(make_space, lab)  # the first problem of a process also loads the modules of the space
+    def _find(self, context: TuningContext, known: Plan | None) -> Steps:
+        make = partial(make_space, context)  # the first problem of a process also loads the modules of the space
         yield from self._load(make)
-        if not has_space(lab.problem):
-            space_s = lab.experience.prices.price_s("space")
-            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, on_credit=True)
+        if not has_space(context.problem):
+            space_s = context.stats.cost_estimates.price_s("space")
+            yield Work(kind="space", price_s=space_s, path_price_s=space_s, do=make, in_advance=True)
         start = known.schedule if known else None
-        self.search = search = search_for(lab, effort=self.effort, live=True, start=start, unfinished=known)
+        self.search = search = search_for(context, effort=self.effort, live=True, start=start, unfinished=known)
         loop = StepLoop(search.steps())
         memory.SCRATCH.hold()
         try:
             while (step := loop.pending) is not None:
-                self._follow(lab, search)
+                self._follow(context, search)
                 self.next_price_s = step.price_s if isinstance(step, (Work, Sample)) else 0.0
                 loop.answer((yield step))
         except GeneratorExit:
@@ -193,64 +195,64 @@ class TuningSession:
         finally:
             loop.close()
             memory.SCRATCH.release()
-            self._follow(lab, search)
-        price_s = lab.experience.prices.price_s("save")
+            self._follow(context, search)
+        price_s = context.stats.cost_estimates.price_s("save")
         yield Work(kind="save", price_s=price_s, path_price_s=0.0, do=self._save)
 
-    def _follow(self, lab: KernelLab, search: Search) -> None:
+    def _follow(self, context: TuningContext, search: Search) -> None:
         """Let the search's incumbent serve products as soon as it wins its race."""
-        self.gain = _gain_after_ranking(lab, search)
-        champion = search.champion
-        self.champion = champion if isinstance(champion, KernelTrial) and champion.schedule is not None else None
+        self.gain = _gain_after_ranking(context, search)
+        incumbent = search.incumbent
+        self.incumbent = incumbent if isinstance(incumbent, KernelTrial) and incumbent.schedule is not None else None
 
     def _save(self) -> None:
-        assert self.lab is not None
+        assert self.context is not None
         assert self.search is not None
         self.search.in_place = fastest_in_place(self.search)
         self.in_place = in_place_of(self.search)
-        self.plan, self.is_settled = planned(self.search, tune_s=self.tuning_s), True
-        conclude(self.lab, self.plan)
-        notes.note(self.lab, self.plan)
+        self.plan, self.is_finished = planned(self.search, tune_s=self.tuning_s), True
+        conclude(self.context, self.plan)
+        notes.note(self.context, self.plan)
 
     def keep_unfinished(self) -> None:
         """Store the measurements of a search that will not finish, because the process or the matrix ends."""
-        lab, search = self.lab, self.search
-        if lab is None or search is None or self.is_settled or sys.is_finalizing():
+        context, search = self.context, self.search
+        if context is None or search is None or self.is_finished or sys.is_finalizing():
             return
-        found = remember_measured(lab, search, self._known, tune_s=self.tuning_s)
+        found = remember_measured(context, search, self._known, tune_s=self.tuning_s)
         if found is not None and found.schedule is not None:
-            notes.note(lab, found)
-        notes.note_next_step(lab, self.next_price_s)
+            notes.note(context, found)
+        notes.note_next_step(context, self.next_price_s)
 
     def _watch(self) -> Steps:
         """Compare the incumbent with the default kernel from time to time, and drop it when it is no faster."""
-        lab, champion = self.lab, self.champion
-        if lab is None or champion is None:
+        context, incumbent = self.context, self.incumbent
+        if context is None or incumbent is None:
             return
         excess_s = (self.plan.default_s or 0.0) - (self.plan.measured_s or 0.0)
-        while (yield from watch(lab, self._served, excess_s=excess_s)) is not champion:
+        while (yield from watch(context, self._served, excess_s=excess_s)) is not incumbent:
             self.in_place = None
             self.plan = dataclasses.replace(self.plan, in_place=None, in_place_s=None)
-        champion.drop()
-        self.champion = self.in_place = None
-        self.plan = given_up(lab, self.plan)
+        incumbent.drop()
+        self.incumbent = self.in_place = None
+        self.plan = given_up(context, self.plan)
         event("plan", self.plan.why)
 
     def _served(self) -> KernelTrial | None:
         """Return the tuned kernel that serves now."""
-        champion = self.champion
-        choice = champion.service.choice if champion is not None and champion.service is not None else None
+        incumbent = self.incumbent
+        choice = incumbent.service.choice if incumbent is not None and incumbent.service is not None else None
         is_packed = choice is None or (choice.serves_packed and not choice.is_tried)
-        return champion if is_packed else self.in_place
+        return incumbent if is_packed else self.in_place
 
 
-def _gain_after_ranking(lab: KernelLab, search: Search) -> float:
+def _gain_after_ranking(context: TuningContext, search: Search) -> float:
     """Return the expected gain: the mean of past gains and the model's prediction for this pattern, if there is one.
 
     For operands larger than any cache it is the prediction alone: packing takes seconds, and past gains are of others.
     """
-    gain, ratio = expected_gain(lab), search.queue.best_ratio()
+    gain, ratio = expected_gain(context), search.queue.best_ratio()
     if ratio is None:
         return gain
     predicted = max(0.0, 1.0 - ratio)
-    return predicted if lab.problem.pattern.nnz >= LARGE_ENTRIES else 0.5 * gain + 0.5 * predicted
+    return predicted if context.problem.pattern.nnz >= LARGE_ENTRIES else 0.5 * gain + 0.5 * predicted

@@ -11,12 +11,12 @@ from autosparse.dispatch import accounts
 from autosparse.dispatch.state import DISPATCHERS, DispatchState, dispatcher_of
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory.history import before_flush, experience_of
+from autosparse.tuning.memory.history import before_flush, tuning_stats_of
 from autosparse.tuning.memory.plan_lookup import history_key
 from autosparse.tuning.problems import problem_of
 from autosparse.tuning.session import TuningSession
+from autosparse.tuning.trials.context import TuningContext
 from autosparse.tuning.trials.kernel_trial import KernelTrial
-from autosparse.tuning.trials.lab import KernelLab
 
 
 def live_tuner_of(state: DispatchState, operand: AnyOperand) -> LiveTuner:
@@ -33,7 +33,7 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
     """Return a new tuning session for the live tuner's problem."""
     state = live_tuner.state
     options = state.options
-    experience = experience_of(cache.open_store(options), Target.host())
+    stats = tuning_stats_of(cache.open_store(options), Target.host())
     reference = weakref.ref(operand)
 
     def name() -> str:
@@ -42,12 +42,12 @@ def session_of(live_tuner: LiveTuner, operand: AnyOperand) -> TuningSession:
     live_tuner.name_in_history = name
     n_bytes = operand.structure_bytes + operand.nnz * state.dtype.itemsize
     session = TuningSession(
-        make_lab=lambda: lab_of(_alive(reference), state),
+        make_context=lambda: context_of(_alive(reference), state),
         effort=options.effort,
-        recall_price_s=experience.prices.price_s("recall"),
-        hash_price_s=experience.prices.price_s("hash", n_bytes),
-        import_price_s=experience.prices.price_s("import"),
-        runs_expected=lambda: experience.runs_expected(name()),
+        recall_price_s=stats.cost_estimates.price_s("recall"),
+        hash_price_s=stats.cost_estimates.price_s("hash", n_bytes),
+        import_price_s=stats.cost_estimates.price_s("import"),
+        runs_expected=lambda: stats.runs_expected(name()),
         total_runs=float(options.runs) if options.runs is not None else None,
         recalled=state.recalled if isinstance(state.recalled, KernelTrial) else None,
     )
@@ -78,9 +78,9 @@ def _report_counts() -> None:
             if (
                 isinstance(live_tuner, LiveTuner)
                 and live_tuner.session is not None
-                and live_tuner.session.lab is not None
+                and live_tuner.session.context is not None
             ):
-                live_tuner.count_into(live_tuner.session.lab.experience)
+                live_tuner.count_into(live_tuner.session.context.stats)
                 live_tuner.session.keep_unfinished()
 
 
@@ -90,14 +90,14 @@ def _alive(reference: Callable[[], AnyOperand | None]) -> AnyOperand:
     return operand
 
 
-def lab_of(operand: AnyOperand, state: DispatchState) -> KernelLab:
+def context_of(operand: AnyOperand, state: DispatchState) -> TuningContext:
     """Return the context in which the state's problem is tuned; hashes the structure."""
     options = state.options
     store = cache.open_store(options)
     dispatcher, problem = dispatcher_of(operand), problem_of(operand, state)
-    return KernelLab(
+    return TuningContext(
         problem=problem, operand=weakref.ref(operand), options=options, store=store,
-        experience=experience_of(store, problem.target), packed_copies=dispatcher.packed_copies,
+        stats=tuning_stats_of(store, problem.target), packed_copies=dispatcher.packed_copies,
         structure_version=operand.structure_version,
         account_key=accounts.key_of(
             operand, options, operation=state.operation, transposed=state.transposed, columns=state.n_dense_cols,

@@ -15,7 +15,7 @@ from autosparse.core.composite import REST, Composite, Part, Rows
 from autosparse.core.formats import Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import RUNTIME, SuperSchedule
-from autosparse.tuner.hybrid.divisions import LEAST_COLUMNS, LEAST_SHARE, Division
+from autosparse.tuner.hybrid.partitions import MIN_COLUMNS, MIN_SHARE, Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 PANEL: Final = 256
@@ -24,11 +24,11 @@ FULL: Final = 0.25
 """Minimum fill of dense rows for storing eight rows side by side; below it, four waste fewer multiplications."""
 AHEAD: Final = 8
 """Prefetch distance of the rows outside panels, in entries."""
-NEAR: Final = (2, 4)
+RESIDENT: Final = (2, 4)
 """Minimum mean number of entries of a row per panel for which the row may be stored in single-row panels."""
-NEAR_READS: Final = 4
+RESIDENT_READS: Final = 4
 """Minimum number of reads per row of B by these rows for which copying B pays off (`runtime/matmul/blocks.c`)."""
-NEAR_COST: Final = 0.5
+RESIDENT_COST: Final = 0.5
 """Cost per entry in single-row panels, as a fraction of the cost in CSR when rows of B are streamed from memory.
 
 Source: speed-ups of 1.15 to 1.5 on nine matrices (Xeon).
@@ -44,61 +44,67 @@ def panels(operation: str, n_rows: int) -> SuperSchedule:
     return SuperSchedule(operation=operation, format=Format.parse(fmt), loop_order=loops, implementation=RUNTIME)
 
 
-def near_share(pattern: Pattern, n_dense_cols: int) -> float:
+def resident_share(pattern: Pattern, n_dense_cols: int) -> float:
     """Return the fraction of entries in rows fit for single-row panels; 0 if they do not pay for copying B."""
-    taken = pattern.row_lengths[pattern.row_lengths >= _near_cut(pattern, NEAR[0])]
-    n_entries, is_wide = int(taken.sum()), n_dense_cols >= LEAST_COLUMNS
-    return n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= NEAR_READS * pattern.n_cols else 0.0
+    taken = pattern.row_lengths[pattern.row_lengths >= _resident_cut(pattern, RESIDENT[0])]
+    n_entries, is_wide = int(taken.sum()), n_dense_cols >= MIN_COLUMNS
+    return (
+        n_entries / pattern.nnz if is_wide and taken.size > 1 and n_entries >= RESIDENT_READS * pattern.n_cols else 0.0
+    )
 
 
 def stands_in_panels(pattern: Pattern, n_dense_cols: int) -> bool:
     """Return whether most rows are fit for single-row panels, so that the whole matrix races in that format."""
     half = len(pattern.row_lengths) // 2
-    n_near = int((pattern.row_lengths >= _near_cut(pattern, NEAR[0])).sum())
-    return near_share(pattern, n_dense_cols) > 0.0 and n_near > half
+    n_resident = int((pattern.row_lengths >= _resident_cut(pattern, RESIDENT[0])).sum())
+    return resident_share(pattern, n_dense_cols) > 0.0 and n_resident > half
 
 
-def near_division(pattern: Pattern, n_dense_cols: int) -> list[Division]:
+def resident_partition(pattern: Pattern, n_dense_cols: int) -> list[Partition]:
     """Return the partition into rows fit for single-row panels and the rest, or none.
 
     There is none if these rows hold too few or all of the entries, or if nearly all of them are dense.
     """
-    share, cut, lengths = near_share(pattern, n_dense_cols), _near_cut(pattern, NEAR[0]), pattern.row_lengths
+    share, cut, lengths = (
+        resident_share(pattern, n_dense_cols),
+        _resident_cut(pattern, RESIDENT[0]),
+        pattern.row_lengths,
+    )
     n_between = int(lengths[(lengths >= cut) & (lengths < _dense_cut(pattern))].sum())
-    if share in {0.0, 1.0} or n_between < LEAST_SHARE * pattern.nnz:
+    if share in {0.0, 1.0} or n_between < MIN_SHARE * pattern.nnz:
         return []
-    return [Division((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - NEAR_COST))]
+    return [Partition((Rows(cut), REST), ("near", "rest"), 1.0 - share * (1.0 - RESIDENT_COST))]
 
 
 def _dense_cut(pattern: Pattern) -> int:
     return int(SIDE_BY_SIDE * pattern.n_cols) + 1
 
 
-def _near_cut(pattern: Pattern, n_entries: int) -> int:
+def _resident_cut(pattern: Pattern, n_entries: int) -> int:
     return max(2, -(-n_entries * pattern.n_cols // PANEL))
 
 
-def _near_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
+def _resident_parts(operation: str, pattern: Pattern) -> Iterator[tuple[Part, ...]]:
     """Yield the ways of storing these rows: all in single-row panels, or the denser ones in panels of four."""
     one, four = panels(operation, 1), panels(operation, 4)
     dense = _dense_cut(pattern)
     n_dense = int((pattern.row_lengths >= dense).sum())
-    for cut in dict.fromkeys(_near_cut(pattern, n_entries) for n_entries in NEAR):
+    for cut in dict.fromkeys(_resident_cut(pattern, n_entries) for n_entries in RESIDENT):
         yield (Part(Rows(cut), one),)
         if n_dense >= 2 and cut < dense:
             yield Part(Rows(dense), four), Part(Rows(cut, dense - 1), one)
 
 
-def sweeps(operation: str, pattern: Pattern, division: Division, n_cols: int) -> list[Composite]:
+def sweeps(operation: str, pattern: Pattern, partition: Partition, n_cols: int) -> list[Composite]:
     """Return the sweep composites for a partition into dense rows and others, most promising first; else none."""
-    dense = division.selections[0]
-    if division.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < LEAST_COLUMNS:
+    dense = partition.selections[0]
+    if partition.kinds[0] not in {"dense", "near"} or not isinstance(dense, Rows) or n_cols < MIN_COLUMNS:
         return []
     rest = pattern.row_lengths[pattern.row_lengths < dense.least]
     one_by_one, by_column = panels(operation, 1), runtime(operation, "first", AHEAD)
     last = one_by_one if rest.size and rest.mean() * PANEL >= pattern.n_cols else by_column
-    if division.kinds[0] == "near":
-        ways, last = _near_parts(operation, pattern), by_column
+    if partition.kinds[0] == "near":
+        ways, last = _resident_parts(operation, pattern), by_column
     else:
         ways = _dense_parts(operation, pattern, dense)
     made = (Composite(parts=(*parts, Part(REST, last))) for parts in ways)

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from autosparse.asymptotic.choice import Choice
-from autosparse.asymptotic.lower.bound import bound
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.race import race
+from autosparse.contraction.choice import ProgramChoice
+from autosparse.contraction.lower.bound import bound
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.race import race
 from einsumlib.inputs import EXPRESSIONS, GRAPHS, Problem, geometric_mean, is_asked, load, seconds
 from einsumlib.report import table
 
@@ -48,12 +48,12 @@ def measured(folder: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def worth_running(choice: Choice) -> list[tuple[float, Plan]]:
+def worth_running(choice: ProgramChoice) -> list[tuple[float, EinsumPlan]]:
     """Return (price, plan) of members whose price is at most WORTH_RUNNING times the lowest."""
     return [(price, plan) for price, plan, _ in choice.plans if price <= WORTH_RUNNING * choice.plans[0][0]]
 
 
-def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copies_kept: bool) -> list[float]:
+def least_times(problem: Problem, members: list[tuple[float, EinsumPlan]], *, are_copies_kept: bool) -> list[float]:
     """Return the minimum seconds of each plan, in a first call or in later ones."""
     runs = [one_run(problem, plan, price, are_copies_kept) for price, plan in members]
     times = np.full((N_ROUNDS, len(runs)), np.inf)
@@ -64,7 +64,7 @@ def least_times(problem: Problem, members: list[tuple[float, Plan]], *, are_copi
     return list(times.min(axis=0))
 
 
-def one_run(problem: Problem, plan: Plan, price: float, are_copies_kept: bool) -> Callable[[], Any]:
+def one_run(problem: Problem, plan: EinsumPlan, price: float, are_copies_kept: bool) -> Callable[[], Any]:
     """Return a function that makes one call of the program."""
     program = compiled(plan, problem.named, problem.extents)
     kept = bound(program, problem.named, problem.extents, price) if are_copies_kept else None

@@ -10,17 +10,19 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sps
+from peerlib.archives import output
+from peerlib.pictures import save
 
 import autosparse as asp
-from autosparse.asymptotic.candidates import kernel_of, name_of
-from autosparse.asymptotic.cin.nodes import Access, Loop, reads
-from autosparse.asymptotic.lower.kernel import NS_PER_TASK, compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Sparse
-from autosparse.asymptotic.race import race
+from autosparse.contraction.candidates import kernel_of, name_of
+from autosparse.contraction.cin.nodes import Loop, TensorAccess, reads
+from autosparse.contraction.lower.kernel import NS_PER_TASK, compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.operands import Sparse
+from autosparse.contraction.race import race
 from einsumlib import report
 from einsumlib.inputs import Problem, seconds
-from einsumlib.report import RESULTS, table
+from einsumlib.report import RECORD, table
 
 KERNELS = {
     "SpMV": "ij,j->i",
@@ -35,12 +37,12 @@ DENSITY = 0.01
 DENSITIES = tuple(2.0**-power for power in (4, 6, 8, 10, 12))
 SIZE = {"SpMTTKRP": 128}
 """Extent of every index in the series of densities; kernels that are not listed use 512."""
-MOST_DEFAULT_S = 0.5
+MAX_DEFAULT_S = 0.5
 """Time of the default program, in seconds, beyond which a series ends."""
 PER_ROW = 8
 ROW_SIZES = (256, 1024, 4096, 16384, 65536)
 """Extents of the series in which each row has `PER_ROW` entries, as in most real matrices."""
-MOST_ENTRIES = 2_000_000
+MAX_ENTRIES = 2_000_000
 
 
 def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]:
@@ -52,7 +54,7 @@ def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]
             for n in sizes:
                 made = one_row(name, n, DENSITY if series == "size" else PER_ROW / n, series)
                 rows += made
-                if not made or made[-1]["default_s"] > MOST_DEFAULT_S:
+                if not made or made[-1]["default_s"] > MAX_DEFAULT_S:
                     break
         for density in DENSITIES:
             rows += one_row(name, SIZE.get(name, 512), density, "density")
@@ -62,10 +64,10 @@ def measured(_: Path, only: Sequence[str] | None = None) -> list[dict[str, Any]]
 
 
 def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, Any]]:
-    """Return one row, or no row if a tensor would exceed MOST_ENTRIES."""
+    """Return one row, or no row if a tensor would exceed MAX_ENTRIES."""
     letters = KERNELS[name].split("->", maxsplit=1)[0].split(",")
     densities = [density * n ** (2 - len(one)) if series == "row" and len(one) > 2 else density for one in letters]
-    if max(n ** len(one) * part for one, part in zip(letters, densities, strict=True)) > MOST_ENTRIES:
+    if max(n ** len(one) * part for one, part in zip(letters, densities, strict=True)) > MAX_ENTRIES:
         return []
     rng = np.random.default_rng(n)
     operands = [operand(rng, (n,) * len(one), part) for one, part in zip(letters, densities, strict=True)]
@@ -79,7 +81,7 @@ def one_row(name: str, n: int, density: float, series: str) -> list[dict[str, An
     return [row]
 
 
-def least_seconds(problem: Problem, plans: dict[str, Plan]) -> dict[str, float]:
+def least_seconds(problem: Problem, plans: dict[str, EinsumPlan]) -> dict[str, float]:
     """Return the minimum seconds of each plan over interleaved runs; operands are reordered before."""
     ready = {}
     for name, plan in plans.items():
@@ -106,7 +108,7 @@ def operand(rng: np.random.Generator, shape: tuple[int, ...], density: float) ->
     return asp.tensor(np.stack(np.unravel_index(places, shape)), rng.random(places.size), shape)
 
 
-def default_plan(problem: Problem) -> Plan:
+def default_plan(problem: Problem) -> EinsumPlan:
     """Return the plan with alphabetical loops, no workspace, and locate before step."""
     subscripts, prepared = problem.subscripts, problem.prepared
     kernel = kernel_of(subscripts.inputs, subscripts.output, tuple(isinstance(one, Sparse) for one in prepared))
@@ -114,12 +116,14 @@ def default_plan(problem: Problem) -> Plan:
     for access in reads(kernel.statement):
         if access.tensor in kernel.sparse:
             first = min(access.indices)
-            steps[Access(access.tensor, access.indices)] = "".join("l" if i == first else "s" for i in access.indices)
+            steps[TensorAccess(access.tensor, access.indices)] = "".join(
+                "l" if i == first else "s" for i in access.indices
+            )
     sparse = tuple(name_of(n) for n, one in enumerate(prepared) if isinstance(one, Sparse))
     dense = tuple(access for access in reads(kernel.statement) if access.tensor not in sparse)
-    output = Access("R", tuple(subscripts.output))
+    output = TensorAccess("R", tuple(subscripts.output))
     program, levels = Loop(kernel.indices, kernel.statement), frozenset(sparse)
-    return Plan(program, steps, output, len(output.indices) < 2, sparse, dense, "".join(kernel.indices), levels)
+    return EinsumPlan(program, steps, output, len(output.indices) < 2, sparse, dense, "".join(kernel.indices), levels)
 
 
 def plot(rows: list[dict[str, Any]]) -> None:
@@ -136,7 +140,7 @@ def plot(rows: list[dict[str, Any]]) -> None:
     all_axes[1].set(xlabel=f"n ({PER_ROW} entries in a row)")
     all_axes[2].set(xlabel="density (n = 512; SpMTTKRP 128)")
     all_axes[0].legend()
-    figure.savefig(RESULTS / "einsum-figure7.png", dpi=120, bbox_inches="tight")
+    save(figure, output("einsum-figure7.png", record=RECORD), dpi=120, bbox_inches="tight")
 
 
 def as_table(rows: list[dict[str, Any]]) -> str:

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sps
 
-from autosparse.asymptotic.candidates import name_of
-from autosparse.asymptotic.choice import Choice, choose
-from autosparse.asymptotic.operands import Operand, Sparse, prepare
-from autosparse.asymptotic.subscripts import Subscripts, read
+from autosparse.contraction.candidates import name_of
+from autosparse.contraction.choice import ProgramChoice, choose
+from autosparse.contraction.operands import Operand, Sparse, prepare
+from autosparse.contraction.subscripts import Subscripts, read
 
 GRAPHS = ("cora", "citeseer", "CollegeMsg", "email-Eu-core", "4elt", "wiki-Vote", "as-caida20070917", "Oregon-1")
 LARGE = ("as-caida20070917",)
@@ -80,7 +80,7 @@ class Problem:
         self.named = {name_of(number): one for number, one in enumerate(self.prepared)}
         self.extents = self.subscripts.extents
 
-    def choice(self, *, are_copies_kept: bool = False) -> Choice:
+    def choice(self, *, are_copies_kept: bool = False) -> ProgramChoice:
         """Return the frontier of programs, ordered by price."""
         is_dense = len(self.subscripts.output) < 2
         return choose(self.prepared, self.subscripts, is_dense_output=is_dense, are_copies_kept=are_copies_kept)

@@ -18,7 +18,7 @@ from einsumlib.inputs import EXPRESSIONS, GRAPHS, geometric_mean, interleaved, i
 from einsumlib.report import table
 
 THREADS: Final = 2
-MOST_S: Final = 0.3
+MAX_S: Final = 0.3
 """Seconds of A @ A beyond which a library is not timed on further expressions of that graph."""
 PEERS: Final = ("einsum", "SciPy", "pydata/sparse", "GraphBLAS", "TACO")
 
@@ -52,7 +52,7 @@ def measured(folder: Path, taco: Path | None = None, only: Sequence[str] | None 
                 assert np.isclose(total, wanted), f"{one} computes {expression} on {name} as {total}, not {wanted}"
                 ready[one] = peer.runs[expression]
             times: dict[str, Any] = interleaved(ready, 5) | ({"TACO": tacos[expression]} if expression in tacos else {})
-            slow |= {one for one, s in times.items() if expression == "ij,jk->ik" and s > MOST_S}
+            slow |= {one for one, s in times.items() if expression == "ij,jk->ik" and s > MAX_S}
             rows.append({"graph": name, "expression": expression, **times})
             print(name, expression, {one: round(s * 1e3, 2) for one, s in times.items()}, flush=True)
     return sorted(rows, key=lambda row: GRAPHS.index(row["graph"]))

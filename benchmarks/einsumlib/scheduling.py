@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import autosparse as asp
-from autosparse.asymptotic import candidates as found
+from autosparse.contraction import candidates as found
 from einsumlib.inputs import Problem, load, seconds
 from einsumlib.report import table
 
@@ -22,7 +22,7 @@ CHILD = """
 import json, sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
-from autosparse.asymptotic import remembered
+from autosparse.contraction import remembered
 from einsumlib.inputs import Problem, load
 A = load(Path(sys.argv[2]), "cora")
 problem = Problem("ij,ik,kj->ij", [A] * 3)

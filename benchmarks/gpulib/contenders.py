@@ -11,13 +11,13 @@ from autosparse._native.triton.launch import Launch
 
 from autosparse.cuda import choice, matrix, products
 from autosparse.cuda.device import serving
-from autosparse.cuda.structure import Structure
+from autosparse.cuda.structure import CudaStructure
 from autosparse.gpu.target import target_of
 
 Run = Callable[[], torch.Tensor]
 KERNEL = "kernel"
 """Name of the kernel that autosparse's cost model ranks first; it is measured even if the planner chooses torch."""
-DENSE_MOST = 2**28
+DENSE_MAX = 2**28
 """Maximum number of elements (rows × columns) of a matrix that is also multiplied as a dense one."""
 
 
@@ -35,7 +35,7 @@ def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterato
     yield KERNEL, lambda: _kernel(A, B)
     if block is not None and B.dim() == 2:
         yield "torch BSR", lambda: _times(stored.to_sparse_bsr((block, block)), B)
-    if A.shape[0] * A.shape[1] <= DENSE_MOST:
+    if A.shape[0] * A.shape[1] <= DENSE_MAX:
         yield "dense", lambda: _times(stored.to_dense(), B)
     if has("cupy") and B.is_cuda and B.dtype is torch.float32:
         yield "CuPy", lambda: _cupy(A, B)
@@ -45,7 +45,7 @@ def of_product(A: matrix.CudaCsr, B: torch.Tensor, block: int | None) -> Iterato
         yield "PyG", lambda: _pyg(A, B)
 
 
-def _favourite(structure: Structure, operand: torch.Tensor) -> Launch:
+def _favourite(structure: CudaStructure, operand: torch.Tensor) -> Launch:
     """Return the kernel that the model ranks first for the last kind of product of `structure`, chosen or not."""
     made = list(structure.choices.values())[-1]
     device = serving(operand)
@@ -105,7 +105,7 @@ def of_sample(A: matrix.CudaCsr, X: torch.Tensor, Y: torch.Tensor) -> Iterator[t
         yield "torch anew", lambda: _torch_anew(A, X, Y)
     yield "autosparse", lambda: lambda: products.sampled(A.structure, X, Y)
     yield KERNEL, lambda: _kernel_sample(A, X, Y)
-    if X.shape[0] * Y.shape[0] <= DENSE_MOST:
+    if X.shape[0] * Y.shape[0] <= DENSE_MAX:
         rows = torch.repeat_interleave(torch.arange(A.shape[0], device=X.device), A.structure.crow.long().diff())
         cols = A.structure.col.long()
         yield "dense", lambda: lambda: (X @ Y.T)[rows, cols]

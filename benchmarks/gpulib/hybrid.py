@@ -20,7 +20,7 @@ from peerlib import hybrid_cases as made
 
 import autosparse as asp
 from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import Candidate, Kind
+from autosparse.cuda.choice import Candidate, ProductKind
 from autosparse.errors import PackError
 from autosparse.gpu.schedule import SDDMM, DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -108,7 +108,7 @@ class Products:
         self.X, self.B = (torch.randn(rows, case.columns).to(place, dtype) for rows in (n, m))
         self.is_sampled = case.operation == "sddmm"
         operation = SDDMM if self.is_sampled else "matmul"
-        self.kind = Kind(
+        self.kind = ProductKind(
             operation=operation, transposed=False, n_dense_cols=case.columns, dtype=case.dtype,
             vector=vector_of(case.dtype, case.columns),
         )  # fmt: skip

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sps
 
 Matrix = Any  # scipy.sparse.csr_array, which is not generic at run time
-MOST_PER_KIND = 2
+MAX_PER_KIND = 2
 """Number of real matrices per kind: the largest ones, from distinct groups."""
 
 
@@ -52,7 +52,7 @@ def real(folder: Path) -> Iterator[tuple[str, Matrix]]:
         taken = 0
         for row in sorted(rows, key=lambda row: -int(row["nnz"])):
             path = folder / f"{row['name']}.npz"
-            if word in row["kind"] and row["group"] not in groups and path.exists() and taken < MOST_PER_KIND:
+            if word in row["kind"] and row["group"] not in groups and path.exists() and taken < MAX_PER_KIND:
                 groups.add(row["group"])
                 taken += 1
                 yield row["name"], loaded(path)

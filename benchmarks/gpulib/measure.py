@@ -18,7 +18,7 @@ import torch
 
 import autosparse as asp
 from autosparse.cuda import matrix
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.cuda.device import serving
 from autosparse.gpu.target import target_of
 from gpulib import contenders
@@ -27,7 +27,7 @@ from gpulib.contenders import Run
 TOLERANCE: Final = {"float16": 2e-3, "float32": 1e-5}
 """Maximum error of an element, relative to the sum of the magnitudes of its terms plus 1."""
 ROUNDS: Final = 30
-MOST_TURNS: Final = 3
+MAX_TURNS: Final = 3
 HELD_ROWS: Final = 256
 """Number of rows of the float64 product that are compared with SciPy's."""
 
@@ -118,7 +118,9 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
     right = {name: run for name, run in runs.items() if errors[name] <= TOLERANCE[case.dtype]}
     made = next(
         iter(A.structure.choices.values()),
-        Choice(Kind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)),
+        LaunchChoice(
+            ProductKind(operation=case.part, transposed=False, n_dense_cols=case.columns, dtype=case.dtype, vector=1)
+        ),
     )  # fmt: skip  (there is no choice if autosparse failed)
     return {
         "case": case.name, "part": case.part, "nnz": int(given.nnz), "errors": errors, "failed": failed,
@@ -133,7 +135,7 @@ def measure(case: Case, given: Any, clock: Clock) -> dict[str, Any]:
 def _timed(right: dict[str, Run], case: Case, A: matrix.CudaCsr, clock: Clock) -> dict[str, Any]:
     """Return medians over turns, so that changes of the clock rate affect all, and fractions of the device's limits."""
     turns: dict[str, list[float]] = {name: [] for name in right}
-    for _ in range(MOST_TURNS if clock.is_gpu else 1):
+    for _ in range(MAX_TURNS if clock.is_gpu else 1):
         for name, run in right.items():
             turns[name].append(clock.seconds(run))
     seconds = {name: statistics.median(found) for name, found in turns.items()}
@@ -156,7 +158,7 @@ def first_line(err: BaseException) -> str:
 
 def median_s(run: Run, clock: Clock) -> float:
     """Return the median over turns of one contender."""
-    return statistics.median(clock.seconds(run) for _ in range(MOST_TURNS if clock.is_gpu else 1))
+    return statistics.median(clock.seconds(run) for _ in range(MAX_TURNS if clock.is_gpu else 1))
 
 
 def exact_product(given: Any, values: torch.Tensor, B: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:

@@ -28,7 +28,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import state_for
 from autosparse.errors import ScheduleError
 from autosparse.tuning.memory.plan_lookup import remember
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 
 Vectors = Mapping[str, np.ndarray]
 """Statistics of the pattern by digest of its recipe."""
@@ -223,6 +223,6 @@ def install(A: Any, n_dense_cols: int, schedule: SuperSchedule) -> Plan:
     operand.refresh()
     slot = state_for(operand, operand.rows or operand.validate(), n_dense_cols, False)
     slot.n_dense_cols = n_dense_cols
-    remember(lab_of(operand, slot), Plan(schedule=schedule, why="chosen by BestFormat", effort="measure"))
+    remember(context_of(operand, slot), Plan(schedule=schedule, why="chosen by BestFormat", effort="measure"))
     plan: Plan = A.tune("matmul", columns=n_dense_cols, effort="measure")
     return plan

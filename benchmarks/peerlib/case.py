@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse
 
 N_CHECKED_COLUMNS = 16
-MOST_PRODUCTS = 400_000_000
+MAX_PRODUCTS = 400_000_000
 """Maximum number of multiplications of a measured SpGEMM; its result and the float64 copies of the check must fit."""
 
 Complaint = Callable[[Any], "str | None"]  # returns the fault of a result, or None
@@ -232,7 +232,7 @@ class SparseCase(Case):
         if self.A.shape[0] != self.A.shape[1]:
             return "not square"
         n_products = int(np.diff(self.A.indptr).astype(np.int64)[self.A.indices].sum())
-        return f"{n_products:,} multiplications" if n_products > MOST_PRODUCTS else None
+        return f"{n_products:,} multiplications" if n_products > MAX_PRODUCTS else None
 
     def checker(self) -> Complaint:
         """Return a function that checks C x = A (A x) for random x within rounding, and the number of entries.

@@ -127,13 +127,15 @@ def calibrated_costs(kept: Any = None) -> Any:  # Any: a CostTable
     return known_costs(folder)
 
 
-def lab_for(A: Any, case: HybridCase) -> Any:
+def context_for(A: Any, case: HybridCase) -> Any:
     """Return the tuning context that makes and times kernels of A's product."""
     from autosparse.dispatch.state import state_for
-    from autosparse.tuning.setup import lab_of
+    from autosparse.tuning.setup import context_of
 
     cell = A._cell
-    return lab_of(cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation))
+    return context_of(
+        cell, state_for(cell, cell.rows or cell.validate(), case.columns, False, operation=case.operation)
+    )
 
 
 def ready_singles(operation: str) -> list[str]:
@@ -157,20 +159,20 @@ def fixed_composites(case: HybridCase) -> list[str]:
 
     A = asp.csr(case.make())
     with asp.options(hybrid=True):
-        lab = lab_for(A, case)
-    divider = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
+        context = context_for(A, case)
+    divider = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     found: list[str] = []
-    pattern = View.of(lab.problem.matrix, transposed=False).pattern
-    for division in divider.divisions() if divider is not None else ():
-        found += map(text_of, sweeps("matmul", pattern, division, case.columns) if case.operation == "matmul" else ())
+    pattern = View.of(context.problem.matrix, transposed=False).pattern
+    for partition in divider.partitions() if divider is not None else ():
+        found += map(text_of, sweeps("matmul", pattern, partition, case.columns) if case.operation == "matmul" else ())
         tried = [
-            first_schedules(lab.problem, kind, selection, at)
-            for at, (selection, kind) in enumerate(zip(division.selections, division.kinds, strict=True))
+            first_schedules(context.problem, kind, selection, at)
+            for at, (selection, kind) in enumerate(zip(partition.selections, partition.kinds, strict=True))
         ]
         for chosen in itertools.product(*tried):
-            parts = tuple(Part(selection, one) for selection, one in zip(division.selections, chosen, strict=True))
+            parts = tuple(Part(selection, one) for selection, one in zip(partition.selections, chosen, strict=True))
             composite = Composite(parts=parts)
-            if composite_unsupported(lab.problem.operation, composite) is None:
+            if composite_unsupported(context.problem.operation, composite) is None:
                 found.append(text_of(composite))
     return found[:N_FIXED]
 
@@ -186,9 +188,9 @@ def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, in
 
     A, seconds, n_found = asp.csr(MILLION[name](), copy=True), [], 0
     with asp.options(hybrid=True):
-        lab = lab_for(A, HybridCase(name, "matmul", columns))
+        context = context_for(A, HybridCase(name, "matmul", columns))
         for _ in range(rounds):
-            made = divider_of(lab, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
+            made = divider_of(context, effort=Effort.FULL, budget_s=0.0, known=None, clock=time.perf_counter)
             assert made is not None
             start_s = time.perf_counter()
             n_found = sum(is_composite(text_of(one)) for one in made())  # budget 0: parts are not searched
@@ -196,10 +198,10 @@ def proposing_s(name: str, columns: int = 256, rounds: int = 7) -> tuple[int, in
     return int(A.nnz), n_found, seconds
 
 
-def trials_of(lab: Any, texts: Sequence[str]) -> dict[str, Any]:
+def trials_of(context: Any, texts: Sequence[str]) -> dict[str, Any]:
     """Return trials by name, with their kernels built."""
-    trials = {text: lab(schedule_of(text)) for text in texts if text != SCIPY}
-    lab.build([trial for trial in trials.values() if trial.schedule is not None])
+    trials = {text: context(schedule_of(text)) for text in texts if text != SCIPY}
+    context.build([trial for trial in trials.values() if trial.schedule is not None])
     return trials
 
 
@@ -209,7 +211,7 @@ def built(case: HybridCase, texts: Sequence[str], *, cache: Path, threads: int) 
 
     A = asp.csr(case.make())
     with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
-        trials_of(lab_for(A, case), texts)
+        trials_of(context_for(A, case), texts)
 
 
 def raced(
@@ -220,12 +222,12 @@ def raced(
 
     A = asp.csr(case.make())
     with asp.options(extra_memory=MEMORY, cache_dir=cache, threads=threads):
-        lab = lab_for(A, case)
-        trials = trials_of(lab, dict.fromkeys([DEFAULT, *texts]))
+        context = context_for(A, case)
+        trials = trials_of(context, dict.fromkeys([DEFAULT, *texts]))
         runs = {}
         for text, trial in trials.items():
             trial.pack()
-            found = {way: lab.served(trial, is_fresh=fresh) for way, fresh in WAYS.items()}
+            found = {way: context.served(trial, is_fresh=fresh) for way, fresh in WAYS.items()}
             runs |= {(text, way): run for way, run in found.items() if run is not None}
         if SCIPY in texts:
             runs[SCIPY, "fresh"] = of_scipy(case)

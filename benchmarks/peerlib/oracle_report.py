@@ -13,7 +13,7 @@ from peerlib.summary import percentile
 from peerlib.table import markdown
 
 TIERS: Final = ("default", "estimate", "measure", "long")
-MOST_LOAD: Final = 0.25
+MAX_LOAD: Final = 0.25
 """Number of processors that other processes may keep busy during a race, or during a decision that is raced at once."""
 N_DRAWS: Final = 2000
 """Number of bootstrap draws of groups for a 90 % interval."""
@@ -57,7 +57,7 @@ def outcomes(records: Sequence[Mapping[str, Any]]) -> list[Outcome]:
             Outcome(
                 operation=search["operation"], group=search["group"], matrix=search["matrix"], ratios=ratios,
                 claimed=claimed, oracle=min(1.0, *race["ratios"].values()), is_long=search["is_long"],
-                is_disturbed=race.get("others_load", 0.0) > MOST_LOAD,
+                is_disturbed=race.get("others_load", 0.0) > MAX_LOAD,
             )
         )  # fmt: skip
     return found

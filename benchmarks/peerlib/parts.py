@@ -71,11 +71,11 @@ class Part:
     first: tuple[SuperSchedule, ...]
 
 
-def format_part(lab: CollectingLab, base: SuperSchedule) -> Part:
+def format_part(context: CollectingLab, base: SuperSchedule) -> Part:
     """Return the part with every format under the schedule of `base`: the base first, the others in predicted order."""
-    found = dict.fromkeys(under(base, one.format) for one in spaces.everything(lab.problem, lab.supports))
-    able = [one for one in found if one != base and lab.supports(base.operation, one) is None]
-    times_s = statistics_model(lab.problem).rank(lab.problem, able)
+    found = dict.fromkeys(under(base, one.format) for one in spaces.everything(context.problem, context.supports))
+    able = [one for one in found if one != base and context.supports(base.operation, one) is None]
+    times_s = statistics_model(context.problem).rank(context.problem, able)
     ranked = [able[at] for at in sorted(range(len(able)), key=lambda at: times_s[at])]
     return Part("format", lambda one: one in found, (base, *ranked))
 
@@ -110,7 +110,7 @@ class Given:
 class PartSearch:
     """The tuner's search within `part`; schedules outside of the part are rejected like unsupported ones."""
 
-    lab: CollectingLab
+    context: CollectingLab
     part: Part
     style: SearchStyle = field(default_factory=lambda: SearchStyle(n_candidates=16))
 
@@ -118,25 +118,25 @@ class PartSearch:
         """Return why `schedule` is not tried, or None."""
         if not self.part.holds(schedule):
             return f"not in the part {self.part.name!r} of the space"
-        return self.lab.supports(operation, schedule)
+        return self.context.supports(operation, schedule)
 
     def run(self, budget_s: float) -> Plan:
         """Search for about `budget_s` seconds and drop all packed copies."""
         search = Search(
-            problem=self.lab.problem,
+            problem=self.context.problem,
             effort=Effort.FULL,
-            make_trial=self.lab,
-            model=lambda: statistics_model(self.lab.problem),
+            make_trial=self.context,
+            model=lambda: statistics_model(self.context.problem),
             supports=self.supports,
-            prices=self.lab.lab.experience.prices,
+            prices=self.context.context.stats.cost_estimates,
             style=self.style,
             propose=Given(self.part.first),
-            build_all=self.lab.build,
+            build_all=self.context.build,
         )
         try:
-            return tune(search, runner=self.lab.runner, budget_s=budget_s)
+            return tune(search, runner=self.context.runner, budget_s=budget_s)
         finally:
-            search.champion.drop()
+            search.incumbent.drop()
 
     def best(self, budget_s: float, n: int) -> tuple[list[SuperSchedule], int]:
         """Return the `n` fastest schedules found and the number measured.
@@ -149,7 +149,7 @@ class PartSearch:
         return ordered[:n] or list(self.part.first[:1]), len(times_s)
 
 
-def kernels_of(lab: CollectingLab, base: SuperSchedule) -> list[_native.KernelSpec]:
+def kernels_of(context: CollectingLab, base: SuperSchedule) -> list[_native.KernelSpec]:
     """Return every kernel that a search of any part can ask for, without duplicates."""
-    schedules = [*spaces.everything(lab.problem, lab.supports), *format_part(lab, base).first]
-    return list({(spec := lab.lab.spec(one)).key(): spec for one in schedules}.values())
+    schedules = [*spaces.everything(context.problem, context.supports), *format_part(context, base).first]
+    return list({(spec := context.context.spec(one)).key(): spec for one in schedules}.values())

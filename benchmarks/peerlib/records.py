@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from peerlib.archives import read_bytes
+
 
 def given_arguments(given: Sequence[str] | None = None) -> list[str]:
     """Return the command line for the results; absolute paths are reduced to their last component."""
@@ -21,15 +23,16 @@ def given_arguments(given: Sequence[str] | None = None) -> list[str]:
 
 @dataclass(frozen=True)
 class ResultFile:
-    """A JSON-lines file; with `path` None nothing is stored."""
+    """A JSON-lines file; with `path` None nothing is stored. A file of `benchmarks/results` may be in an archive."""
 
     path: Path | None
 
     def lines(self) -> Iterator[dict[str, Any]]:
         """Yield every complete line; a last line that was cut off is skipped."""
-        if self.path is None or not self.path.exists():
+        content = None if self.path is None else read_bytes(self.path)
+        if content is None:
             return
-        for text in self.path.read_text(encoding="utf-8").splitlines():
+        for text in content.decode().splitlines():
             with contextlib.suppress(json.JSONDecodeError):
                 yield json.loads(text)
 
@@ -44,6 +47,8 @@ class ResultFile:
         if self.path is None:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not self.path.exists() and (kept := read_bytes(self.path)) is not None:
+            self.path.write_bytes(kept)  # a recorded run goes on where its archived file ends
         torn = self.path.exists() and not self.path.read_bytes().endswith(b"\n") and self.path.stat().st_size > 0
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(("\n" if torn else "") + json.dumps(record, sort_keys=True) + "\n")

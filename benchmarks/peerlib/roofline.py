@@ -27,11 +27,11 @@ from peerlib.tensor_peers import csf_levels
 SMALLEST_BYTES: Final = 1 << 15
 LARGEST_BYTES: Final = 1 << 30
 SAMPLE_S: Final = 2e-3
-MOST_S: Final = 0.3
+MAX_S: Final = 0.3
 """Maximum seconds of a sample, if threads keep waiting for each other."""
 PROPORTIONAL: Final = 1.7
 N_SAMPLES: Final = 3
-MOST_GROWTH: Final = 64
+MAX_GROWTH: Final = 64
 """Maximum factor by which the rounds of a sample grow at once."""
 LINE_VALUES: Final = 128
 """Divisor of the lengths of slices."""
@@ -147,9 +147,9 @@ def fastest_s(call: Callable[[int], object], clock: Callable[[], float] = time.p
     rounds = 1
     while True:
         once_s, twice_s = (min(_timed_s(call, n, clock) for _ in range(N_SAMPLES)) for n in (rounds, 2 * rounds))
-        if (once_s >= SAMPLE_S and twice_s >= PROPORTIONAL * once_s) or twice_s > MOST_S:
+        if (once_s >= SAMPLE_S and twice_s >= PROPORTIONAL * once_s) or twice_s > MAX_S:
             return twice_s / (2 * rounds)
-        rounds *= max(2, min(MOST_GROWTH, math.ceil(SAMPLE_S / max(once_s, 1e-9))))
+        rounds *= max(2, min(MAX_GROWTH, math.ceil(SAMPLE_S / max(once_s, 1e-9))))
 
 
 def _timed_s(call: Callable[[int], object], rounds: int, clock: Callable[[], float]) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from peerlib.c_peers import call_c
 from peerlib.case import Prepared, TensorCase
 
-MOST_BY_EINSUM = 1 << 22
+MAX_BY_EINSUM = 1 << 22
 """Maximum of entries times columns for pydata/sparse, which takes minutes beyond it."""
 
 
@@ -39,7 +39,7 @@ def pydata(case: TensorCase) -> Prepared:
     import sparse
 
     T, mode = case.A, case.operation.mode
-    if T.nnz * case.operation.n_dense_cols > MOST_BY_EINSUM:
+    if T.nnz * case.operation.n_dense_cols > MAX_BY_EINSUM:
         raise RuntimeError("pydata/sparse would take minutes")
     letters = "abcdefg"[: len(T.shape)]
     others = [n for n in range(len(T.shape)) if n != mode]

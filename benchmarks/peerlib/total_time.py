@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from autosparse.tuning import amortization
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 
-MOST_RUNS: Final = 10**9
+MAX_RUNS: Final = 10**9
 """Number of products within which a tier must pay; otherwise it is never bought."""
 
 
@@ -75,7 +75,7 @@ class Lazy:
         )
         for number, tier in enumerate(self.tiers):
             now = found[-1]
-            first = self._first_that_pays(now, tier, tuning_s, outlook, on_credit=number == 0)
+            first = self._first_that_pays(now, tier, tuning_s, outlook, in_advance=number == 0)
             if first is None:
                 break
             tuning_s += tier.price_s
@@ -83,25 +83,25 @@ class Lazy:
         return found
 
     def _first_that_pays(
-        self, now: Stretch, tier: Way, tuning_s: float, outlook: Outlook, *, on_credit: bool
+        self, now: Stretch, tier: Way, tuning_s: float, outlook: Outlook, *, in_advance: bool
     ) -> int | None:
         """Return the least number of products after which `tier` is bought.
 
-        With `on_credit` (the first tier, which needs no compiler) time may be advanced against expected savings.
+        With `in_advance` (the first tier, which needs no compiler) time may be advanced against expected savings.
         """
 
         def pays(n_runs: int) -> bool:
             product_s = now.total_s(n_runs) - tuning_s
             saved_s = n_runs * self.default_s - product_s
-            account = Account(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
-            return amortization.weigh(tier.price_s, account=account, outlook=outlook, on_credit=on_credit).pays
+            account = TuningAccount(n_calls=n_runs, product_s=product_s, tuning_s=tuning_s, saved_s=saved_s)
+            return amortization.weigh(tier.price_s, account=account, outlook=outlook, in_advance=in_advance).pays
 
         if pays(now.first):
             return now.first
         low, high = now.first, max(1, 2 * now.first)
         while not pays(high):
             low, high = high, 2 * high
-            if high > MOST_RUNS:
+            if high > MAX_RUNS:
                 return None
         while high - low > 1:
             middle = (low + high) // 2

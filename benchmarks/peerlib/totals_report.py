@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from peerlib.pictures import save
 from peerlib.summary import percentile
 from peerlib.total_time import Lazy, Way
 
@@ -112,7 +113,7 @@ def markdown(records: Sequence[Record]) -> str:
             f"## {operation}: {len(chosen)} matrices\n",
             f"Time of N products, tuning and converting included, over N products of {reference}; geometric mean:\n",
             _table(("", *(f"N = {n:,}" for n in RUNS)), [(label, *map(_short, row)) for label, row in found.items()]),
-            "Prices in default products; amortised: products until a price is paid back, among matrices that gain.\n",
+            "Price of tuning, in default products. Amortised: products until it is paid back, on matrices that gain.\n",
             _table(TIER_HEADER, list(_tier_rows(chosen))),
         ]
         parts += [_lazily(chosen, label, tiers) for label, tiers in LAZY.items() if tiers[0] in chosen[0]["times"]]
@@ -155,28 +156,31 @@ def _tier_rows(records: Sequence[Record]) -> Iterator[tuple[str, ...]]:
 
 
 def _lazily(records: Sequence[Record], label: str, tiers: Sequence[str]) -> str:
-    """Format when lazy tuning starts and when it has caught up with default products."""
+    """Return sentences on when lazy tuning begins, and from which product on it has paid for itself."""
     lazies = [lazy(record, tiers) for record in records]
     chose = [any(record["prices"].get(tier, {}).get("schedule") for tier in tiers) for record in records]
     tuned = [one.break_even() for one, has in zip(lazies, chose, strict=True) if has and len(one.stretches()) > 1]
     begun = [stretches[1].first for one in lazies if len(stretches := one.stretches()) > 1]
     ahead = [n for one in lazies if (n := one.break_even()) is not None]
-    said = f"{label}: tunes on {len(begun)} of {len(lazies)} matrices"
+    said = f"{label}: tuning begins on {len(begun)} of {len(lazies)} matrices"
     if begun:
-        said += f", first after {_short(statistics.median(begun))} products (median)"
+        said += f", after {_short(statistics.median(begun))} products (median)"
+    said += "."
     if ahead:
-        said += (
-            f"; total time below that of default products from product {_short(statistics.median(ahead))} on (median)"
-        )
+        since = f"from product {_short(statistics.median(ahead))} on"
+        said += f" The total is at most that of default products {since} (median)."
     if tuned:
         middle = statistics.median(math.inf if n is None else n for n in tuned)
-        said += f"; of the {len(tuned)} for which another kernel was chosen, from product {_short(middle)} on (median)"
-    said += f"; on {len(lazies) - len(ahead)} matrices the time of tuning is never recovered."
-    return f"{said} {_beside_others(records, lazies)}\n"
+        since = f"from product {_short(middle)} on" if math.isfinite(middle) else "never"
+        said += f" Matrices with another kernel than the default one: {len(tuned)}, {since} (median)."
+    if len(ahead) < len(lazies):
+        never = len(lazies) - len(ahead)
+        said += f" Matrices whose total stays above that of default products, by the time of tuning: {never}."
+    return f"{said} {_beside_others(records, lazies)}".rstrip() + "\n"
 
 
 def _beside_others(records: Sequence[Record], lazies: Sequence[Lazy]) -> str:
-    """Format from which product on lazy tuning is ahead of SciPy and MKL; WACO's 919 and 101 are over MKL."""
+    """Return from which product on the total is below SciPy's and MKL's (WACO: 919 and 101, over MKL)."""
     said = []
     for name in ("scipy", "mkl"):
         if not all(name in record["times"] for record in records):
@@ -187,10 +191,10 @@ def _beside_others(records: Sequence[Record], lazies: Sequence[Lazy]) -> str:
         middle = statistics.median(after)
         since = f"from product {_short(math.floor(middle) + 1)} on" if math.isfinite(middle) else "never"
         said.append(
-            f"ahead of {LABELS[name]} for good {since} (median; {after.count(0.0)} of {len(after)} from the first on, "
-            f"{after.count(math.inf)} never)"
+            f"below that of {LABELS[name]} {since} (median; on {after.count(0.0)} of {len(after)} from the first on, "
+            f"on {after.count(math.inf)} never)"
         )
-    return f"Tuning included, it is {' and '.join(said)}." if said else ""
+    return f"The total is {' and '.join(said)}." if said else ""
 
 
 def _short(value: float) -> str:
@@ -225,4 +229,4 @@ def draw(path: Path, records: Sequence[Record]) -> None:
         panel.set_ylim(top=20.0)
         panel.grid(True, which="major", alpha=0.3)
     panels[0].legend(fontsize=7)
-    figure.savefig(path, dpi=110)
+    save(figure, path, dpi=110)

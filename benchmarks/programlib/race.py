@@ -1,6 +1,6 @@
 """Race of both libraries in alternation; each run is a fresh process with a fresh cache, and answers are compared.
 
-A round in which other processes took more than MOST_DISTURBED of the cores is repeated, at most as often as there are
+A round in which other processes took more than MAX_DISTURBED of the cores is repeated, at most as often as there are
 requested rounds. Rounds are added, up to `most`, while the interval of the ratio contains ENOUGH: with the threads of
 OpenBLAS and Python one run may take twice as long as the next.
 
@@ -43,7 +43,7 @@ N_DRAWS: Final = 2000
 MIN_TOUCHED_MB: Final = 384
 """Minimum megabytes touched before a timed run; the default is twice the peak of earlier runs of the program."""
 MAX_TOUCHED_MB: Final = 8192
-MOST_DISTURBED: Final = 0.05  # fraction of the cores' time taken by other processes
+MAX_DISTURBED: Final = 0.05  # fraction of the cores' time taken by other processes
 
 
 class WrongAnswerError(AssertionError):
@@ -211,7 +211,7 @@ def race(
             disturbed = Spent.now().others_since(before)
             difference = compare(program.name, answers[LIBRARIES[0]], answers[LIBRARIES[1]], program.rtol)
             samples.difference = max(samples.difference, difference)
-            if disturbed > MOST_DISTURBED and samples.n_repeated < rounds:
+            if disturbed > MAX_DISTURBED and samples.n_repeated < rounds:
                 samples.n_repeated += 1
             else:
                 samples.add(found, disturbed)

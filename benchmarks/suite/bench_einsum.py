@@ -7,8 +7,8 @@ import tempfile
 import scipy.sparse
 
 import autosparse
-from autosparse.asymptotic import remembered
 from autosparse.config import reload_options, set_options
+from autosparse.contraction import remembered
 from suite import cases
 
 EXPRESSIONS = ("ij,jk->ik", "ij,ik,kj->ij", "ij,jk,ik->")

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import numpy as np
 from peerlib.environment import child_environment
-from programlib.race import BENCHMARKS, MOST_DISTURBED, ProgramFailedError, Samples, Spent, compare
+from programlib.race import BENCHMARKS, MAX_DISTURBED, ProgramFailedError, Samples, Spent, compare
 
 WAYS: Final = ("global", "step", "outside")
 """Variants of a run; the reference is "stock".
@@ -105,7 +105,7 @@ def _raced(runner: Runner, name: str, allowed: float, ways: Sequence[str], limit
             for way in ways:
                 worst = compare(f"{name} ({way})", [answers[STOCK]], [answers[way]], allowed)
                 samples[way].difference = max(samples[way].difference, worst)
-            if disturbed > MOST_DISTURBED and n_repeated < rounds:
+            if disturbed > MAX_DISTURBED and n_repeated < rounds:
                 n_repeated += 1
                 for one in samples.values():
                     one.n_repeated = n_repeated

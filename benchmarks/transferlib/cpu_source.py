@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from transferlib.patterns import Named
 
-MOST_ENTRIES: Final = 400_000
+MAX_ENTRIES: Final = 400_000
 """Maximum number of entries of a pattern; larger ones take too long to make."""
 FEWEST: Final = 20
 OPERATIONS: Final = {"spmm": "spmm32", "sddmm": "sddmm32"}
@@ -54,7 +54,7 @@ def cpu_patterns(
 def _fits(one: Measurements, judged: set[str]) -> bool:
     facts: dict[str, Any] = dict(one.facts)
     enough = int(np.count_nonzero(one["status"] == MEASURED)) >= FEWEST
-    return enough and one.recipe.group not in judged and int(facts["nnz"]) <= MOST_ENTRIES
+    return enough and one.recipe.group not in judged and int(facts["nnz"]) <= MAX_ENTRIES
 
 
 def _pattern(one: Measurements, coordinates: Coordinates) -> CpuPattern:

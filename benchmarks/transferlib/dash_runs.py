@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, Final
 
 import torch
-from autosparse.tuner.training.few_shot import Settings
+from autosparse.tuner.training.few_shot import FewShotSettings
+from peerlib.archives import extracted
 
 from transferlib.cpu_source import cpu_patterns
 from transferlib.networks import VARIANTS, by_paper, pretrained, tuned_whole, untrained
@@ -18,19 +18,18 @@ from transferlib.world import Draw, World, draws, score
 SOURCE_PATTERNS: Final = 60
 N_SCRATCH: Final = 5
 """Number of draws of the network without transfer, which trains its convolutions in every draw."""
-HEADS: Final = Settings(mode="heads", rate=1e-3)
+HEADS: Final = FewShotSettings(mode="heads", rate=1e-3)
 """Settings for fine-tuning all but the featurizer, at ten times the paper's rate.
 
 100 epochs of five patterns are few steps.
 """
-SCRATCH: Final = Settings(mode="all", rate=1e-3, batch=128, epochs=30)
+SCRATCH: Final = FewShotSettings(mode="all", rate=1e-3, batch=128, epochs=30)
 PAPERS: Final = "DASH, the paper's settings"
-BY_PAPER: Final = Settings(mode="all", rate=1e-4, batch=32, epochs=100)
+BY_PAPER: Final = FewShotSettings(mode="all", rate=1e-4, batch=32, epochs=100)
 """Settings of Table 3 of the paper: all layers are trained, on the source and on the target."""
 PAPERS_EPOCHS: Final = 50
 """Epochs on the source, half of the paper's, for 60 patterns instead of 100."""
 N_PAPERS: Final = 3
-DATA: Final = Path(__file__).resolve().parent.parent / "data"
 
 
 def run_networks(
@@ -50,7 +49,7 @@ def run_networks(
     papers = [draw for draw in every[:N_PAPERS] if is_wanted(PAPERS, 5, draw)]
     if not jobs and not scratch and not papers:
         return
-    patterns = cpu_patterns(DATA, world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
+    patterns = cpu_patterns(extracted("training"), world.operation, matrices, arguments.matrices, SOURCE_PATTERNS)
     if papers:
         source, programs = by_paper(patterns, world, BY_PAPER, epochs=PAPERS_EPOCHS, kept=arguments.kept, progress=say)
         for draw in papers:

@@ -19,7 +19,7 @@ from autosparse.tuner.networks.dash import PARTS, PATTERN_WIDTH, DashModel, Inpu
 from autosparse.tuner.networks.waconet import WACONet
 from autosparse.tuner.targets.latent import LatentEncoder, LatentTable, OneHotParts, PrincipalAxes
 from autosparse.tuner.targets.mapper import MAPPED_WIDTH, mapped
-from autosparse.tuner.training.few_shot import Case, Settings, costs_of, fine_tuned, train
+from autosparse.tuner.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train
 from numpy.typing import NDArray
 
 from transferlib.cpu_source import CpuPattern
@@ -111,7 +111,7 @@ class Networks:
     described: Mapping[str, Mapping[str, torch.Tensor]] = field(repr=False)
     programs: Programs = field(repr=False)
 
-    def costs(self, name: str, world: World, draw: Draw, k: int, settings: Settings) -> list[Floats]:
+    def costs(self, name: str, world: World, draw: Draw, k: int, settings: FewShotSettings) -> list[Floats]:
         """Return costs of all configurations on each test matrix after fine-tuning on k matrices of `draw`.
 
         With k = 0 the network is used without fine-tuning (zero-shot).
@@ -123,7 +123,7 @@ class Networks:
         for at in draw.order[:k]:
             matrix, numbers = world.pool[at], draw.numbers[at]
             ratios = (matrix.times / matrix.times[world.default]).astype(np.float32)
-            cases.append(Case(s[matrix.named.name], p[numbers], z[numbers], ratios[numbers]))
+            cases.append(TransferCase(s[matrix.named.name], p[numbers], z[numbers], ratios[numbers]))
         tuned = fine_tuned(model, cases, settings)
         return [costs_of(tuned, s[matrix.named.name], p, z) for matrix in world.judged]
 
@@ -174,9 +174,9 @@ def _train_on_source(
     cases = []
     for pattern, program in zip(patterns, programs, strict=True):
         p, z = program.inputs(variant)
-        cases.append(Case(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
+        cases.append(TransferCase(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
     mode = "heads" if is_led else "all"
-    settings = Settings(epochs=epochs, mode=mode, batch=32 if is_led else WHOLE_BATCH)
+    settings = FewShotSettings(epochs=epochs, mode=mode, batch=32 if is_led else WHOLE_BATCH)
     train(model, cases, settings, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
 
 
@@ -190,7 +190,7 @@ def _descriptions(model: DashModel, matrices: Sequence[Named], folder: Path) -> 
 
 
 def untrained(
-    world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
+    world: World, draw: Draw, k: int, settings: FewShotSettings, *, folder: Path, programs: Programs
 ) -> list[Floats]:
     """Return costs of DASH's network trained from random weights on k matrices of the target, without transfer."""
     torch.manual_seed(draw.seed)
@@ -199,7 +199,7 @@ def untrained(
 
 
 def tuned_whole(
-    source: DashModel, world: World, draw: Draw, k: int, settings: Settings, *, folder: Path, programs: Programs
+    source: DashModel, world: World, draw: Draw, k: int, settings: FewShotSettings, *, folder: Path, programs: Programs
 ) -> list[Floats]:
     """Fine-tune a copy of `source` with its featurizer on k matrices of `draw`; return costs on the test matrices."""
     p, z = programs.inputs(VARIANTS["DASH"])
@@ -208,14 +208,14 @@ def tuned_whole(
         matrix, numbers = world.pool[at], draw.numbers[at]
         seen = source.featurizer.prepare(read_coordinates(folder / f"{matrix.named.name}.npz"))
         ratios = (matrix.times / matrix.times[world.default]).astype(np.float32)
-        cases.append(Case(seen, p[numbers], z[numbers], ratios[numbers]))
+        cases.append(TransferCase(seen, p[numbers], z[numbers], ratios[numbers]))
     model = fine_tuned(source, cases, settings)
     described = _descriptions(model, [matrix.named for matrix in world.judged], folder)
     return [costs_of(model, described[matrix.named.name], p, z) for matrix in world.judged]
 
 
 def by_paper(
-    patterns: Sequence[CpuPattern], world: World, settings: Settings, *, epochs: int, kept: Path,
+    patterns: Sequence[CpuPattern], world: World, settings: FewShotSettings, *, epochs: int, kept: Path,
     progress: Callable[[str], object],
 ) -> tuple[DashModel, Programs]:  # fmt: skip
     """Train DASH's network on the source by the paper's Table 3, in small batches; store it as `pretrained` does."""
@@ -230,7 +230,7 @@ def by_paper(
     cases = []
     for pattern, program in zip(patterns, programs, strict=True):
         p, z = program.inputs(VARIANTS["DASH"])
-        cases.append(Case(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
+        cases.append(TransferCase(model.featurizer.prepare(pattern.coordinates), p, z, pattern.ratios))
     on_source = replace(settings, epochs=epochs)
     train(model, cases, on_source, lambda epoch, loss: progress(f"epoch {epoch + 1} of {epochs}, loss {loss:.4f}"))
     path.parent.mkdir(parents=True, exist_ok=True)

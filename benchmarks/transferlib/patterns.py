@@ -14,7 +14,7 @@ from autosparse.core.pattern import Pattern
 
 NNZ: Final = (5_000, 260_000)
 MAX_ROWS: Final = 120_000
-MOST_OF_A_GROUP: Final = 6
+MAX_OF_A_GROUP: Final = 6
 POOL_PERCENT: Final = 34
 """Percentage of the groups in the training pool."""
 
@@ -47,7 +47,7 @@ def chosen(folder: Path) -> list[Named]:
     for row in rows:
         if row["is_tensor"] == "1" or row["derived"] not in ("0", "") or not NNZ[0] <= int(row["nnz"]) <= NNZ[1]:
             continue
-        if max(int(row["rows"]), int(row["cols"])) > MAX_ROWS or taken.get(row["group"], 0) >= MOST_OF_A_GROUP:
+        if max(int(row["rows"]), int(row["cols"])) > MAX_ROWS or taken.get(row["group"], 0) >= MAX_OF_A_GROUP:
             continue
         taken[row["group"]] = taken.get(row["group"], 0) + 1
         found.append(Named(row["name"], row["group"]))

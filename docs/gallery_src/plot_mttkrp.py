@@ -2,7 +2,7 @@
 mttkrp: one step of CP-ALS beside PyTorch's einsum
 ==================================================
 
-The matricised tensor times a Khatri-Rao product, of a sparse tensor; PyTorch has it for dense tensors only.
+MTTKRP is the matricised tensor times a Khatri-Rao product. PyTorch computes it for dense tensors only.
 """
 
 import time

@@ -1,8 +1,8 @@
 """
-What a notebook shows
-=====================
+A matrix in a notebook
+======================
 
-A matrix shows what it holds and where; ``A.explain(B)`` shows as a page.
+A notebook displays a matrix with its statistics and a plot of its entries, and ``A.explain(B)`` as a page.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 scikit-learn: topics by randomised SVD
 ======================================
 
-Estimators take our matrices as SciPy's.
+Estimators accept autosparse matrices as SciPy's.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 SciPy: conjugate gradients
 ==========================
 
-Heat on a plate: one import is changed, SciPy's solver does the rest.
+Heat on a plate: one import is changed, the solver is SciPy's.
 """
 
 import numpy as np

@@ -2,7 +2,7 @@
 sddmm beside PyTorch's sampled_addmm
 ====================================
 
-The product of two dense matrices, only where a sparse one has entries: scores of a recommender at its ratings.
+The product of two dense matrices at the stored entries of a sparse one, as the scores of a recommender at its ratings.
 """
 
 import time

@@ -120,13 +120,13 @@ def test_torch_tensors_share_memory(torch: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
 def test_torch_tensors_that_are_no_cpu_matrix(torch: Any) -> None:
-    with pytest.raises(errors.InputTypeError, match=r"(?s)bfloat16.*Cure: .*tensor.float"):
+    with pytest.raises(errors.InputTypeError, match=r"(?s)bfloat16.*Hint: .*tensor.float"):
         autosparse.csr(torch.ones(2, 2, dtype=torch.bfloat16).to_sparse_csr())
-    with pytest.raises(errors.InputError, match=r"(?s)CPU memory.*meta.*Cure: pass tensor.cpu"):
+    with pytest.raises(errors.InputError, match=r"(?s)CPU memory.*meta.*Hint: pass tensor.cpu"):
         autosparse.csr(torch.ones(2, 2, device="meta"))
     batch = torch.ones(2, 3, 4)
     for tensor in (batch, batch.to_sparse(), batch.to_sparse(2), batch.to_sparse_csr()):
-        with pytest.raises(errors.InputError, match=r"(?s)two dimensions.*Given: .*\(2, 3, 4\).*Cure: "):
+        with pytest.raises(errors.InputError, match=r"(?s)two dimensions.*Given: .*\(2, 3, 4\).*Hint: "):
             autosparse.csr(tensor)
 
 
@@ -217,7 +217,7 @@ def _spoiled_files(folder: Path) -> dict[str, Path]:
 def test_broken_files_say_which_and_why(tmp_path: Path) -> None:
     for name, path in _spoiled_files(tmp_path).items():
         with pytest.raises(
-            errors.InputFileError, match=r"(?s)cannot read a sparse matrix from '.*': \S.*Cure: "
+            errors.InputFileError, match=r"(?s)cannot read a sparse matrix from '.*': \S.*Hint: "
         ) as caught:
             autosparse.csr(path)
         assert str(path) in str(caught.value), name
@@ -225,13 +225,13 @@ def test_broken_files_say_which_and_why(tmp_path: Path) -> None:
 
 
 def test_unknown_suffixes_missing_files_and_folders(tmp_path: Path) -> None:
-    with pytest.raises(errors.InputFileError, match=r"(?s)'.*m.csv'.*\.mtx, \.mtx\.gz, \.npz.*Cure: "):
+    with pytest.raises(errors.InputFileError, match=r"(?s)'.*m.csv'.*\.mtx, \.mtx\.gz, \.npz.*Hint: "):
         autosparse.csr(tmp_path / "m.csv")
     for name in ("gone.mtx", "gone.npz"):
         with pytest.raises(FileNotFoundError, match="gone"):
             autosparse.csr(str(tmp_path / name))
     (tmp_path / "folder.npz").mkdir()
-    with pytest.raises(errors.InputFileError, match=r"(?s)folder.npz.*Cure: "):
+    with pytest.raises(errors.InputFileError, match=r"(?s)folder.npz.*Hint: "):
         autosparse.csr(tmp_path / "folder.npz")
 
 
@@ -289,7 +289,7 @@ REFUSED: dict[str, tuple[Any, dict[str, Any], str]] = {
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str) -> None:
+def test_refused_input_has_scipys_type_and_line_the_facts_and_the_hint(case: str) -> None:
     obj, arguments, message = REFUSED[case]
     with pytest.raises(Exception, match=r".") as theirs:
         sps.csr_array(obj, **arguments)
@@ -298,10 +298,10 @@ def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str
         autosparse.csr(obj, **arguments)
     assert re.match(line, str(ours.value)) or not SCIPY_SPEAKS_AS_TODAY
     assert isinstance(ours.value, TypeError if isinstance(theirs.value, TypeError) else ValueError)
-    first, given, cure = str(ours.value).split("\n")
+    first, given, hint = str(ours.value).split("\n")
     assert str(theirs.value).startswith(first.removesuffix("..."))
     assert given.startswith("  Given: ")
-    assert cure.startswith("  Cure: ")
+    assert hint.startswith("  Hint: ")
 
 
 @pytest.mark.parametrize(
@@ -314,7 +314,7 @@ def test_refused_input_has_scipys_type_and_line_the_facts_and_the_cure(case: str
 )
 def test_structures_out_of_bounds_are_refused_at_once(indices: Any, indptr: Any, message: str) -> None:
     for dtype in ("f8", "i4"):
-        with pytest.raises(errors.StructureError, match=rf"(?s)^{message}.*Cure: ") as caught:
+        with pytest.raises(errors.StructureError, match=rf"(?s)^{message}.*Hint: ") as caught:
             autosparse.csr((np.ones(2, dtype), indices, indptr), shape=(2, 3))
         assert isinstance(caught.value, ValueError)
         with pytest.raises(ValueError, match=message.split("\\n", maxsplit=1)[0] if SCIPY_SPEAKS_AS_TODAY else "."):

@@ -61,7 +61,7 @@ def looked_at(A: Any) -> None:
     A._cell.refresh()
 
 
-def handed_out(A: Any) -> None:
+def exported(A: Any) -> None:
     assert A.data is A.data
     assert A.indices is A.indices
     assert A.indptr is A.indptr
@@ -71,7 +71,7 @@ def transposed(A: Any) -> None:
     A.T @ np.ones(N)
 
 
-BEFORE = (nothing, multiplied, looked_at, handed_out, transposed)
+BEFORE = (nothing, multiplied, looked_at, exported, transposed)
 
 
 @pytest.mark.parametrize("fmt", ["csr", "csc"])

@@ -120,24 +120,24 @@ WRONG_OUT = {
 def test_an_out_that_does_not_fit(case: str) -> None:
     make, kind, message = WRONG_OUT[case]
     for B in (np.ones(9), np.ones(9, "f4")):  # directly, and by way of SciPy's dispatch
-        with pytest.raises(kind, match=rf"(?s)^{message}.*Cure: "):
+        with pytest.raises(kind, match=rf"(?s)^{message}.*Hint: "):
             autosparse.matmul(matrix(), B, out=make())
 
 
 def test_an_out_with_gaps_inside_rows() -> None:
     A, B = matrix(), np.ones((9, 2))
     for out in (np.empty((7, 2), order="F"), np.empty((7, 4))[:, ::2], np.empty((7, 2))[:, ::-1]):
-        with pytest.raises(errors.LayoutError, match=r"(?s)^out has strides \(-?\d+, -?\d+\), but .* 8 bytes.*Cure: "):
+        with pytest.raises(errors.LayoutError, match=r"(?s)^out has strides \(-?\d+, -?\d+\), but .* 8 bytes.*Hint: "):
             autosparse.matmul(A, B, out=out)
     unaligned = np.empty(7 * 8 + 1, np.uint8)[1:].view("f8")
-    with pytest.raises(errors.LayoutError, match=r"(?s)Cure: "):
+    with pytest.raises(errors.LayoutError, match=r"(?s)Hint: "):
         autosparse.matmul(A, np.ones(9), out=unaligned)
 
 
 def test_wrong_operands_raise_as_without_out() -> None:
-    with pytest.raises(errors.ShapeError, match=r"(?s)dimension mismatch.*9 columns.*8 rows.*Cure: "):
+    with pytest.raises(errors.ShapeError, match=r"(?s)dimension mismatch.*9 columns.*8 rows.*Hint: "):
         autosparse.matmul(matrix(), np.ones(8), out=np.empty(7))
-    with pytest.raises(errors.InputTypeError, match=r"(?s)out= needs a dense product.*Cure: "):
+    with pytest.raises(errors.InputTypeError, match=r"(?s)out= needs a dense product.*Hint: "):
         autosparse.matmul(matrix(), sps.eye_array(9), out=np.empty((7, 9)))
 
 

@@ -105,7 +105,7 @@ def test_writes_to_m_are_not_seen_by_default_kernels_and_tuned_products(kind: st
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
 @pytest.mark.parametrize("protocol", [None, 4, 5])
-def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
+def test_products_from_a_packed_copy_go_by_fast_call_while_m_is_alive(
     protocol: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through_python = []
@@ -117,7 +117,7 @@ def test_products_from_a_packed_copy_go_past_python_while_m_is_alive(
         A = pickle.loads(pickle.dumps(A, protocol))
     with autosparse.options(effort="off"):
         trial = force(A, schedule_of("slices", 1))
-        timed = trial.lab.runner(trial)
+        timed = trial.context.runner(trial)
         through_python.clear()
         timed()
         assert not through_python

@@ -92,21 +92,21 @@ def test_a_matrix_that_is_written_to_a_stream_and_read_again_is_the_same() -> No
     np.testing.assert_array_equal(pickle.load(stream).toarray(), A.toarray())
 
 
-@pytest.mark.skipif(python_objects.few is None, reason="this interpreter has no way past Python for small products")
+@pytest.mark.skipif(python_objects.small_product is None, reason="this interpreter has no fast call for small products")
 def test_dtype_objects_of_pickles_are_known_to_the_runtime_and_other_byte_orders_are_not() -> None:
     A = pickle.loads(pickle.dumps(autosparse.csr(big()), 5))
     x = pickle.loads(pickle.dumps(np.arange(60.0)))
     assert A.data.dtype is not np.dtype(float)
     expected = big() @ x
     np.testing.assert_allclose(A @ x, expected)
-    assert A._cell.n_few == 1
+    assert A._cell.n_small_products == 1
     m = big()
     for values, indices in ((">f8", "i4"), ("f8", ">i4")):
         arrays = (m.data.astype(values), m.indices.astype(indices), m.indptr.astype(indices))
         B = autosparse.csr_array(m)
         B.data, B.indices, B.indptr = arrays
         np.testing.assert_allclose(B @ x, expected)
-        assert B._cell.n_few == 0
+        assert B._cell.n_small_products == 0
     C = autosparse.csr(m)
     np.testing.assert_allclose(C @ x.astype(">f8"), expected)
-    assert C._cell.n_few == 0
+    assert C._cell.n_small_products == 0

@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse import ours
+from autosparse import scipy_compat
 
 m = sps.random_array((300, 200), density=0.05, random_state=np.random.default_rng(0), format="csr")
 
@@ -32,14 +32,20 @@ def test_picture_shows_where_entries_are():
 
 
 def test_constructors_of_ours_return_ours():
-    for made in (ours.vstack([m, m]), ours.random_array((5, 4)), ours.eye_array(3), ours.kron(m, m), ours.eye(3)):
+    for made in (
+        scipy_compat.vstack([m, m]),
+        scipy_compat.random_array((5, 4)),
+        scipy_compat.eye_array(3),
+        scipy_compat.kron(m, m),
+        scipy_compat.eye(3),
+    ):
         assert isinstance(made, asp.csr_array | asp.csr_matrix)
-    assert isinstance(ours.vstack([m, m], format="csc"), asp.csc_array)
-    assert ours.eye_array(3, format="dia").format == "dia"
-    np.testing.assert_array_equal(ours.vstack([m, m]).toarray(), sps.vstack([m, m]).toarray())
-    assert ours.issparse(m) is True
-    assert ours.csr_array is asp.csr_array
-    assert ours.linalg is asp.linalg
+    assert isinstance(scipy_compat.vstack([m, m], format="csc"), asp.csc_array)
+    assert scipy_compat.eye_array(3, format="dia").format == "dia"
+    np.testing.assert_array_equal(scipy_compat.vstack([m, m]).toarray(), sps.vstack([m, m]).toarray())
+    assert scipy_compat.issparse(m) is True
+    assert scipy_compat.csr_array is asp.csr_array
+    assert scipy_compat.linalg is asp.linalg
 
 
 def test_dir_shows_public_names_only():

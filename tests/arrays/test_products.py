@@ -206,17 +206,17 @@ def test_errors_are_scipys(name: str, case: str, side: str) -> None:
     assert outcome(ours) == outcome(theirs)
 
 
-def test_a_wrong_shape_is_answered_with_both_shapes_and_the_cure() -> None:
+def test_a_wrong_shape_is_answered_with_both_shapes_and_the_hint() -> None:
     A = autosparse.csr_array(np.ones((3, 4)))
     for product in (lambda: A @ np.ones(5), lambda: A @ np.ones((5, 2)), lambda: A.dot(np.ones((5, 1)))):
         with pytest.raises(
-            ShapeError, match=r"(?s)^(matmul: )?dimension mismatch.*4 columns.*5 rows.*Cure: "
+            ShapeError, match=r"(?s)^(matmul: )?dimension mismatch.*4 columns.*5 rows.*Hint: "
         ) as caught:
             product()
         assert isinstance(caught.value, ValueError)
-    with pytest.raises(ShapeError, match=r"(?s)5 columns \(shape \(2, 5\)\).*3 rows \(shape \(3, 4\)\).*Cure: "):
+    with pytest.raises(ShapeError, match=r"(?s)5 columns \(shape \(2, 5\)\).*3 rows \(shape \(3, 4\)\).*Hint: "):
         np.ones((2, 5)) @ A
-    with pytest.raises(ShapeError, match=r"(?s)4 columns.*5 rows.*Cure: "):
+    with pytest.raises(ShapeError, match=r"(?s)4 columns.*5 rows.*Hint: "):
         autosparse.csr_matrix(A) * np.ones(5)
 
 

@@ -20,7 +20,7 @@ from peerlib.parts import Part, PartSearch, base_schedule, format_part, kernels_
 from peerlib.records import ResultFile
 
 from autosparse import _native
-from autosparse.calibration.collection import CollectingLab, lab_for
+from autosparse.calibration.collection import CollectingLab, context_for
 from autosparse.core.formats import CSR, Format
 from autosparse.core.schedule import SuperSchedule
 
@@ -34,36 +34,36 @@ def op(request: pytest.FixtureRequest) -> Op:
 
 
 @pytest.fixture
-def lab(op: Op) -> Iterator[CollectingLab]:
-    with lab_for(generate("mesh", nnz=2_000, seed=1), op) as found:
+def context(op: Op) -> Iterator[CollectingLab]:
+    with context_for(generate("mesh", nnz=2_000, seed=1), op) as found:
         yield found
 
 
-def parts_of(lab: CollectingLab, op: Op) -> list[Part]:
+def parts_of(context: CollectingLab, op: Op) -> list[Part]:
     base = base_schedule(op)
-    return [format_part(lab, base), schedule_part(base), whole([base])]
+    return [format_part(context, base), schedule_part(base), whole([base])]
 
 
-def test_the_base_is_csr_row_by_row_in_every_part(lab: CollectingLab, op: Op) -> None:
+def test_the_base_is_csr_row_by_row_in_every_part(context: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    assert lab.supports(op.operation, base) is None
+    assert context.supports(op.operation, base) is None
     assert (base.format, base.loop_order[:2], base.partition) == (CSR, ("i1", "k1"), "dynamic")
     assert base.chunk == (128 if op.name == "spmv" else 32)
-    assert all(part.holds(base) and part.first[0] == base for part in parts_of(lab, op))
+    assert all(part.holds(base) and part.first[0] == base for part in parts_of(context, op))
 
 
-def test_searches_are_offered_schedules_of_their_part_only(lab: CollectingLab, op: Op) -> None:
+def test_searches_are_offered_schedules_of_their_part_only(context: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    for part in parts_of(lab, op):
-        search = PartSearch(lab, part)
+    for part in parts_of(context, op):
+        search = PartSearch(context, part)
         offered = [
             *part.first,
-            *spaces.candidates(lab.problem, search.supports),
-            *spaces.everything(lab.problem, search.supports),
-            *neighbours(lab.problem, part.first[-1], search.supports),
+            *spaces.candidates(context.problem, search.supports),
+            *spaces.everything(context.problem, search.supports),
+            *neighbours(context.problem, part.first[-1], search.supports),
         ]
         for one in offered:
-            assert lab.supports(op.operation, one) is None
+            assert context.supports(op.operation, one) is None
             if part.name == "format":
                 assert one == under(base, one.format)
             if part.name == "schedule":
@@ -83,12 +83,12 @@ def test_another_format_keeps_all_but_the_order_of_loops(op: Op) -> None:
     assert panels.unroll == base.unroll
 
 
-def test_kernels_to_build_ahead_hold_those_of_the_parts(lab: CollectingLab, op: Op) -> None:
+def test_kernels_to_build_ahead_hold_those_of_the_parts(context: CollectingLab, op: Op) -> None:
     base = base_schedule(op)
-    ahead = {spec.key() for spec in kernels_of(lab, base)}
-    assert {lab.lab.spec(one).key() for one in format_part(lab, base).first} <= ahead
+    ahead = {spec.key() for spec in kernels_of(context, base)}
+    assert {context.context.spec(one).key() for one in format_part(context, base).first} <= ahead
     assert len(ahead) > 50
-    assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(lab, base))
+    assert all(isinstance(spec, _native.KernelSpec) for spec in kernels_of(context, base))
 
 
 @pytest.mark.full
@@ -129,8 +129,8 @@ def test_schedules_tuned_for_others_are_timed_or_left_out_with_the_reason() -> N
     (spmv,) = (op for op in MATRIX_OPS if op.name == "spmv")
     base = base_schedule(spmv)
     dense = under(base, Format.parse("i1:U,k1:U"))
-    with lab_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as lab:
-        record = ablation.borrowed(lab, spmv, {"like it": base, "dense one": dense})
+    with context_for(Coordinates.of((30_000, 30_000), wide.indices), spmv) as context:
+        record = ablation.borrowed(context, spmv, {"like it": base, "dense one": dense})
     assert record["times"]["like it"] == record["times"]["base"]  # one schedule is timed once
     assert set(record["left_out"]) == {"dense one"}
     assert "needs 3,600,000,000 bytes" in record["left_out"]["dense one"]
@@ -144,10 +144,12 @@ def test_schedules_without_room_beside_the_others_race_afterwards() -> None:
     pattern = Coordinates.of((n, n), (rows, np.random.default_rng(1).integers(0, n, rows.size)))
     base = base_schedule(spmv)
     padded = {kind: under(base, Format.parse(f"i1:U,k1:{kind},i0:U | i=16 | bits=16")) for kind in "SD"}
-    with lab_for(pattern, spmv) as lab:
-        needed = [_native.packed_bytes(lab.problem.pattern, one.format, 4, transposed=False) for one in padded.values()]
-        assert max(needed) < lab.lab.limit_bytes < sum(needed)
-        record = ablation.borrowed(lab, spmv, padded)
+    with context_for(pattern, spmv) as context:
+        needed = [
+            _native.packed_bytes(context.problem.pattern, one.format, 4, transposed=False) for one in padded.values()
+        ]
+        assert max(needed) < context.context.limit_bytes < sum(needed)
+        record = ablation.borrowed(context, spmv, padded)
     assert set(record["times"]) == {"base", "S", "D"}
     assert not record["left_out"]
     assert {"median_s", "low_s", "high_s", "n_samples", "n_calls_per_sample"} == set(record["times"]["D"])

@@ -69,6 +69,6 @@ def test_results_name_no_folder_of_a_machine(tmp_path: Path) -> None:
     line = ["--matrices", str(tmp_path / "matrices"), "--only", "wiki-Vote", "--json", "-"]
     assert given_arguments(line) == ["--matrices", "matrices", "--only", "wiki-Vote", "--json", "-"]
     results = REPOSITORY / "benchmarks" / "results"
-    files = [path for path in results.rglob("*") if path.suffix in {".jsonl", ".md"}]
+    files = [path for path in results.rglob("*") if path.suffix in {".json", ".jsonl", ".md"}]
     assert files
     assert [path.name for path in files if re.search(r"/(home|root|tmp|work)/", path.read_text(encoding="utf-8"))] == []

@@ -121,12 +121,12 @@ def test_composites_are_compared_with_the_best_of_each_family():
     from gpulib import hybrid
 
     from autosparse.core.composite import Blocks
-    from autosparse.gpu.schedule import DeviceSchedule, Part
+    from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
-    runs, fill = Part(layout="segments", split=64), Part(layout="fill")
-    windows = Part(layout="windows", rows=16, step=16)
-    ell = Part(layout="ell", rows=2, step=4, at_most=8)
-    ours = Part(layout="blocks", rows=16, step=16, select=Blocks(16, 16, 0.5))
+    runs, fill = GpuPart(layout="segments", split=64), GpuPart(layout="fill")
+    windows = GpuPart(layout="windows", rows=16, step=16)
+    ell = GpuPart(layout="ell", rows=2, step=4, at_most=8)
+    ours = GpuPart(layout="blocks", rows=16, step=16, select=Blocks(16, 16, 0.5))
     made = {
         name: DeviceSchedule(operation="matmul", parts=(*parts, fill))
         for name, parts in {
@@ -158,10 +158,10 @@ def test_a_layout_that_needs_too_much_memory_is_refused_and_has_not_failed(monke
     from gpulib import hybrid
 
     from autosparse.errors import BuildError, PackError
-    from autosparse.gpu.schedule import DeviceSchedule, Part
+    from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
     runs, csr = (
-        DeviceSchedule(operation="matmul", parts=(Part(layout=layout, split=64), Part(layout="fill")))
+        DeviceSchedule(operation="matmul", parts=(GpuPart(layout=layout, split=64), GpuPart(layout="fill")))
         for layout in ("segments", "rows")
     )
 

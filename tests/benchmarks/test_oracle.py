@@ -12,10 +12,10 @@ from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out, is_sealed
 from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
-from autosparse.tuner.training.data import ON_HOST, Case, is_validation
+from autosparse.tuner.training.data import ON_HOST, TrainingCase, is_validation
 from peerlib.oracle_report import by_group, interval, outcomes, report
 
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import Options
 
 GROUPS = [f"group {n}" for n in range(900)]
@@ -91,12 +91,16 @@ def test_searches_have_the_memory_of_users_and_races_more():
     n, n_long = 500, 400  # a diagonal and one long row, to whose length its slice is padded
     rows, cols = np.append(np.arange(n), np.zeros(n_long, int)), np.append(np.arange(n), np.arange(1, 1 + n_long))
     pattern = Coordinates.of((n, n), (rows, cols))
-    with lab_for(pattern, OPS["spmv"]) as lab:
-        users = oracle.as_users_have_it(lab)
-        assert users.limit_bytes == int(Options().extra_memory * lab.problem.operand_bytes) < lab.lab.limit_bytes
-        sliced = (one for one in spaces.everything(lab.problem, lab.supports) if one.format.is_sliced)
+    with context_for(pattern, OPS["spmv"]) as context:
+        users = oracle.as_users_have_it(context)
+        assert (
+            users.limit_bytes
+            == int(Options().extra_memory * context.problem.operand_bytes)
+            < context.context.limit_bytes
+        )
+        sliced = (one for one in spaces.everything(context.problem, context.supports) if one.format.is_sliced)
         slices = min(sliced, key=lambda one: one.format.split("i"))  # the number of rows depends on the instruction set
-        assert lab(slices).fits()
+        assert context(slices).fits()
         assert not users(slices).fits()
 
 
@@ -126,7 +130,7 @@ def test_sealed_groups_are_held_out_from_everything():
     for group in GROUPS:
         if is_sealed(group):
             recipe = Recipe(kind="real", source="x", group=group)
-            case = Case(recipe, *[None] * 3, 1.0, setting=ON_HOST)
+            case = TrainingCase(recipe, *[None] * 3, 1.0, setting=ON_HOST)
             assert case.split == "sealed"
 
 

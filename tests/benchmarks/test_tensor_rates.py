@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,18 +14,18 @@ from autosparse import _native
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 
-DATA = Path(__file__).parents[2] / "benchmarks" / "data" / "xeon480"
 RATES = np.array(list(dataclasses.asdict(TensorRates()).values()))
 
 
 @pytest.fixture(scope="module")
 def measured():
     import tensor_rates
+    from peerlib.archives import extracted
 
     def first_small(folder, name):
         return [one for one in read_merged(folder / name) if one.facts["nnz"] < 150_000][:10]
 
-    found = [tensor_rates._case(one, None) for one in first_small(DATA, tensor_rates.MORE)]
+    found = [tensor_rates._case(one, None) for one in first_small(extracted("training") / "xeon480", tensor_rates.MORE)]
     return tensor_rates, found
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from autosparse.tuner.collect.files import HEAT_COLUMNS, MEASURED, SCHEDULE_COLUMNS, Measurements
+from autosparse.tuner.collect.files import BATCH_COLUMNS, MEASURED, SCHEDULE_COLUMNS, Measurements
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.space.own import own_space
 from peerlib.best_format import BestFormat, Trees, install, of_both_widths, training_vectors, widened
@@ -39,7 +39,7 @@ def test_a_way_pays_its_price_once():
 @pytest.mark.parametrize("speed", [0.8, 1.0, 1.5, 4.0])
 def test_tuning_lazily_never_costs_more_than_the_overhead_allows(price_s, speed):
     one = lazy(Way(price_s=price_s, product_s=1e-3 / speed), overhead=0.05)
-    share = 0.05 * (1 + amortization.CREDIT * one.gain)  # the first tier may be bought on credit
+    share = 0.05 * (1 + amortization.ADVANCE * one.gain)  # the first tier may be bought in advance
     for n in (1, 10, 100, 1_000, 10_000, 100_000):
         before_s = n * 1e-3
         # A tier that turns out slower costs the time its products lose, besides its price.
@@ -98,8 +98,8 @@ def measured(family: str, seed: int, best: str) -> Measurements:
     columns |= {"ratio": np.array(ratios, np.float32), "status": np.full(len(schedules), MEASURED, np.uint8)}
     recipe = Recipe(kind="generated", source=family, group=f"g{family}{seed}", nnz=3_000, seed=seed)
     facts = {"op": "spmv", "recipe": json.loads(recipe.to_json())}
-    heats = {name: np.ones(1, dtype) for name, dtype in HEAT_COLUMNS.items()}
-    return Measurements(facts, [one.to_json() for one in schedules], columns, heats)
+    batches = {name: np.ones(1, dtype) for name, dtype in BATCH_COLUMNS.items()}
+    return Measurements(facts, [one.to_json() for one in schedules], columns, batches)
 
 
 def test_the_format_that_suits_a_pattern_is_chosen(tmp_path):

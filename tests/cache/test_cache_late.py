@@ -32,11 +32,11 @@ def test_whoever_lists_or_clears_sees_what_was_put_off(tmp_path):
     assert [envelope.record for envelope in store.envelopes(["features"])] == [{"values": [1.0]}]
     store.save_later("features", "cd" * 16, lambda: {"values": [2.0]})
     store.remove("features", "cd" * 16)
-    store.settle()
+    store.flush()
     assert store.load("features", "cd" * 16) is None
     store.save_later("features", "ef" * 16, lambda: {"values": [3.0]})
     store.clear()
-    store.settle()
+    store.flush()
     assert n_files(tmp_path) == 0
 
 
@@ -44,7 +44,7 @@ def test_the_last_of_several_is_kept(tmp_path):
     store = Store(tmp_path)
     for value in (1.0, 2.0, 3.0):
         store.save_later("features", "ab" * 16, lambda value=value: {"values": [value]})
-    store.settle()
+    store.flush()
     assert Store(tmp_path).load("features", "ab" * 16) == {"values": [3.0]}
 
 
@@ -82,5 +82,5 @@ def test_a_forked_child_leaves_writing_to_its_parent(tmp_path):
     store = Store(tmp_path)
     store._late["features", "ab" * 16] = lambda: {"values": [1.0]}
     store.reset_after_fork()
-    store.settle()
+    store.flush()
     assert n_files(tmp_path) == 0

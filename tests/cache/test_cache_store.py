@@ -314,5 +314,5 @@ def test_warnings_come_once_per_folder(tmp_path: Path) -> None:
             store.save("failure", "k", failure())
             assert store.load("failure", "k") == failure()
     assert len(seen) == 1
-    assert "Cure:" in seen[0]
+    assert "Hint:" in seen[0]
     assert str(blocked) in seen[0]

@@ -146,7 +146,7 @@ def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Pat
 @pytest.mark.parametrize("path", [3, None, b"w.json", [], 1.5])
 @pytest.mark.parametrize("act", [wisdom_export, wisdom_import])
 def test_what_is_no_path_is_said_to_be_none(act: Callable[[object], int], path: object) -> None:
-    with pytest.raises(InputTypeError, match=r"(?s)kept in a file.*Given: .*Cure: ") as caught:
+    with pytest.raises(InputTypeError, match=r"(?s)kept in a file.*Given: .*Hint: ") as caught:
         act(path)
     assert isinstance(caught.value, TypeError)
 
@@ -164,7 +164,7 @@ BAD_FILES = {
 @pytest.mark.parametrize("bad", BAD_FILES)
 def test_bad_file_says_what_is_wrong(tmp_path: Path, bad: str) -> None:
     (tmp_path / "w.json").write_text(BAD_FILES[bad])
-    with pytest.raises(CacheError, match=r"cannot import wisdom from .*w.json(.|\n)*Cure:"):
+    with pytest.raises(CacheError, match=r"cannot import wisdom from .*w.json(.|\n)*Hint:"):
         wisdom.read(Store(None), tmp_path / "w.json")
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse.tuner.hybrid.costs import REFERENCE, PrimitiveCosts, Rate
-from autosparse.tuner.hybrid.divisions import DEFAULT_COSTS, divisions
 from autosparse.tuner.hybrid.greedy import plan_tiles
+from autosparse.tuner.hybrid.partitions import DEFAULT_COSTS, partitions
 from autosparse.tuner.hybrid.tiles import block_operators
 
 import autosparse as asp
@@ -27,7 +27,7 @@ from autosparse.tuning.hybrid import divider_of
 from autosparse.tuning.learned import calibrated_folder
 from autosparse.tuning.memory.cost_table import CLASSES, COSTS, CostClass, CostTable, farness, keep_costs, known_costs
 from autosparse.tuning.problems import target_of
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.tuner.tile_optimum import optimal_cost
 
 NEAR = CostClass(32, False)
@@ -120,8 +120,8 @@ def planted() -> Any:
 def costs_in_use(matrix: Any) -> PrimitiveCosts:
     """Return the costs by which a search with 32 columns chooses its partition."""
     cell = matrix._cell
-    lab = lab_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
-    made = divider_of(lab, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
+    context = context_of(cell, state_for(cell, cell.rows or cell.validate(), 32, False))
+    made = divider_of(context, effort=Effort.FULL, budget_s=1.0, known=None, clock=time.perf_counter)
     assert made is not None
     return made.costs
 
@@ -139,7 +139,7 @@ def test_planned_costs_follow_what_was_measured(tmp_path):
         (folder / COSTS).write_text("{", encoding="utf-8")
         assert costs_in_use(asp.csr(A)) == DEFAULT_COSTS
     ratios = [
-        [one.predicted_ratio for one in divisions(pattern, 32, _native.block_fill, c)] for c in (costs, DEFAULT_COSTS)
+        [one.predicted_ratio for one in partitions(pattern, 32, _native.block_fill, c)] for c in (costs, DEFAULT_COSTS)
     ]
     assert ratios[0]
     assert ratios[0] != ratios[1]

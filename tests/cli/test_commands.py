@@ -180,7 +180,7 @@ def test_cache_show_says_where_it_is(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["folder"] == str(tmp_path / "cache")
 
 
-def test_doctor_names_versions_and_cures(monkeypatch, capsys):
+def test_doctor_names_versions_and_hints(monkeypatch, capsys):
     from autosparse.config import reload_options
 
     main(["doctor"])
@@ -191,7 +191,7 @@ def test_doctor_names_versions_and_cures(monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "looked for 'no-such-compiler'" in shown
     assert "AUTOSPARSE_CC" in shown
-    assert "Cure: " in shown
+    assert "Hint: " in shown
 
 
 def test_closed_pipe_is_silent():

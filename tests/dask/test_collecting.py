@@ -25,7 +25,7 @@ from autosparse import cli
 pytest.importorskip("dask.array", reason="dask is not installed")
 distributed = pytest.importorskip("distributed", reason="distributed is not installed")
 
-from autosparse.dask import collecting, handing_out  # noqa: E402
+from autosparse.dask import collecting, scheduler  # noqa: E402
 
 RECIPES = [Recipe(kind="generated", source="mesh", group=f"mesh:{seed}", nnz=3_000, seed=seed) for seed in (1, 2, 3, 4)]
 
@@ -74,7 +74,7 @@ class FakeClient:
 
 
 def collected(client, out, monkeypatch, recipes=RECIPES):
-    monkeypatch.setattr(handing_out, "finished", lambda futures: futures)
+    monkeypatch.setattr(scheduler, "finished", lambda futures: futures)
     order = Order(out=out, ops=[OPS["spmv"], OPS["spmm32"]])
     return list(collecting.ClusterCollector(client, order, lambda: recipes).run())
 
@@ -106,7 +106,7 @@ def test_a_pattern_at_which_three_workers_were_lost_is_left_out(tmp_path, monkey
 def test_what_fails_where_it_runs_is_named(tmp_path, monkeypatch):
     client = FakeClient(["tcp://a1:1", "tcp://b1:1"])
     monkeypatch.setattr(client, "submit", lambda *_, **__: Now(ValueError("no memory\nTraceback"), "error"))
-    monkeypatch.setattr(handing_out, "finished", lambda futures: futures)
+    monkeypatch.setattr(scheduler, "finished", lambda futures: futures)
     collector = collecting.ClusterCollector(client, Order(out=tmp_path, ops=[OPS["spmv"]]), lambda: RECIPES[:1])
     assert list(collector.run()) == []
     assert sorted((one.kind, one.job, one.reason) for one in collector.failed) == [
@@ -121,7 +121,7 @@ def test_a_cluster_without_workers_is_an_error(tmp_path, monkeypatch):
 
 
 def hold(ready):
-    with handing_out.alone_on_this_machine():
+    with scheduler.alone_on_this_machine():
         ready.set()
         time.sleep(60)
 
@@ -133,7 +133,7 @@ def test_the_lock_of_a_machine_is_freed_by_the_dead():
     holder.start()
     assert ready.wait(60)
     os.kill(holder.pid, signal.SIGKILL)
-    with handing_out.alone_on_this_machine():
+    with scheduler.alone_on_this_machine():
         holder.join(10)
         assert holder.exitcode == -signal.SIGKILL
 

@@ -35,7 +35,7 @@ def test_npz(tmp_path, compressed):
 def test_a_compressed_npz_is_inflated_about_once(tmp_path, monkeypatch, order):
     """Each piece must begin at the nearest saved state of the decompressor, in any order of the pieces."""
     sps.save_npz(tmp_path / "a.npz", m, compressed=True)
-    monkeypatch.setattr(archives, "LEAST_DISTANCE", 256)
+    monkeypatch.setattr(archives, "MIN_DISTANCE", 256)
     monkeypatch.setattr(archives, "FED_BYTES", 64)
     n_bytes = []
     frombuffer = np.frombuffer

@@ -79,7 +79,7 @@ def test_dense_operands_are_cut_as_blocks_are_and_blocks_are_not(A, monkeypatch)
 @pytest.mark.parametrize("most", [1024, 1])
 @pytest.mark.parametrize("operand", [x, B], ids=["vector", "columns"])
 def test_parts_of_a_dense_operand_are_joined_where_they_are_used(operand, most, monkeypatch):
-    monkeypatch.setattr(asp.dask.collection, "MOST_EDGES", most)
+    monkeypatch.setattr(asp.dask.collection, "MAX_EDGES", most)
     A = asp.dask.from_csr(m, n_blocks=4)
     parts = da.from_array(operand, chunks=33)
     product = A @ parts
@@ -241,7 +241,7 @@ def test_sampled_and_contracted_blocks(A):
     equal(asp.dask.einsum("ij,jk->ik", A.rechunk((70, -1)), B), m @ B)
 
 
-def test_what_needs_communication_is_refused_with_a_cure():
+def test_what_needs_communication_is_refused_with_a_hint():
     A = asp.dask.from_csr(m, n_blocks=4)
     with pytest.raises(EinsumError, match="rechunk"):
         asp.dask.einsum("ij,ik->jk", A, np.ones((300, 2)))

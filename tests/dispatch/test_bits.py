@@ -65,7 +65,7 @@ def products(m: Any, width: int, dtype: str, late: int) -> dict[str, Call]:
 
 
 @contextmanager
-def company(m: Any) -> Iterator[None]:
+def concurrent_calls(m: Any) -> Iterator[None]:
     """Multiply in another thread while the block lasts."""
     stop = threading.Event()
     B, X = asp.csr(m.copy()), np.ones((400, 16), m.dtype)
@@ -99,7 +99,7 @@ def test_matrix_operations_give_the_same_bits(width: int, dtype: str) -> None:
             with asp.options(deterministic=True, threads=threads):
                 for name, call in calls.items():
                     seen.setdefault(name, set()).add(bits(call()))
-    with company(m), asp.options(deterministic=True, threads=2):
+    with concurrent_calls(m), asp.options(deterministic=True, threads=2):
         for name, call in products(m, width, dtype, 0).items():
             seen[name].update(bits(call()) for _ in range(5))
     assert {name: len(found) for name, found in seen.items() if len(found) > 1} == {}
@@ -115,6 +115,6 @@ def test_tensor_operations_give_the_same_bits(mode: int, dtype: str) -> None:
         for threads in THREADS:
             with asp.options(deterministic=True, threads=threads):
                 seen[width].add(bits(asp.mttkrp(T, factors, mode=mode)))
-        with company(matrix(dtype)), asp.options(deterministic=True, threads=2):
+        with concurrent_calls(matrix(dtype)), asp.options(deterministic=True, threads=2):
             seen[width].update(bits(asp.mttkrp(T, factors, mode=mode)) for _ in range(5))
     assert {width: len(found) for width, found in seen.items() if len(found) > 1} == {}

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sps
 from autosparse._native import runtime_api
-from autosparse.tuner.learned import seen
+from autosparse.tuner.learned import training_domain
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -120,7 +120,7 @@ def test_tuning_goes_on_until_it_is_done_and_is_remembered(paid: None) -> None:
     wanted = plain @ B
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000):
         state = state_of(A, 16)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert state.live_tuner.failure is None
         plan = executor.current_plan(A._cell, columns=16)
@@ -154,7 +154,9 @@ def test_tuned_plan_computes_the_same_and_is_remembered(columns: int, transposed
 def test_runs_lower_the_effort_of_the_options_and_none_that_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     efforts = []
     search = planner.search_for
-    monkeypatch.setattr(planner, "search_for", lambda lab, **how: efforts.append(how["effort"]) or search(lab, **how))
+    monkeypatch.setattr(
+        planner, "search_for", lambda context, **how: efforts.append(how["effort"]) or search(context, **how)
+    )
     monkeypatch.setattr(amortization, "pick", lambda offered, **_: offered[0])  # an estimate pays best
     with asp.options(effort="measure"):
         asp.csr(make(), copy=True).tune(runs=10**6, budget_s=0.05)
@@ -297,7 +299,7 @@ def check_estimate() -> None:
     A = asp.csr(plain, copy=True)
     plan = A.tune(columns=32, effort="estimate", budget_s=ENOUGH_S)
     isa = target_of(get_options()).isa
-    assert plan.is_default == (isa not in seen.STATISTICS.isas)
+    assert plan.is_default == (isa not in training_domain.STATISTICS.isas)
     assert (f"the model was not trained with {isa}" in plan.why) == plan.is_default
     assert plan.effort == "estimate"
     assert plan.measured_s is None

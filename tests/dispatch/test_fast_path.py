@@ -51,7 +51,7 @@ class Counted:
 
 @pytest.mark.parametrize("columns", [None, 1, 32])
 @pytest.mark.parametrize("dtype", ["float32", "complex128"])
-def test_new_results_are_made_past_python_too(columns, dtype, monkeypatch):
+def test_new_results_are_made_by_fast_call_too(columns, dtype, monkeypatch):
     plain = make(57, 91, dtype=dtype)
     A = asp.csr(plain, copy=True)
     for one, reference in ((A, plain), (A.T, plain.T)):
@@ -184,19 +184,19 @@ def test_options_are_those_in_force(long_way):
     assert len(long_way) <= 1
 
 
-def test_products_past_python_are_counted_and_end_when_another_kernel_takes_over(long_way):
+def test_products_by_fast_call_are_counted_and_end_when_another_kernel_takes_over(long_way):
     plain = make(200, 200)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     out = np.empty((200, 8), B.dtype)
     with asp.options(effort="measure"):
         opened(A, B, out)
         state = state_of(A, 8)
-        state.settle()
+        state.commit()
         before, spent = state.n_calls, state.product_ns
         long_way.clear()
         for _ in range(5):
             asp.matmul(A, B, out=out)
-        state.settle()
+        state.commit()
         assert state.n_calls == before + 5
         assert state.product_ns > spent
         trial = force(A, schedule_of("blocks", 8), columns=8)

@@ -46,7 +46,7 @@ def test_generated_kernels_are_entered_and_every_write_is_seen(name, columns, fl
         n_tuned = state_of(A, columns).n_tuned
         close(on_the_short_way(A, B, out, long_way), plain @ B)
         state = state_of(A, columns)
-        state.settle()
+        state.commit()
         assert state.n_tuned > n_tuned
         A.data *= 2.0
         check()

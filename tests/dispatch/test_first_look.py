@@ -27,7 +27,7 @@ from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.notices import FallbackWarning, forget_warnings
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import notes, plan_lookup, recall
-from autosparse.tuning.setup import lab_of, live_tuner_of
+from autosparse.tuning.setup import context_of, live_tuner_of
 from autosparse.tuning.trials import comparison
 from tests.tuning.forcing import state_of, until
 
@@ -62,11 +62,11 @@ def remembered(
     """Store a plan as if an earlier process had found it."""
     found = state_of(A)
     A._cell.refresh()
-    lab = lab_of(A._cell, found)
+    context = context_of(A._cell, found)
     plan = Plan(schedule=schedule, why="a test", effort=effort, default_s=2.0 * measured_s, measured_s=measured_s)
-    plan_lookup.remember(lab, plan)
-    lab.store.settle()
-    notes.note(lab, plan, is_asked=is_asked)
+    plan_lookup.remember(context, plan)
+    context.store.flush()
+    notes.note(context, plan, is_asked=is_asked)
 
 
 def looked_at(A: Any) -> DispatchState:
@@ -137,7 +137,7 @@ def test_tuning_that_comes_later_takes_the_kernel_over(monkeypatch):
     assert found.serving is not first
     assert found.serving.packed_copy is not None
     assert found.serving.packed_copy.n_owners == 1
-    assert found.live_tuner.session.champion is found.serving
+    assert found.live_tuner.session.incumbent is found.serving
 
 
 @pytest.mark.parametrize("overhead", [0.04, 0.0])
@@ -214,9 +214,9 @@ def test_what_cannot_be_believed_does_not_serve(own_cache, damage, monkeypatch):
     elif damage == "account":
         _flip(root / ACCOUNTS)
     elif damage == "failure":
-        lab = lab_of(B._cell, state_of(B))
+        context = context_of(B._cell, state_of(B))
         failure = cache.Failure(reason="a test", compiler="none", failed_at=0.0)
-        lab.store.save("failure", lab.spec(BLOCKS).key(), failure.to_record())
+        context.store.save("failure", context.spec(BLOCKS).key(), failure.to_record())
     else:
         monkeypatch.setattr(comparison, "difference", lambda *_: "1 instead of 2")
     A = asp.csr(m, copy=True)
@@ -238,7 +238,7 @@ def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_c
     found = looked_at(A)
     assert found.serving is None
     assert found.account is not None
-    assert found.account.is_settled
+    assert found.account.is_finished
 
 
 def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cache, monkeypatch):
@@ -247,16 +247,16 @@ def test_a_search_that_is_not_finished_leaves_its_plan_without_a_thread(own_cach
     found = state_of(A)
     tuner = live_tuner_of(found, A._cell)
     assert tuner.session is not None
-    lab = tuner.session.lab = lab_of(A._cell, found)
+    context = tuner.session.context = context_of(A._cell, found)
     plan = Plan(schedule=BLOCKS, why="a test", effort="estimate", default_s=2e-4, measured_s=1e-4)
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
     monkeypatch.setattr(late, "write_soon", lambda _: pytest.fail("a thread would write it"))
-    trial = lab(BLOCKS)
+    trial = context(BLOCKS)
     tuner.session.search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})  # type: ignore[assignment]
     tuner.session.next_price_s = 0.35
     tuner.session.keep_unfinished()
     assert account_of(own_cache, A).next_step_s == 0.35
-    assert Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash()) is not None
+    assert Store(own_cache).load("plan", plan_lookup.key_of(context).stable_hash()) is not None
     assert account_of(own_cache, A).plan.measured_s == 1e-4
     tuner.session.search = None
 
@@ -269,22 +269,22 @@ def unfinished(times_s: dict[SuperSchedule, float], *, default_s: float, effort:
     )
 
 
-def kept(own_cache: Path, lab: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
+def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: Plan) -> Plan:
     """Return the recorded plan after a process has stored that of its unfinished search."""
     monkeypatch.setattr(plan_lookup, "plan_of", lambda *_, **__: plan)
-    trial = lab(BLOCKS)
+    trial = context(BLOCKS)
     search = SimpleNamespace(trials=[trial], measured_s={id(trial): 1e-4})
-    plan_lookup.remember_measured(lab, search, None, tune_s=0.1)  # type: ignore[arg-type]
-    record = Store(own_cache).load("plan", plan_lookup.key_of(lab).stable_hash())
+    plan_lookup.remember_measured(context, search, None, tune_s=0.1)  # type: ignore[arg-type]
+    record = Store(own_cache).load("plan", plan_lookup.key_of(context).stable_hash())
     assert record is not None
     return cache.plan_from_record(record)
 
 
 def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
-    lab, other = lab_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
-    kept(own_cache, lab, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
-    found = kept(own_cache, lab, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
+    context, other = context_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
+    kept(own_cache, context, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    found = kept(own_cache, context, monkeypatch, unfinished({other: 3e-4}, default_s=4e-4))
     times = {one.schedule: one.measured_s for one in found.candidates}
     # rescaled to one time of the default kernel
     assert times == {other: pytest.approx(3e-4), BLOCKS: pytest.approx(2e-4)}
@@ -294,15 +294,15 @@ def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_ca
 def test_an_unfinished_search_replaces_no_plan_of_more_effort(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
     remembered(A, effort="full")
-    found = kept(own_cache, lab_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
+    found = kept(own_cache, context_of(A._cell, state_of(A)), monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
     assert found.effort == "full"
 
 
 def test_without_a_cache_an_unfinished_search_leaves_nothing(own_cache):
     with asp.options(cache=False):
         A = asp.csr(matrix(), copy=True)
-        lab = lab_of(A._cell, state_of(A))
-        notes.note_next_step(lab, 0.35)
+        context = context_of(A._cell, state_of(A))
+        notes.note_next_step(context, 0.35)
     assert not [one for one in own_cache.rglob("*") if one.is_file()]
 
 
@@ -322,7 +322,7 @@ def opened(A: Any, **spent: Any) -> DispatchState:
     ("spent", "is_paid"),
     [
         ({}, False),
-        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # earned on credit: 36 of 60 ms
+        ({"n_processes": 1, "product_s": 0.3, "life_s": 1.0}, False),  # earned in advance: 36 of 60 ms
         ({"n_processes": 6, "product_s": 1.8, "life_s": 6.0}, True),
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "life_s": 6.0}, False),  # spent already
         ({"n_processes": 6, "product_s": 1.8, "tuning_s": 0.2, "saved_s": 0.1, "life_s": 6.0}, True),

@@ -34,7 +34,7 @@ while n < 100000 and (state is None or not state.is_known):
     state = list(A._cell.dispatcher.states.values())[0] if A._cell.dispatcher else None
 served = state.serving is not None
 assert np.allclose(A @ x, m @ x)
-state.settle()
+state.commit()
 {more}
 print(json.dumps({{"n_calls": state.n_calls, "served": served, "new": sorted(set(sys.modules) - before)}}))
 """
@@ -107,10 +107,10 @@ ALLOWED = {
     "autosparse.operands": {"holding"},
     "autosparse.ops": {"base", "matmul", "names", "table"},
     "autosparse.tuning": {"", "memory", "memory.recall", "memory.sizes", "memory.stamps", "problems", "trials",
-                          "trials.choice", "trials.comparison", "trials.handling", "trials.iterations",
+                          "trials.choice", "trials.comparison", "trials.operand_adapter", "trials.iterations",
                           "trials.kernel_trial", "trials.matmul", "trials.service", "trials.specs"},
     "autosparse._native": {"c", "c.build", "ir", "ir.rough_times", "ir.spec", "kernels", "kernels.kernel",
-                           "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.numbered",
+                           "kernels.precompiled", "kernels.shipped", "storage", "storage.levels", "storage.dictionary",
                            "storage.packers", "storage.packing", "storage.row_orders", "storage.rows",
                            "storage.slices", "storage.stored"},
     "autosparse": {"log"},

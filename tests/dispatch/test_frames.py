@@ -69,10 +69,10 @@ def test_a_steady_product_by_a_kernel_with_a_packed_copy_passes_five_at_most(mon
     state = state_of(A, 8)
     for _ in range(40):
         A @ B
-    state.settle()
+    state.commit()
     n_before = state.n_tuned
     found = without_options(lambda: A @ B)
-    state.settle()
+    state.commit()
     assert trial.packed_copy is not None
     assert state.n_tuned > n_before, "the tuned kernel did not serve"
     assert len(found) <= 5, found

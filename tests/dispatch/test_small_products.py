@@ -10,10 +10,12 @@ from autosparse._native import python_objects
 import autosparse as asp
 from autosparse.dispatch import executor
 from autosparse.errors import StructureError
-from autosparse.operands.csr import NOT_FEW_NS
+from autosparse.operands.csr import NOT_SMALL_NS
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
-pytestmark = pytest.mark.skipif(python_objects.few is None, reason="needs the C runtime, on CPython with a GIL")
+pytestmark = pytest.mark.skipif(
+    python_objects.small_product is None, reason="needs the C runtime, on CPython with a GIL"
+)
 
 
 @pytest.fixture
@@ -25,7 +27,7 @@ def served(monkeypatch):
     def noted(*args, **kwargs):
         C = original(*args, **kwargs)
         seen.append(C is not None)
-        args[0].few_ns = 1  # resets the measured time, so that a slow machine does not leave this path
+        args[0].small_product_ns = 1  # resets the measured time, so that a slow machine does not leave this path
         return C
 
     monkeypatch.setattr(executor, "few", noted)
@@ -48,7 +50,7 @@ def test_products_are_those_of_scipy(columns, fmt, dtype, index, served):
     x = np.linspace(1, 2, 57).astype(dtype)
     close(x @ A, x @ plain)
     assert served == [True] * 7
-    assert A._cell.n_few == 7
+    assert A._cell.n_small_products == 7
     assert A._cell.dispatcher is None
 
 
@@ -140,7 +142,7 @@ def test_large_products_and_told_ones_are_thought_of_at_once(served):
     with asp.options(runs=1000):
         B @ np.ones(20, "f4")
     assert served == [False, False]
-    assert A._cell.n_few == B._cell.n_few == 0
+    assert A._cell.n_small_products == B._cell.n_small_products == 0
     assert A._cell.dispatcher is not None
     assert B._cell.dispatcher is not None
 
@@ -150,12 +152,12 @@ def test_after_some_time_there_is_a_slot_that_has_counted_all(served):
     x = np.ones(20, "f4")
     for _ in range(3):
         A @ x
-    A._cell.few_ns = NOT_FEW_NS
+    A._cell.small_product_ns = NOT_SMALL_NS
     A @ x
     state = state_of(A)
     assert served == [True] * 3
     assert state.n_calls == 4
-    assert state.product_ns >= NOT_FEW_NS
+    assert state.product_ns >= NOT_SMALL_NS
     A @ x
     assert state.n_calls == 5
     assert served == [True] * 3
@@ -179,7 +181,7 @@ def test_the_sums_are_those_of_any_number_of_threads():
     plain = make(200, 300, dtype="float64")
     x = np.random.default_rng(0).standard_normal(300)
     A, B = asp.csr(plain, copy=True), asp.csr(plain, copy=True)
-    B._cell.few_ns = NOT_FEW_NS
+    B._cell.small_product_ns = NOT_SMALL_NS
     for deterministic in (False, True):
         with asp.options(deterministic=deterministic):
             np.testing.assert_array_equal(A @ x, B @ x)

@@ -188,7 +188,7 @@ def test_explain_counts_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.packed_bytes == turning(A).n_bytes
 
 
-def test_no_way_past_python_takes_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_way_by_fast_call_takes_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     A, y = asp.csr(matrix()), np.ones(N)
     for _ in range(FIRST_FAST_PATH + 5):

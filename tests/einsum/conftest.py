@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autosparse.asymptotic.routes import paid
+from autosparse.contraction.routes import paid
 
 
 @pytest.fixture

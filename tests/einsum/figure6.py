@@ -8,21 +8,21 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from autosparse.asymptotic.cin.nodes import Access, Assign, Loop, Statement, Where, assignments, reads
-from autosparse.asymptotic.cost.model import CostModel, Rules, Steps
-from autosparse.asymptotic.frontier import least_deep, undominated
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.programs.nests import orders
-from autosparse.asymptotic.programs.protocols import open_reads, taco_protocols
+from autosparse.contraction.cin.nodes import Assign, Loop, Statement, TensorAccess, Where, assignments, reads
+from autosparse.contraction.cost.model import ContractionCostModel, Rules, Steps
+from autosparse.contraction.frontier import least_deep, undominated
+from autosparse.contraction.kernels import TensorAssignment
+from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.protocols import open_reads, taco_protocols
 
-NAMED: Final[Mapping[str, Kernel]] = {
-    "SpMV": Kernel.of("a[i] += B[i,j] * c[j]", sparse="B"),
-    "SpMV2": Kernel.of("a[i] += B[i,j] * C[j,k] * d[k]", sparse="BC"),
-    "SpGEMM": Kernel.of("A[i,j] += B[i,k] * C[j,k]", sparse="ABC"),
-    "SpGEMM2": Kernel.of("A[i,j] += B[i,k] * C[k,l] * D[j,l]", sparse="ABCD"),
-    "SpGEMMH": Kernel.of("A[i,j] += B[i,k] * C[j,k] * D[j,k]", sparse="ABCD"),
-    "SSpGEMM": Kernel.of("A[i,j] += B[i,j] * C[i,k] * D[j,k]", sparse="ABCD"),
-    "SpMTTKRP": Kernel.of("A[i,j] += B[i,k,l] * C[j,k] * D[j,l]", sparse="ABCD"),
+NAMED: Final[Mapping[str, TensorAssignment]] = {
+    "SpMV": TensorAssignment.of("a[i] += B[i,j] * c[j]", sparse="B"),
+    "SpMV2": TensorAssignment.of("a[i] += B[i,j] * C[j,k] * d[k]", sparse="BC"),
+    "SpGEMM": TensorAssignment.of("A[i,j] += B[i,k] * C[j,k]", sparse="ABC"),
+    "SpGEMM2": TensorAssignment.of("A[i,j] += B[i,k] * C[k,l] * D[j,l]", sparse="ABCD"),
+    "SpGEMMH": TensorAssignment.of("A[i,j] += B[i,k] * C[j,k] * D[j,k]", sparse="ABCD"),
+    "SSpGEMM": TensorAssignment.of("A[i,j] += B[i,j] * C[i,k] * D[j,k]", sparse="ABCD"),
+    "SpMTTKRP": TensorAssignment.of("A[i,j] += B[i,k,l] * C[j,k] * D[j,l]", sparse="ABCD"),
 }
 """Kernels of the paper's Figure 6, and SSpGEMM of the authors' repository."""
 
@@ -41,7 +41,7 @@ class Member:
 class Frontier:
     """Counts over all programs, and the classes of equal cost that no other class strictly beats."""
 
-    model: CostModel
+    model: ContractionCostModel
     nests: tuple[Statement, ...]  # loop nests with a fixed order of loops
     n_programs: int
     n_frontier: int
@@ -58,9 +58,9 @@ class Frontier:
                     yield Member(nest, steps, cost, ranks[cost])
 
 
-def full_frontier(kernel: Kernel, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+def full_frontier(kernel: TensorAssignment, *, keep_outer: bool, rules: Rules = Rules()) -> Frontier:  # noqa: B008
     """Return the frontier of all programs of least depth, with all protocols."""
-    model = CostModel(kernel, rules)
+    model = ContractionCostModel(kernel, rules)
     found = programs(kernel, keep_outer=keep_outer)
     counts: Counter[int] = Counter()
     costs_of = []
@@ -73,9 +73,9 @@ def full_frontier(kernel: Kernel, *, keep_outer: bool, rules: Rules = Rules()) -
     return _frontier(model, kept, counts, classes)
 
 
-def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:  # noqa: B008
+def taco_frontier(kernel: TensorAssignment, *, keep_outer: bool = False, rules: Rules = Rules()) -> Frontier:  # noqa: B008
     """Return the frontier of those programs that the TACO compiler can run."""
-    model = CostModel(kernel, rules)
+    model = ContractionCostModel(kernel, rules)
     counts: Counter[int] = Counter()
     kept = []
     for program in programs(kernel, keep_outer=keep_outer):
@@ -87,19 +87,19 @@ def taco_frontier(kernel: Kernel, *, keep_outer: bool = False, rules: Rules = Ru
     return _frontier(model, tuple(dict.fromkeys(kept)), counts, undominated(model.sets, counts))
 
 
-def programs(kernel: Kernel, *, keep_outer: bool) -> tuple[Statement, ...]:
+def programs(kernel: TensorAssignment, *, keep_outer: bool) -> tuple[Statement, ...]:
     """Return the loop nests of least depth in every order of loops, before protocols are chosen."""
     return tuple(program for nest in least_deep(kernel, keep_outer=keep_outer) for program in orders(nest))
 
 
 def _frontier(
-    model: CostModel, kept: tuple[Statement, ...], counts: Counter[int], classes: tuple[int, ...]
+    model: ContractionCostModel, kept: tuple[Statement, ...], counts: Counter[int], classes: tuple[int, ...]
 ) -> Frontier:
     n_frontier = sum(counts[cost] for cost in classes)
     return Frontier(model, kept, counts.total(), n_frontier, len(counts), classes)
 
 
-def all_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
+def all_protocols(kernel: TensorAssignment, program: Statement) -> Iterator[Steps]:
     """Yield every choice of protocols: step or locate at each mode of each read."""
     chosen = open_reads(kernel, program)
     letters = [list(map("".join, itertools.product("ls", repeat=len(access.indices)))) for access in chosen]
@@ -107,14 +107,14 @@ def all_protocols(kernel: Kernel, program: Statement) -> Iterator[Steps]:
         yield dict(zip(chosen, protocols, strict=True))
 
 
-def fits_taco(kernel: Kernel, program: Statement, steps: Steps) -> bool:
+def fits_taco(kernel: TensorAssignment, program: Statement, steps: Steps) -> bool:
     """Return whether the TACO compiler can run the program, by the rules of the authors' code."""
     return is_shaped_for_taco(kernel, program) and all(
         _reads_workspaces_as_taco(assign, steps) for assign in assignments(program)
     )
 
 
-def is_shaped_for_taco(kernel: Kernel, program: Statement) -> bool:
+def is_shaped_for_taco(kernel: TensorAssignment, program: Statement) -> bool:
     """Return whether loops and workspaces suit the TACO compiler: rank at most 1, one insert mode, one buffer."""
     inserted = dict(_insert_modes(kernel, program))
     buffers = sum(n_modes > 0 for access, n_modes in inserted.items() if len(access.indices) > 1)
@@ -123,7 +123,9 @@ def is_shaped_for_taco(kernel: Kernel, program: Statement) -> bool:
     return max(ranks, default=0) <= 1 and max(inserted.values(), default=0) <= 1 and n_wheres + buffers <= 1
 
 
-def _insert_modes(kernel: Kernel, program: Statement, outer: tuple[str, ...] = ()) -> Iterator[tuple[Access, int]]:
+def _insert_modes(
+    kernel: TensorAssignment, program: Statement, outer: tuple[str, ...] = ()
+) -> Iterator[tuple[TensorAccess, int]]:
     """Yield each write of a sparse tensor with its number of insert modes.
 
     Insert modes are the written modes after the longest prefix that equals a prefix of the enclosing loops.
@@ -146,7 +148,7 @@ def _reads_workspaces_as_taco(assign: Assign, steps: Steps) -> bool:
     found = list(reads(assign.rhs))
     wanted = "l" if len(found) > 1 else "s"
     return all(
-        steps[Access(access.tensor, access.indices)] == wanted
+        steps[TensorAccess(access.tensor, access.indices)] == wanted
         for access in found
         if access.tensor[0] == "w" and len(access.indices) == 1
     )

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from autosparse.asymptotic.cin.nodes import Access, Assign, Expression, Loop, Statement, Where, reads, target
-from autosparse.asymptotic.cost.model import Steps
-from autosparse.asymptotic.kinds import AnyArray
+from autosparse.contraction.cin.nodes import Assign, Expression, Loop, Statement, TensorAccess, Where, reads, target
+from autosparse.contraction.cost.model import Steps
+from autosparse.contraction.kinds import AnyArray
 
 Entries: TypeAlias = "dict[tuple[int, ...], Any]"  # values of any type by coordinates
 Bound: TypeAlias = Mapping[str, int]
@@ -65,11 +65,11 @@ class Interpreter:
             self.n_visited += 1
             self._statement(body, {**bound, index: value})
 
-    def _steps(self, access: Access, index: str) -> bool:
+    def _steps(self, access: TensorAccess, index: str) -> bool:
         protocols = self.steps.get(access, "")
         return index in access.indices and bool(protocols) and protocols[access.indices.index(index)] == "s"
 
-    def _stored(self, access: Access, index: str, bound: Bound) -> set[int]:
+    def _stored(self, access: TensorAccess, index: str, bound: Bound) -> set[int]:
         """Return the coordinates at `index` of the entries that match the bound indices."""
         mode = access.indices.index(index)
         fixed = [(m, bound[i]) for m, i in enumerate(access.indices) if i in bound]
@@ -77,21 +77,21 @@ class Interpreter:
         return {at[mode] for at in entries if all(at[m] == value for m, value in fixed)}
 
     def _is_alive(self, node: Expression, bound: Bound) -> bool:
-        if isinstance(node, Access):
+        if isinstance(node, TensorAccess):
             return node.tensor in self.dense or tuple(bound[i] for i in node.indices) in self.sparse[node.tensor]
         parts = [self._is_alive(arg, bound) for arg in node.args]
         return all(parts) if node.op == "*" else any(parts)
 
     def _value(self, node: Expression, bound: Bound) -> Any:
-        if isinstance(node, Access):
+        if isinstance(node, TensorAccess):
             at = tuple(bound[index] for index in node.indices)
             return self.dense[node.tensor][at] if node.tensor in self.dense else self.sparse[node.tensor].get(at, 0)
         parts = [self._value(arg, bound) for arg in node.args]
         return np.prod(parts) if node.op == "*" else sum(parts)
 
 
-def _bare(access: Access) -> Access:
-    return Access(access.tensor, access.indices)
+def _bare(access: TensorAccess) -> TensorAccess:
+    return TensorAccess(access.tensor, access.indices)
 
 
 def _survives(node: Statement | Expression, absent: set[str]) -> bool:
@@ -103,7 +103,7 @@ def _survives(node: Statement | Expression, absent: set[str]) -> bool:
         return _survives(node.consumer, absent | gone)
     if isinstance(node, Assign):
         return _survives(node.rhs, absent)
-    if isinstance(node, Access):
+    if isinstance(node, TensorAccess):
         return node.tensor not in absent
     parts = [_survives(arg, absent) for arg in node.args]
     return all(parts) if node.op == "*" else any(parts)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from autosparse.asymptotic.cin.nodes import Access, Call, depth
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.cost.model import CostModel
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.programs.bodies import bodies, rewrites
-from autosparse.asymptotic.programs.nests import orders
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.contraction.cin.nodes import OperatorCall, TensorAccess, depth
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.cost.model import ContractionCostModel
+from autosparse.contraction.kernels import TensorAssignment
+from autosparse.contraction.programs.bodies import bodies, rewrites
+from autosparse.contraction.programs.nests import orders
+from autosparse.contraction.programs.protocols import with_protocols
 from autosparse.errors import EinsumError
 from tests.einsum.figure6 import NAMED, full_frontier
 
@@ -29,8 +29,8 @@ def test_what_is_no_program_is_refused(text):
 
 
 def test_products_have_every_tree_once():
-    letters = [Access(name, ("i",)) for name in "BCDE"]
-    assert [len(rewrites(Call("*", tuple(letters[:n])))) for n in (2, 3, 4)] == [1, 3, 15]
+    letters = [TensorAccess(name, ("i",)) for name in "BCDE"]
+    assert [len(rewrites(OperatorCall("*", tuple(letters[:n])))) for n in (2, 3, 4)] == [1, 3, 15]
 
 
 def test_sums_are_distributed_over():
@@ -56,9 +56,9 @@ def test_orders_of_a_group_of_loops():
 
 def cost_of(text, sparse):
     program = parse(text)
-    kernel = Kernel.of("A[i,j] += B[i,j] + C[i,j]", sparse=sparse)
-    model = CostModel(kernel)
-    (cost,) = model.costs(program, steps={Access("B", ("i", "j")): "ss", Access("C", ("i", "j")): "ss"})
+    kernel = TensorAssignment.of("A[i,j] += B[i,j] + C[i,j]", sparse=sparse)
+    model = ContractionCostModel(kernel)
+    (cost,) = model.costs(program, steps={TensorAccess("B", ("i", "j")): "ss", TensorAccess("C", ("i", "j")): "ss"})
     return model.sets.show(cost, model.indices)
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from autosparse.asymptotic.cin.nodes import Loop, Where, reads
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.cost.model import Rules
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.contraction.cin.nodes import Loop, Where, reads
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.cost.model import Rules
+from autosparse.contraction.programs.protocols import with_protocols
 from tests.einsum.figure6 import NAMED, full_frontier, taco_frontier
 
 FULL = {  # numbers of programs, of programs in the frontier, of classes in the frontier

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic import contraction, remembered
-from autosparse.asymptotic.routes import joins, paid
-from autosparse.asymptotic.routes.existing import ROUTES
+from autosparse.contraction import execution, remembered
+from autosparse.contraction.routes import joins, paid
+from autosparse.contraction.routes.existing import ROUTES
 from autosparse.explain import explain_einsum
 from tests.einsum.test_structures import as_dense, matrix
 
@@ -22,7 +22,7 @@ PRODUCTS = (
     "i,ij,j->", "ij,ij->i", "ij,ij->ij", "ij,jk->ik", "ij,ik,kj->ij", "ij,jk,ki->", "ij,jk,kl->il", "ij,ij,ij->ij",
     "ii->", "ij,kj->ik", "ij,ik->jk", "ij,j->ij", "ij->i", "ij->j", "ij->",
 )  # fmt: skip
-HEAVY = ("candidates", "choice", "cost", "lower", "remembered", "race", "path", "cin", "operands", "contraction")
+HEAVY = ("candidates", "choice", "cost", "lower", "remembered", "race", "path", "cin", "operands", "execution")
 CODE = """
 import sys, numpy as np, scipy.sparse as sps, autosparse as asp
 A = asp.csr(sps.eye_array(9, format="csr"))
@@ -43,7 +43,7 @@ def unknown(monkeypatch):
 def test_products_import_nothing_that_chooses_or_compiles():
     code = CODE.format(texts=PRODUCTS, heavy=HEAVY)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    heavy = [name for name in eval(done.stdout) if ".asymptotic" in name]
+    heavy = [name for name in eval(done.stdout) if ".contraction" in name]
     assert not heavy
 
 
@@ -111,8 +111,8 @@ def test_a_kernel_is_compiled_aside_and_kept_if_it_is_faster(text, monkeypatch):
     jobs[0]()
     assert remembered._choices
     (account,) = (one for one in paid._accounts.values() if one.is_ready)
-    served, generated = [], contraction.generated
-    monkeypatch.setattr(contraction, "generated", lambda *one, **more: served.append(1) or generated(*one, **more))
+    served, generated = [], execution.generated
+    monkeypatch.setattr(execution, "generated", lambda *one, **more: served.append(1) or generated(*one, **more))
     account.least_s = 1e9
     for _ in range(paid.TRIALS + 2):
         np.testing.assert_allclose(as_dense(asp.einsum(text, *given)), wanted)
@@ -134,11 +134,11 @@ def test_a_compiler_that_fails_aside_changes_no_result(monkeypatch):
 
 
 def test_a_large_product_for_a_few_of_its_places_is_not_made(monkeypatch):
-    from autosparse.asymptotic.routes import existing
+    from autosparse.contraction.routes import existing
 
     monkeypatch.setattr(existing, "MAX_PRODUCTS", 10)
     called = []
-    monkeypatch.setattr(contraction, "execute", lambda *given, **more: called.append(1) or joins.contract(*given))
+    monkeypatch.setattr(execution, "execute", lambda *given, **more: called.append(1) or joins.contract(*given))
     A = matrix(1)
     wanted = np.einsum("ij,ik,kj->ij", *[A.toarray()] * 3)
     np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)

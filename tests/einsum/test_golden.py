@@ -12,12 +12,12 @@ from typing import Final
 
 import pytest
 
-from autosparse.asymptotic.candidates import kernel_of
-from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.lower.emit import emit
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.programs.protocols import with_protocols
+from autosparse.contraction.candidates import kernel_of
+from autosparse.contraction.cin.nodes import TensorAccess, reads
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.lower.emit import emit
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.programs.protocols import with_protocols
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "golden" / "programs"
 PROGRAMS: Final = {
@@ -30,7 +30,7 @@ PROGRAMS: Final = {
 def source(name: str) -> str:
     """Return the program as a comment, and the C lines of its function."""
     program = parse(PROGRAMS[name])
-    steps = {Access(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
+    steps = {TensorAccess(one.tensor, one.indices): one.protocols for one in reads(program) if one.protocols}
     inputs = sorted((one for one in steps if one.tensor[0] == "T"), key=lambda one: one.tensor)
     output = tuple("ij" if "R[" in PROGRAMS[name] else "")
     kernel = kernel_of(tuple("".join(one.indices) for one in inputs), "".join(output), (True,) * len(inputs))
@@ -38,7 +38,7 @@ def source(name: str) -> str:
     located = frozenset(one.tensor for one in inputs if steps[one][0] == "l")
     bare = with_protocols(program, {})
     whole = emit(
-        Plan(bare, steps, Access("R", output), not output, names, (), "".join(kernel.indices), located),
+        EinsumPlan(bare, steps, TensorAccess("R", output), not output, names, (), "".join(kernel.indices), located),
         dtype="float64", index_bits=32,
     )  # fmt: skip
     body = whole[whole.index("static int part(") : whole.index("\ntypedef void (*asp_task)")]

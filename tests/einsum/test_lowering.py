@@ -14,15 +14,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autosparse.asymptotic.cin.nodes import Access, reads
-from autosparse.asymptotic.cin.parser import parse
-from autosparse.asymptotic.kernels import Kernel
-from autosparse.asymptotic.lower import numba_kernel
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.lower.plan import Plan
-from autosparse.asymptotic.operands import Dense, Sparse
-from autosparse.asymptotic.programs.protocols import open_reads
-from autosparse.asymptotic.results import dense
+from autosparse.contraction.cin.nodes import TensorAccess, reads
+from autosparse.contraction.cin.parser import parse
+from autosparse.contraction.kernels import TensorAssignment
+from autosparse.contraction.lower import numba_kernel
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.operands import Dense, Sparse
+from autosparse.contraction.programs.protocols import open_reads
+from autosparse.contraction.results import dense
 from tests.einsum.figure6 import NAMED, full_frontier, programs, taco_frontier
 from tests.einsum.interpreter import Interpreter
 
@@ -72,10 +72,10 @@ def plan_of(kernel, program, steps):
     levels = frozenset(
         name for name in sparse[::2]
         if len(next(one for one in inputs if one.tensor == name).indices) > 1
-        and (plan := Plan(program, steps, statement.lhs, False, sparse, (), "", frozenset()))
+        and (plan := EinsumPlan(program, steps, statement.lhs, False, sparse, (), "", frozenset()))
         and plan.protocol(name, plan.orders[name][0]) == "l"
     )  # fmt: skip
-    return Plan(
+    return EinsumPlan(
         program, steps, statement.lhs, statement.lhs.tensor not in kernel.sparse, sparse,
         tuple(access for access in inputs if access.tensor not in sparse), "".join(kernel.indices), levels,
     )  # fmt: skip
@@ -86,7 +86,7 @@ def expected(kernel, given):
     letters = "".join(kernel.indices)
 
     def value(node):
-        if isinstance(node, Access):
+        if isinstance(node, TensorAccess):
             one = given[node.tensor]
             whole = dense(one) if isinstance(one, Sparse) else one.array
             shape = [EXTENTS[i] if i in node.indices else 1 for i in letters]
@@ -184,7 +184,7 @@ def programs_of_a_sum(text, sparse, n_most):
 
     A program that reads one tensor in two orders is left out.
     """
-    kernel = Kernel.of(text, sparse=sparse)
+    kernel = TensorAssignment.of(text, sparse=sparse)
     rng = np.random.default_rng(0)
     nests = programs(kernel, keep_outer=False)
     found = []
@@ -229,7 +229,7 @@ def test_tasks_that_run_are_those_of_the_model():
     n_products = int((B.astype(int) @ C.T.astype(int)).sum())
     for text in ("∀ikj A[i,j] += B[i:l,k:s] * C[j:s,k:l]", "∀ijk A[i,j] += B[i:l,k:s] * C[j:l,k:s]"):
         marked = parse(text)
-        steps = {Access(one.tensor, one.indices): one.protocols for one in reads(marked)}
+        steps = {TensorAccess(one.tensor, one.indices): one.protocols for one in reads(marked)}
         entries = {
             name: {tuple(map(int, at)): value for at, value in zip(one.coords.T, one.values, strict=True)}
             for name, one in given_.items()

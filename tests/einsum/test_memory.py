@@ -13,17 +13,17 @@ import autosparse as asp
 from tests.einsum.test_structures import as_dense, call, matrix  # noqa: F401  a fixture
 
 HUGE = 2**40
-MOST_BYTES = 64 << 20
+MAX_BYTES = 64 << 20
 
 
 @pytest.fixture(autouse=True)
 def little_memory():
-    """Fail a test whose allocations exceed MOST_BYTES."""
+    """Fail a test whose allocations exceed MAX_BYTES."""
     tracemalloc.start()
     yield
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < MOST_BYTES
+    assert peak < MAX_BYTES
 
 
 def wide(seed, n_rows):

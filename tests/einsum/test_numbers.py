@@ -10,11 +10,11 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.operands import prepare
-from autosparse.asymptotic.results import dense
-from autosparse.asymptotic.routes import joins
-from autosparse.asymptotic.subscripts import read
+from autosparse.contraction.execution import compute
+from autosparse.contraction.operands import prepare
+from autosparse.contraction.results import dense
+from autosparse.contraction.routes import joins
+from autosparse.contraction.subscripts import read
 from tests.einsum.test_structures import as_dense, call  # noqa: F401  a fixture
 
 UNIT = {np.dtype(np.float32): 2.0**-24, np.dtype(np.complex64): 2.0**-24, np.dtype(np.float64): 2.0**-53}

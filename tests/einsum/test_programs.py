@@ -14,20 +14,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.asymptotic import remembered
-from autosparse.asymptotic.candidates import candidates, enumerated, kernel_of, name_of
-from autosparse.asymptotic.choice import choose, is_computable
-from autosparse.asymptotic.contraction import execute as execute_prepared
-from autosparse.asymptotic.cost.estimate import Estimator
-from autosparse.asymptotic.cost.queries import canonical
-from autosparse.asymptotic.cost.tasks import bits
-from autosparse.asymptotic.lower import numba_kernel
-from autosparse.asymptotic.lower.kernel import compiled, execute
-from autosparse.asymptotic.operands import Sparse, prepare
-from autosparse.asymptotic.path import is_short
-from autosparse.asymptotic.race import ranked
-from autosparse.asymptotic.results import dense
-from autosparse.asymptotic.subscripts import read
+from autosparse.contraction import remembered
+from autosparse.contraction.candidates import candidates, enumerated, kernel_of, name_of
+from autosparse.contraction.choice import choose, is_computable
+from autosparse.contraction.cost.estimate import Estimator
+from autosparse.contraction.cost.queries import canonical
+from autosparse.contraction.cost.tasks import bits
+from autosparse.contraction.execution import execute as execute_prepared
+from autosparse.contraction.lower import numba_kernel
+from autosparse.contraction.lower.kernel import compiled, execute
+from autosparse.contraction.operands import Sparse, prepare
+from autosparse.contraction.path import is_short
+from autosparse.contraction.race import ranked
+from autosparse.contraction.results import dense
+from autosparse.contraction.subscripts import read
 from tests.einsum.test_semantics import array, as_dense, sparse
 
 NO_COMPILER = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")

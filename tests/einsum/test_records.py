@@ -12,8 +12,8 @@ from autosparse.cache.envelope import Envelope
 from autosparse.cache.stores import open_store
 
 import autosparse as asp
-from autosparse.asymptotic import remembered
-from autosparse.asymptotic.candidates import candidates, listed
+from autosparse.contraction import remembered
+from autosparse.contraction.candidates import candidates, listed
 from tests.einsum.test_structures import as_dense, matrix
 
 pytestmark = [

@@ -11,8 +11,8 @@ import scipy
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic.results import FORMATS
-from autosparse.asymptotic.routes.chain import is_right_first
+from autosparse.contraction.results import FORMATS
+from autosparse.contraction.routes.chain import is_right_first
 from tests.covering import in_turn
 
 EXPRESSIONS = (
@@ -238,14 +238,14 @@ def test_products_of_two_with_other_index_types_or_no_entries(index_types):
         ("i1->i", [(3, 4)], "letters from a to z"),
     ],
 )
-def test_mistakes_tell_what_disagrees_and_the_cure(expression, shapes, facts):
+def test_mistakes_tell_what_disagrees_and_the_hint(expression, shapes, facts):
     with pytest.raises(ValueError, match=r"\w") as numpys:
         np.einsum(expression, *map(np.zeros, shapes))
     with pytest.raises(ValueError, match=r"\w") as ours:
         asp.einsum(expression, *map(sps.csr_array, shapes))
     assert str(numpys.value) in str(ours.value)
     assert facts in str(ours.value)
-    assert "Cure: " in str(ours.value)
+    assert "Hint: " in str(ours.value)
 
 
 @pytest.mark.filterwarnings("error")
@@ -267,7 +267,7 @@ def test_arguments_of_numpys_einsum_are_taken():
     T = sparse(array(2, (3, 3, 3)))
     assert asp.einsum("ijk->i", T, dtype=complex).dtype == np.complex128
     for operands in ((S, S), (T, T)):
-        with pytest.raises(TypeError, match=r"(?s)float64 to float32 according to the rule 'safe'.*Cure: casting="):
+        with pytest.raises(TypeError, match=r"(?s)float64 to float32 according to the rule 'safe'.*Hint: casting="):
             asp.einsum("...i,...i->...", *operands, dtype=np.float32)
 
 
@@ -277,7 +277,7 @@ def test_half_precision_gives_what_scipy_has_no_matrix_for():
     found = asp.einsum("ij,jk->ik", T, T)
     assert found.dtype == np.float16
     np.testing.assert_array_equal(found.todense(), A @ A)
-    with pytest.raises(ValueError, match=r"(?s)'csr' holds no float16.*Cure: format='tensor'"):
+    with pytest.raises(ValueError, match=r"(?s)'csr' holds no float16.*Hint: format='tensor'"):
         asp.einsum("ij,jk->ik", T, T, format="csr")
 
 

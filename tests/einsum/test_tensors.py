@@ -10,8 +10,8 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic import remembered
-from autosparse.asymptotic.lower.ordered_entries import OrderedEntries
+from autosparse.contraction import remembered
+from autosparse.contraction.lower.ordered_entries import OrderedEntries
 
 EXPRESSIONS = ("ikl,jk,jl->ij", "ikl,k->il", "ikl,lm->mki", "ikl,kil->", "ikl,ikl->l")
 CALLS = 4

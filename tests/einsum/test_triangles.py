@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sps
 
 import autosparse as asp
-from autosparse.asymptotic.operands import prepare
-from autosparse.asymptotic.routes.triangles import triangles
-from autosparse.asymptotic.subscripts import read
+from autosparse.contraction.operands import prepare
+from autosparse.contraction.routes.triangles import triangles
+from autosparse.contraction.subscripts import read
 from autosparse.explain import explain_einsum
 
 

@@ -157,7 +157,7 @@ def test_no_text_can_break_the_page(text: str):
     assert "script" not in reader.tags or "script" not in text
 
 
-def test_page_without_matplotlib_tells_the_cure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_page_without_matplotlib_tells_the_hint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pictures, "have_matplotlib", lambda: False)
     path = Explanation(report()).html(tmp_path / "page.html")
     assert NO_PICTURES in read(path.read_text(encoding="utf-8")).text

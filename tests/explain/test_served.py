@@ -8,7 +8,7 @@ import pytest
 from autosparse._native import runtime_api
 
 import autosparse as asp
-from autosparse.tuning.report import Served
+from autosparse.tuning.report import ServingCosts
 from tests.tuning.forcing import dense, make
 from tests.tuning.test_service import LARGE_GAIN, SMALL_GAIN, install, plan_of
 
@@ -39,8 +39,8 @@ def test_an_owning_matrix_has_nothing_to_say() -> None:
 
 
 def test_facts_are_values() -> None:
-    served = Served(
+    served = ServingCosts(
         is_packed=False, has_in_place=True, gain_s=None, look_s=0.0, look_rate=1.0, repack_s=0.0, repack_rate=0.0
     )
     assert dataclasses.replace(served, is_packed=True) != served
-    assert Served.of(None) is None
+    assert ServingCosts.of(None) is None

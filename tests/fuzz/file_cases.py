@@ -42,7 +42,7 @@ WORDS = (
 )
 NUMBERS = (0, 1, -1, 2, 3, 7, 2**31 - 1, 2**31, -(2**31), 2**40, 2**62, -(2**62))
 REAL_NUMBERS = (*NUMBERS, 0.5, np.nan, np.inf, -np.inf)
-MOST_BYTES = 3 << 30
+MAX_BYTES = 3 << 30
 """Limit on the address space, because a file may declare a matrix with billions of rows."""
 OURS = (asp.AutosparseError, OSError, MemoryError, ValueError, TypeError, IndexError, OverflowError)
 
@@ -177,7 +177,7 @@ def check(seed: int, folder: Path) -> bool:
 def main(folder: Path, first: int, n: int) -> None:
     """Print the number of files that held a matrix."""
     np.seterr(all="ignore")
-    resource.setrlimit(resource.RLIMIT_AS, (MOST_BYTES, MOST_BYTES))
+    resource.setrlimit(resource.RLIMIT_AS, (MAX_BYTES, MAX_BYTES))
     warnings.simplefilter("ignore")
     n_read = 0
     for seed in range(first, first + n):

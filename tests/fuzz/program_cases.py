@@ -19,7 +19,7 @@ import scipy.sparse as sps
 from autosparse.cache.envelope import Envelope
 
 import autosparse as asp
-from autosparse.asymptotic import remembered
+from autosparse.contraction import remembered
 
 CALLS = ("ij,ij->ij", "ij,jk,k->ik", "ij,ik,kj->ij", "ij,jk,ik->", "ij,j->ij")
 PIECES = (

@@ -1,7 +1,7 @@
 """Mutated records of every kind, one per seed, and products that look them up.
 
 Run as a program, it checks a range of seeds. A case passes if no product raises and every product is within rounding.
-The compiler fails after MOST_KERNELS kernels: most mutants that are valid schedules differ only in what the code does
+The compiler fails after MAX_KERNELS kernels: most mutants that are valid schedules differ only in what the code does
 not depend on.
 """
 
@@ -28,9 +28,9 @@ from autosparse.core.plan import Candidate, Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import live
 from autosparse.tuning.memory import history, plan_lookup
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 
-MOST_KERNELS = 24
+MAX_KERNELS = 24
 NASTY: tuple[Any, ...] = (
     None, True, False, 0, 1, -1, 2, 3, 8, 64, 1.5, -0.5, 2**31, 2**63, 2**70, -(2**70), 10**400, float("nan"), 1e308,
     float("inf"), float("-inf"), 5e-324, "", "x", "off", "full", "matmul", "sddmm", "mttkrp", "i1", "k1", "j0", "nnz",
@@ -54,7 +54,7 @@ class World:
     operation: str
     columns: int
     wanted: np.ndarray
-    lab: Any = None
+    context: Any = None
     schedules: tuple[Any, ...] = ()
 
     def prepare(self) -> None:
@@ -62,22 +62,22 @@ class World:
         operand = self.cell(self.make())
         rows = operand if self.operation == "mttkrp" else operand.rows or operand.validate()
         self.kept = operand
-        self.lab = lab_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
-        found = spaces.candidates(self.lab.problem, self.lab.supports)
+        self.context = context_of(operand, state_for(operand, rows, self.columns, False, operation=self.operation))
+        found = spaces.candidates(self.context.problem, self.context.supports)
         self.schedules = (None, *found[:: max(1, len(found) // 5)])
 
     def key(self, kind: str, rng: random.Random) -> str:
         """Return the key of a record of `kind` that products of this problem look up."""
         if kind == "plan":
-            return plan_lookup.key_of(self.lab).stable_hash()
+            return plan_lookup.key_of(self.context).stable_hash()
         if kind == "history":
-            operand, dtype = self.kept, self.lab.problem.dtype
+            operand, dtype = self.kept, self.context.problem.dtype
             return plan_lookup.history_key(
                 operand, operation=self.operation, transposed=False, n_dense_cols=self.columns, dtype=dtype
             )
         if kind == "failure":
-            return str(self.lab.spec(rng.choice(self.schedules[1:])).key())
-        return self.lab.experience.machine_key
+            return str(self.context.spec(rng.choice(self.schedules[1:])).key())
+        return self.context.stats.machine_key
 
     def record(self, kind: str, rng: random.Random) -> Any:
         """Return a valid record of `kind`."""
@@ -139,7 +139,7 @@ def plant(kind: str, key: str, record: Any) -> None:
     store.clear() if store.cache_folder is None else store._memory.forget()
     if isinstance(record, dict):
         store.save(kind, key, record)
-    history._experiences.pop(store, None)
+    history._tuning_stats.pop(store, None)
 
 
 def is_adopted(world: World, schedule: Any) -> bool:
@@ -199,11 +199,11 @@ def check(seed: int, known: list[World]) -> bool:
 
 
 def refusing_compiler(folder: Path) -> str:
-    """Return the path of a compiler that fails after MOST_KERNELS kernels."""
+    """Return the path of a compiler that fails after MAX_KERNELS kernels."""
     path = folder / "cc"
     real = shutil.which("cc") or "cc"
     path.write_text(
-        f'#!/bin/sh\nn=$(cat "{folder}/n" 2>/dev/null || echo 0)\n[ "$n" -lt {MOST_KERNELS} ] || exit 1\n'
+        f'#!/bin/sh\nn=$(cat "{folder}/n" 2>/dev/null || echo 0)\n[ "$n" -lt {MAX_KERNELS} ] || exit 1\n'
         f'echo $((n + 1)) > "{folder}/n"\nexec {real} "$@"\n'
     )
     path.chmod(0o755)

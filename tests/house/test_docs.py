@@ -21,11 +21,11 @@ def test_settings_page_is_current():
     assert (REPOSITORY / "docs" / "settings.md").read_text(encoding="utf-8") == page(), "python tools/settings_page.py"
 
 
-def test_commands_are_in_the_readme():
+def test_every_command_is_on_the_page_of_the_command_line():
     from autosparse.cli import COMMANDS
 
-    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    assert [command for command in COMMANDS if f"python -m autosparse {command}" not in readme] == []
+    page = (REPOSITORY / "docs" / "reference" / "command-line.md").read_text(encoding="utf-8")
+    assert [command for command in COMMANDS if f"python -m autosparse {command}" not in page] == []
 
 
 @pytest.mark.parametrize("note", NOTES, ids=lambda note: note.stem)

@@ -12,7 +12,7 @@ import pytest
 from tests.house.sources import REPOSITORY, Source, library
 
 LAYERS = (
-    {"errors", "notices", "config", "_version", "log", "forking", "documents"},
+    {"errors", "notices", "config", "containment", "_version", "log", "forking", "documents"},
     {"core"},
     {"ops"},
     {"gpu"},
@@ -23,13 +23,14 @@ LAYERS = (
     {"calibration", "accelerators"},
     {
         "arrays",
-        "asymptotic",
+        "contraction",
         "cuda",
         "dask",
         "explain",
         "interop",
         "ours",
         "reading",
+        "scipy_compat",
         "torch",
         "linalg",
         "csgraph",

@@ -23,7 +23,7 @@ EXCEPTIONS = {
     "autosparse.tuner.graph.search": "the same: nearest neighbours by predicted cost",
     "autosparse.tuner.hybrid.primitives": "STile's Table 2: the words in which its formats are told apart",
     "autosparse.tuner.networks.published": "reads the weights that WACO's authors published",
-    "autosparse.tuner.hybrid.greedy": "STile's Algorithm 2, which does not choose a plan yet (docs/adr/0041)",
+    "autosparse.tuner.hybrid.greedy": "STile's Algorithm 2, not used by plans (docs/design/hybrid-formats.md)",
 }
 """Module that no entry point reaches -> why the library contains it. The table may only become shorter."""
 

@@ -146,7 +146,7 @@ def test_solvers_that_are_first_called_while_installed(runtime: str) -> None:
 
 
 def test_names_below_ours_lead_to_our_solvers() -> None:
-    import autosparse.ours as compat
+    import autosparse.scipy_compat as compat
 
     assert compat.linalg is asp.linalg
     assert compat.linalg.cg is asp.linalg.cg

@@ -197,9 +197,9 @@ def test_without_the_runtime_scipy_solves_for_each_column(monkeypatch: pytest.Mo
 def test_errors_say_what_disagrees() -> None:
     S = matrix("cg", "d")
     B = right_sides(S, 3)
-    with pytest.raises(TypeError, match=r"(?s)no callback.*Given:.*Cure:"):
+    with pytest.raises(TypeError, match=r"(?s)no callback.*Given:.*Hint:"):
         asp.linalg.cg(S, B, columns=True, callback=lambda x: None)
-    with pytest.raises(ValueError, match=r"(?s)shape \(n, k\).*\(144,\).*Cure:"):
+    with pytest.raises(ValueError, match=r"(?s)shape \(n, k\).*\(144,\).*Hint:"):
         asp.linalg.cg(S, B[:, 0], columns=True)
     with pytest.raises(ValueError, match=r"(?s)initial guess.*\(144,\).*\(144, 3\)"):
         asp.linalg.minres(S, B, B[:, 0], columns=True)

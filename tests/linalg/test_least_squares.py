@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import autosparse as asp
-from autosparse.linalg.least_squares.bidiagonal import System
+from autosparse.linalg.least_squares.bidiagonal import LeastSquaresSystem
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
@@ -72,7 +72,7 @@ def test_all_results(name: str, code: str, shape: tuple[int, int]) -> None:
     S, b = matrix(*shape, code), right_side(shape[0], code)
     tight = {"atol": 1e-3, "btol": 1e-3} if code in "fF" else {}
     x0 = np.linspace(0, 1, shape[1]).astype(np.result_type(code, np.float64))
-    assert System.of(S, b, None, None) is not None, "the solver is ours, not SciPy's"
+    assert LeastSquaresSystem.of(S, b, None, None) is not None, "the solver is ours, not SciPy's"
     for how in (
         {},
         {"damp": 0.3},
@@ -244,6 +244,6 @@ def test_small_systems(name: str, seed: int, m: int, n: int, density: float) -> 
 @pytest.mark.parametrize("name", SOLVERS)
 def test_without_the_runtime_scipy_solves(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(runtime_api, "available", False)
-    assert System.of(matrix(30, 20), np.ones(30), None, None) is None
+    assert LeastSquaresSystem.of(matrix(30, 20), np.ones(30), None, None) is None
     found, wanted = (getattr(one, name)(matrix(30, 20), np.ones(30)) for one in (asp.linalg, scipys))
     np.testing.assert_array_equal(found[0], wanted[0])

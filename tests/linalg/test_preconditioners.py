@@ -132,7 +132,7 @@ def test_lanczos_estimates_the_largest_eigenvalue_the_same_way_each_time() -> No
     ],
 )
 def test_errors_say_what_disagrees(make: Any, first: str, fact: str) -> None:
-    with pytest.raises((ValueError, TypeError), match=rf"(?s){first}.*{fact}.*Cure: "):
+    with pytest.raises((ValueError, TypeError), match=rf"(?s){first}.*{fact}.*Hint: "):
         make()
 
 

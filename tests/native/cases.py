@@ -22,13 +22,13 @@ from autosparse.errors import ScheduleError
 
 
 def schedule(fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:
-    """A matmul schedule; `tile` columns where there is a column loop."""
+    """Return a matmul schedule; `tile` columns where there is a column loop."""
     splits = (("j", tile),) if tile else ()
     return SuperSchedule(format=Format.parse(fmt), loop_order=tuple(loops.split()), dense_splits=splits, **fields)
 
 
 def label(made: SuperSchedule) -> str:
-    """Short name for test ids."""
+    """Return a short name for test ids."""
     return f"{made.format} loops {' '.join(made.loop_order)} {made.dense_split('j')} u{made.unroll}"
 
 
@@ -46,8 +46,8 @@ SPMV = (
     schedule("i1:U,k1:C,i0:U,k0:U | i=3,k=3", "i1 k1 i0 k0", unroll=4),
     schedule("i1:U,k1:C,k0:U,i0:U | i=4,k=4", "i1 k1 k0 i0"),
     schedule("k1:U,i1:U,k0:C | k=8 | bits=16", "k1 i1 k0", unroll=8),
-    schedule("k1:U,i1:C", "k1 i1", parallel="i1"),  # CSC: sums outside
-    schedule("k1:C,i1:U", "i1 k1"),  # discordant: search
+    schedule("k1:U,i1:C", "k1 i1", parallel="i1"),  # CSC: each iteration adds to many rows
+    schedule("k1:C,i1:U", "i1 k1"),  # discordant: columns are searched
 )
 SPMM = (
     schedule("i1:U,k1:C", "i1 j1 k1 j0", 32),
@@ -72,21 +72,21 @@ FAMILY = SPMV + SPMM
 
 @dataclass(frozen=True)
 class Sample:
-    """A matrix by its CSR arrays, small integers as values: products are exact in any order of summation."""
+    """Matrix as CSR arrays with small integers as values, for which products are exact in any order of summation."""
 
     pattern: Pattern
     data: NDArray[Any]
 
     @property
     def matrix(self) -> sp.csr_array:
-        """The same for SciPy."""
+        """Matrix as a SciPy array."""
         return sp.csr_array((self.data, self.pattern.indices, self.pattern.indptr), shape=self.pattern.shape)
 
 
 def sample(
     n_rows: int, n_cols: int, lengths: Sequence[int], *, seed: int, dtype: str = "float32", index_dtype: str = "int32"
 ) -> Sample:
-    """Rows of the given lengths with random columns, unsorted, repeated, explicit zeros among the values."""
+    """Return rows of the given lengths with random columns: unsorted, repeated, explicit zeros among the values."""
     rng = np.random.default_rng(seed)
     wanted = np.asarray(lengths if n_cols else [0] * n_rows, dtype=np.int64)
     indptr = np.concatenate([[0], np.cumsum(wanted)]).astype(index_dtype)
@@ -98,7 +98,7 @@ def sample(
 
 @st.composite
 def samples(draw: st.DrawFn, *, dtype: str, index_dtype: str, most: int = 40) -> Sample:
-    """Empty, hyper-sparse, one dense row, all dense, tall, wide."""
+    """Draw a matrix: empty, hyper-sparse, with one dense row, or dense; tall or wide."""
     n_rows = draw(st.integers(0, most))
     n_cols = draw(st.integers(0, most))
     kind = draw(st.sampled_from(["sparse", "one dense row", "empty", "dense"]))
@@ -113,7 +113,7 @@ def samples(draw: st.DrawFn, *, dtype: str, index_dtype: str, most: int = 40) ->
 
 
 def random_schedule(rng: np.random.Generator) -> SuperSchedule:
-    """Any legal matmul schedule of WACO's template that has small splits, and our axes."""
+    """Return a random legal matmul schedule of WACO's template with small splits and our additional parameters."""
     while True:
         splits = {index: int(rng.choice([1, 1, 2, 3, 4, 8])) for index in "ik"}
         names = [f"{index}1" for index in splits] + [f"{index}0" for index, size in splits.items() if size > 1]
@@ -148,24 +148,24 @@ def _concordant(fmt: Format, tile: int, rng: np.random.Generator) -> list[str]:
 def spec(
     made: SuperSchedule, dtype: str = "float32", index_dtype: str = "int32", isa: str | None = None
 ) -> _native.KernelSpec:
-    """The kernel of a schedule on this machine."""
+    """Return the kernel spec of a schedule for this machine."""
     return _native.KernelSpec("matmul", made, dtype, index_dtype, isa or Target.host().isa)
 
 
 @functools.cache
-def kernel(of: _native.KernelSpec) -> _native.Kernel:
-    """Built once per process."""
+def kernel(of: _native.KernelSpec) -> _native.CompiledKernel:
+    """Return the built kernel of a spec; it is built once per process."""
     return _native.build(of, store=cache.open_store(), compiler=config.get_options().compiler)
 
 
 def n_columns(made: SuperSchedule) -> tuple[int, ...]:
-    """Widths worth a test: below, at and above the tile, with every remainder; 1 where there is no column loop."""
+    """Return widths below, at and above the tile, with remainders; 1 where there is no column loop."""
     tile = made.dense_split("j")
     return (1,) if not tile else tuple(sorted({1, tile, tile + 1, 2 * tile + 7, 70}))
 
 
 def fits(made: SuperSchedule, taken: Sample, *, transposed: bool) -> bool:
-    """Whether the pattern can be packed."""
+    """Return whether the pattern can be packed."""
     try:
         return _native.reason_unfit(taken.pattern, made.format, transposed=transposed) is None
     except ScheduleError:
@@ -175,7 +175,7 @@ def fits(made: SuperSchedule, taken: Sample, *, transposed: bool) -> bool:
 def run(
     of: _native.KernelSpec, packed: _native.PackedOperand, B: NDArray[Any], n_threads: int
 ) -> tuple[NDArray[Any], bool]:
-    """The product by the generated kernel, into memory full of NaN, and whether it vouches for it."""
+    """Return the generated kernel's product, written over NaN, and whether the kernel reports it as exact."""
     C = np.full((packed.sizes["i"], B.shape[1]), np.nan, dtype=B.dtype)
     bound = kernel(of).bind(packed)
     exact = bound.run(B.ctypes.data, B.shape[1], C.ctypes.data, B.shape[1], B.shape[1], n_threads)

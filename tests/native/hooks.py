@@ -1,4 +1,4 @@
-"""What the runtime has for tests alone (`_native/runtime/hooks.h`): choices forced, counters read."""
+"""Access to the test hooks of the runtime (`_native/runtime/hooks.h`): forced choices and counters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ needs_hooks = pytest.mark.skipif(
 
 
 def hook(name: str) -> Callable[..., Any]:
-    """A function of hooks.h; the test is skipped where the runtime has none, as in a wheel."""
+    """Return a function of hooks.h; skip the test where the runtime was built without hooks, as in a wheel."""
     if not hasattr(runtime_api.lib, name):
         pytest.skip(MISSING)
     found: Callable[..., Any] = getattr(runtime_api.lib, name)
@@ -25,7 +25,7 @@ def hook(name: str) -> Callable[..., Any]:
 
 @contextmanager
 def forced_choice(choice: str, value: int) -> Iterator[None]:
-    """`asp_force_<choice>` of hooks.h is `value`; afterwards the runtime chooses itself again."""
+    """Set `asp_force_<choice>` of hooks.h to `value` for the block; afterwards the runtime chooses again."""
     force = hook(f"asp_force_{choice}")
     force(value)
     try:
@@ -36,7 +36,7 @@ def forced_choice(choice: str, value: int) -> Iterator[None]:
 
 @contextmanager
 def on_several_threads() -> Iterator[None]:
-    """Several threads also on a busy machine and for little work, where the runtime can be told so."""
+    """Use several threads for small jobs and on a busy machine, where the runtime has this hook."""
     if not hasattr(runtime_api.lib, "asp_force_helpers"):
         yield
         return
@@ -45,17 +45,17 @@ def on_several_threads() -> Iterator[None]:
 
 
 def counted(name: str) -> list[int]:
-    """The three counters that a function of hooks.h fills in."""
+    """Return the three counters that a function of hooks.h fills in."""
     counters = runtime_api.ffi.new("int64_t[3]")
     hook(name)(counters)
     return list(counters)
 
 
 def kept_pages() -> dict[str, int]:
-    """Bytes and blocks of freed results that are kept now, and how often one was used again."""
+    """Return bytes and blocks of freed results that are kept now, and how often one was reused."""
     return dict(zip(("kept_bytes", "n_kept", "n_reused"), counted("asp_output_counters"), strict=True))
 
 
 def shared_jobs() -> int:
-    """How many jobs ran with helpers since the start."""
+    """Return the number of jobs that ran with helpers since the start."""
     return counted("asp_pool_counters")[0]

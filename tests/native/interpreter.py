@@ -1,6 +1,6 @@
-"""Interpreter: runs loop IR in plain Python on packed arrays. Slow and simple: the oracle for all emitters.
+"""Interpreter of the loop IR in plain Python on packed arrays: slow and simple, the oracle for all emitters.
 
-Every node does here what its docstring in `ir` says; nothing is shared with the emitters.
+Every node does what its docstring in `ir` says. No code is shared with the emitters.
 """
 
 from __future__ import annotations
@@ -31,21 +31,21 @@ Env = dict[str, int]  # coordinates, positions, extents and the current tile
 
 @dataclass
 class _Machine:
-    """Operands and the state of one run."""
+    """Operands and state of one run."""
 
     packed: PackedOperand | PackedStructure | PackedTensor
-    values: Array  # of the sparse operand, by position; of a structure by entry
+    values: Array  # of the sparse operand by position, or of a structure by entry
     dense: Mapping[str, Array]  # operands and output by tensor name
     splits: Mapping[str, int]
     n_threads: int
     chunk: int
-    # By depth of the workspace: one dict per copy.
+    # Accumulators by depth of the workspace: one dict per copy.
     accumulators: list[list[dict[tuple[int, ...], Any]]] = field(default_factory=list)
     copy: int = 0
     saw_non_finite: bool = False
 
     def run(self, program: ir.Program, n_j: int) -> None:
-        """The whole program on operands that have no empty index."""
+        """Run the program on operands without an empty index."""
         _run(program.body, {f"n_{index}": size for index, size in self.packed.sizes.items()} | {"n_j": n_j}, self)
 
 
@@ -58,7 +58,7 @@ def interpret(
     flags: list[int] | None = None,
     onto: Array | None = None,
 ) -> Array:
-    """``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite).
+    """Return ``C = op(A) @ B`` as `spec` computes it; `flags` receives the kernel's return value (1: saw non-finite).
 
     A spec that adds computes ``onto + op(A) @ B``.
     """
@@ -74,14 +74,14 @@ def interpret_mttkrp(
     *,
     flags: list[int] | None = None,
 ) -> Array:
-    """``M[i,j] = sum T[i,k,l,...] B[k,j] C[l,j] ...``, (shape[mode], n_j); factors of the other modes in order."""
+    """Return ``M[i,j] = sum T[i,k,l,...] B[k,j] C[l,j] ...``; `factors` belong to the other modes, in order."""
     return _dense_product(spec, packed, factors, n_threads, flags=flags)
 
 
 def interpret_sddmm(
     spec: KernelSpec, packed: PackedStructure, values: Array, X: Array, Y: Array, *, n_threads: int = 1
 ) -> Array:
-    """``values[e] * sum_j X[i_e, j] Y[k_e, j]`` for each entry e of the pattern, in its order."""
+    """Return ``values[e] * sum_j X[i_e, j] Y[k_e, j]`` for each entry e of the pattern, in its order."""
     program = lower(spec)
     dense, n_j = _columns_of(program, [X, Y])
     out = np.full(packed.pattern.nnz, np.nan, dtype=values.dtype)
@@ -103,7 +103,7 @@ def _dense_product(
     flags: list[int] | None,
     onto: Array | None = None,
 ) -> Array:
-    """The output as (rows, columns)."""
+    """Return the output as an array of (rows, columns)."""
     program = lower(spec)
     output = program.expression.output
     dense, n_j = _columns_of(program, operands)
@@ -128,19 +128,22 @@ def _splits(spec: KernelSpec) -> dict[str, int]:
 
 
 def _columns_of(program: ir.Program, operands: Sequence[Array]) -> tuple[dict[str, Array], int]:
-    """Dense operands by name, as vectors where the program has no loop over columns; and the number of columns."""
+    """Return dense operands by name and the number of columns.
+
+    Operands are vectors where the program has no loop over columns.
+    """
     n_j = operands[0].shape[1] if operands[0].ndim == 2 else 1
     named = zip(program.expression.dense, operands, strict=True)
     return {a.tensor: x if x.ndim == len(a.indices) else x.reshape(x.shape[0]) for a, x in named}, n_j
 
 
 def _run(nodes: Iterable[ir.Node], env: Env, machine: _Machine) -> bool:
-    """Run `nodes` in order; False when a guard ended this iteration."""
+    """Run `nodes` in order; return False when a guard ended this iteration."""
     return all(RULES[type(node)](node, env, machine) is not False for node in nodes)
 
 
 def _handed_out(values: list[Any], parallel: bool, machine: _Machine) -> list[Any]:
-    """Iterations in the order in which threads would take them: chunks in turns, the last thread first."""
+    """Return iterations in the order of threads: chunks go to the threads in turn, and the last thread comes first."""
     if not parallel or machine.n_threads == 1:
         return values
     size = max(1, machine.chunk)
@@ -168,7 +171,7 @@ def _for_tiles(node: ir.ForTiles, env: Env, machine: _Machine) -> None:
             while at + width <= end:
                 _run(node.body, env | {index: at, f"{index}_width": width}, machine)
                 at += width
-        if at < end:  # one masked tile
+        if at < end:  # a masked tile for the remainder
             _run(node.body, env | {index: at, f"{index}_width": end - at}, machine)
 
 
@@ -199,7 +202,7 @@ def _fetch(node: ir.Fetch, env: Env, machine: _Machine) -> None:
     env[f"p_{name}"], env[name] = parent, int(machine.packed.crd[name][parent])
 
 
-def _search(node: ir.Search, env: Env, machine: _Machine) -> None:
+def _search(node: ir.CoordinateSearch, env: Env, machine: _Machine) -> None:
     name = node.level.name
     crd = machine.packed.crd[name]
     low, high = _fiber(node.level, env, machine)
@@ -212,7 +215,7 @@ def _search(node: ir.Search, env: Env, machine: _Machine) -> None:
 
 
 def _index(coordinate: ir.Coordinate, env: Env) -> int:
-    """Value of the index that `coordinate` is a part of."""
+    """Return the value of the index that `coordinate` is a part of."""
     index = coordinate.index
     if coordinate.split == 1:
         return env[f"{index}1"]
@@ -224,7 +227,7 @@ def _guard(node: ir.Guard, env: Env, machine: _Machine) -> bool:
 
 
 def _cells(block: ir.Block, env: Env) -> Iterable[Env]:
-    """One environment per multiply-add of the block, with all coordinates bound."""
+    """Yield one environment per multiply-add of the block, with all coordinates bound."""
     extents = [range(env.get(f"{c.index}_width", c.split)) for c in block.coordinates]
     for values in itertools.product(*extents):
         yield env | {c.name: value for c, value in zip(block.coordinates, values, strict=True)}
@@ -242,14 +245,14 @@ def _indices(access: Access, cell: Env, machine: _Machine) -> tuple[int, ...]:
 
 
 def _position(node: ir.Block, cell: Env, machine: _Machine) -> int:
-    """Position of a cell of the block in the last level."""
+    """Return the position of a cell of the block in the last level."""
     for level in node.levels:
         _locate(ir.Locate(level, ir.Extent(level.coordinate, partner_bound=False)), cell, machine)
     return cell[f"p_{machine.packed.fmt.order[-1]}"]
 
 
 def _factor(access: Access, cell: Env, machine: _Machine) -> Any:
-    """Value of a dense operand; padding past its end meets its last one."""
+    """Return the value of a dense operand; positions in the padding read its last row or column."""
     pairs = zip(_indices(access, cell, machine), access.indices, strict=True)
     at = [min(value, cell[f"n_{index}"] - 1) for value, index in pairs]
     if machine.packed.fmt.rows and access.indices[0] == "i":
@@ -283,7 +286,7 @@ def _mirror(node: ir.Mirror, env: Env, machine: _Machine) -> None:
 
 
 def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
-    """Load, run the body, multiply by what was left out, store what lies inside the output."""
+    """Load, run the body, multiply by the factors outside the body, and store what lies inside the output."""
     cells = {_indices(node.output, cell, machine): cell for cell in _cells(node.block, env)}
     zero = machine.values.dtype.type(0)
     is_first = all(env.get(name, env.get(name[:-1], 0)) == 0 for name in node.first)
@@ -312,7 +315,7 @@ def _workspace(node: ir.Workspace, env: Env, machine: _Machine) -> None:
 def _store_sampled(
     node: ir.Workspace, cells: Mapping[tuple[int, ...], tuple[Env, Any]], machine: _Machine, *, loads: bool
 ) -> None:
-    """Each total times its entry's value, at every entry of its position."""
+    """Store each total times its entry's value, at every entry of its position."""
     structure, output = machine.packed, machine.dense[node.output.tensor]
     assert isinstance(structure, PackedStructure)
     for cell, total in cells.values():
@@ -324,7 +327,7 @@ def _store_sampled(
 
 
 def _sum_slots(node: ir.SumSlots, env: Env, machine: _Machine) -> None:
-    """Lane by lane, each with `copies` accumulators."""
+    """Sum a slice lane by lane, each with `copies` accumulators."""
     packed, lanes, at = machine.packed, node.lanes.split, env["i1"]
     assert isinstance(packed, PackedOperand)
     low, high = int(packed.pos[node.level.name][at]), int(packed.pos[node.level.name][at + 1])
@@ -351,7 +354,7 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.ForStored: _for_stored,
     ir.Locate: _locate,
     ir.Fetch: _fetch,
-    ir.Search: _search,
+    ir.CoordinateSearch: _search,
     ir.Guard: _guard,
     ir.Block: _accumulate,
     ir.Mirror: _mirror,
@@ -359,4 +362,4 @@ RULES: Final[Mapping[type, Callable[..., Any]]] = {
     ir.SumSlots: _sum_slots,
     ir.Zero: _zero,
 }
-"""What each node does; a new node is a row."""
+"""Function that executes each type of node."""

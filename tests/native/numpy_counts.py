@@ -1,4 +1,4 @@
-"""What the runtime counts in patterns, counted by NumPy's sorts and Python's sets."""
+"""Reference in NumPy and Python sets for the counts that the runtime takes in patterns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from autosparse.tuner.features.counts import BLOCK_SIZES, PANEL, SLICE_LANES, WI
 from autosparse.core.pattern import Pattern
 
 SAMPLE_ROWS = 48
-"""Rows sampled together: a multiple of PANEL and of every block height."""
+"""Number of consecutive rows sampled together: a multiple of PANEL and of every block height."""
 MAX_SAMPLED_ROWS = 16384
-"""Rows looked at for the cells of slices."""
-LEAST_PANELS = 8
-LEAST_OF_PANEL = 256
-"""Entries of a panel that are looked at in any case."""
+"""Maximum number of rows sampled for the cells of slices."""
+MIN_PANELS = 8
+MIN_OF_PANEL = 256
+"""Lower bound of the limit on the number of entries that are examined per panel."""
 MAX_DIAGONAL_CELLS = 1.5
-"""Cells per entry up to which a slice lists its diagonals (what packing does)."""
+"""Maximum cells per entry for which a slice stores its diagonals; packing uses the same limit."""
 
 
 def spread_evenly(n: int, last: int) -> np.ndarray:
-    """`n` numbers over 0 .. last, both included, in whole steps as even as can be."""
+    """Return `n` integers spread evenly over 0 .. last, both included."""
     return np.arange(n, dtype=np.int64) * last // max(1, n - 1)
 
 
@@ -68,7 +68,7 @@ def walks(pattern: Pattern, sizes: Sequence[int], n_walks: int) -> list[tuple[in
 
 
 def _walked(pattern: Pattern, start: int, n_entries: int) -> list[int]:
-    """Columns of the first entries that a walk from row `start` reads."""
+    """Return the columns of the first `n_entries` entries that a walk from row `start` reads."""
     columns: list[int] = []
     met: set[int] = set()
     waiting: deque[int] = deque()
@@ -89,7 +89,10 @@ def _walked(pattern: Pattern, start: int, n_entries: int) -> list[int]:
 
 
 def _slots(found: np.ndarray) -> dict[tuple[int, int], tuple[int, int]]:
-    """Slots when each slice is as long as its longest row, and entries, by (lanes, window); of a sample of the rows."""
+    """Return slots of slices and their entries in a sample of rows, by (lanes, window).
+
+    Each slice has as many slots per lane as its longest row has entries.
+    """
     slots = {}
     for window in WINDOWS:
         ordered = _ordered(found, window)
@@ -101,7 +104,7 @@ def _slots(found: np.ndarray) -> dict[tuple[int, int], tuple[int, int]]:
 
 
 def _ordered(found: np.ndarray, window: int) -> np.ndarray:
-    """Row lengths in the order of a sliced format, of windows evenly spread over the rows."""
+    """Return row lengths in the order of a sliced format, for windows evenly spread over the rows."""
     if window == 1:
         return found[:MAX_SAMPLED_ROWS]
     n_windows = found.size // window
@@ -113,13 +116,13 @@ def _ordered(found: np.ndarray, window: int) -> np.ndarray:
 
 
 def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, columns and column gaps of about `n_sample` entries, in panels spread evenly over the matrix."""
+    """Return rows, columns and column gaps of about `n_sample` entries, in panels spread evenly over the matrix."""
     n_panels_all = -(-pattern.n_rows // SAMPLE_ROWS)
     if pattern.nnz == 0 or n_panels_all == 0:
         return (np.zeros(0, np.int64),) * 3
     per_panel = max(1.0, pattern.nnz / n_panels_all)
-    n_panels = int(min(n_panels_all, max(LEAST_PANELS, n_sample / per_panel)))
-    limit = max(LEAST_OF_PANEL, 2 * n_sample // n_panels)
+    n_panels = int(min(n_panels_all, max(MIN_PANELS, n_sample / per_panel)))
+    limit = max(MIN_OF_PANEL, 2 * n_sample // n_panels)
     rows, cols, gaps = [], [], []
     for panel in spread_evenly(n_panels, n_panels_all - 1).tolist():
         low, high = panel * SAMPLE_ROWS, min((panel + 1) * SAMPLE_ROWS, pattern.n_rows)
@@ -134,7 +137,7 @@ def _sampled_entries(pattern: Pattern, n_sample: int) -> tuple[np.ndarray, np.nd
 
 
 def _diagonals(rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
-    """Entries in panels of few diagonals, and the cells of these."""
+    """Return the number of entries in panels of few diagonals, and the number of cells of these panels."""
     n_on_few = n_few_cells = 0
     for panel in np.unique(rows // PANEL).tolist():
         mine = rows // PANEL == panel
@@ -145,5 +148,5 @@ def _diagonals(rows: np.ndarray, cols: np.ndarray) -> tuple[int, int]:
 
 
 def _n_blocks(rows: np.ndarray, cols: np.ndarray, r: int, c: int) -> int:
-    """Distinct (row // r, col // c)."""
+    """Return the number of distinct pairs (row // r, col // c)."""
     return np.unique(np.stack([rows // r, cols // c]), axis=1).shape[1]

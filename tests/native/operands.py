@@ -1,4 +1,7 @@
-"""Schedules, operands, references for the tests of SDDMM and MTTKRP kernels; values are small integers: exact sums."""
+"""Schedules, operands and references for the tests of SDDMM and MTTKRP kernels.
+
+Values are small integers, so that sums are exact.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ Array = NDArray[Any]
 
 
 def schedule(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:
-    """A schedule; `tile` columns where there is a column loop."""
+    """Return a schedule; `tile` columns where there is a column loop."""
     splits = (("j", tile),) if tile else ()
     made = Format.parse(fmt)
     return SuperSchedule(
@@ -38,7 +41,7 @@ def spec(
     *,
     deterministic: bool = False,
 ) -> _native.KernelSpec:
-    """The kernel of a schedule on this machine."""
+    """Return the kernel spec of a schedule for this machine."""
     return _native.KernelSpec(made.operation, made, dtype, index_dtype, isa or Target.host().isa, deterministic)
 
 
@@ -65,7 +68,7 @@ SDDMM: Final = {
     "UUC, rows ordered": schedule("sddmm", "k1:U,i1:U,k0:C | k=8 | rows=rcm", "k1 i1 k0 j1 j0", 16, unroll=4),
     "searched": schedule("sddmm", "k1:C,i1:C", "i1 k1 j1 j0", 16),
 }
-"""SDDMM schedules by the literature's name of their format."""
+"""SDDMM schedules by the name of their format in the literature."""
 
 MTTKRP: Final = {
     **{
@@ -100,27 +103,27 @@ MTTKRP: Final = {
     "order 4, one mode blocked": schedule("mttkrp", "i1:C,k1:C,l1:C,m1:C,l0:U | l=2", "i1 j1 k1 l1 m1 l0 j0", 16),
     "CSF of order 5": schedule("mttkrp", "i1:C,k1:C,l1:C,m1:C,n1:C", "i1 j1 k1 l1 m1 n1 j0", 8),
 }
-"""MTTKRP schedules."""
+"""MTTKRP schedules by the name of their format."""
 
 
 def order_of(made: SuperSchedule) -> int:
-    """Order of the tensor that an MTTKRP schedule is for."""
+    """Return the order of the tensors that an MTTKRP schedule is for."""
     return len({name[0] for name in made.format.order})
 
 
 def n_columns(made: SuperSchedule) -> tuple[int, ...]:
-    """Widths worth a test: none, below, at and above the tile, with a remainder."""
+    """Return widths to test: zero, below, at and above the tile, with a remainder."""
     tile = made.dense_split("j")
     return (1,) if not tile else tuple(sorted({0, 1, tile, 2 * tile + 7}))
 
 
 def integers(rng: np.random.Generator, shape: tuple[int, ...], dtype: str) -> Array:
-    """Small integers."""
+    """Return random integers from -2 to 2."""
     return rng.integers(-2, 3, shape).astype(dtype)
 
 
 def run_sddmm(of: _native.KernelSpec, taken: cases.Sample, X: Array, Y: Array, n_threads: int) -> Array:
-    """The generated kernel's result, into memory full of NaN."""
+    """Return the generated kernel's result, written over NaN."""
     structure = _native.pack_structure(taken.pattern, of.schedule.format)
     out = np.full(taken.pattern.nnz, np.nan, dtype=taken.data.dtype)
     bound = cases.kernel(of).bind(structure)
@@ -130,14 +133,14 @@ def run_sddmm(of: _native.KernelSpec, taken: cases.Sample, X: Array, Y: Array, n
 
 
 def sddmm(taken: cases.Sample, X: Array, Y: Array) -> Array:
-    """NumPy's."""
+    """Return the reference result of NumPy."""
     rows = np.repeat(np.arange(taken.pattern.n_rows), taken.pattern.row_lengths)
     columns = taken.pattern.indices[: taken.pattern.nnz]
     return taken.data * (X[rows] * Y[columns]).sum(axis=1).astype(X.dtype)
 
 
 def tensor(shape: tuple[int, ...], nnz: int, *, seed: int, index_dtype: str = "int32") -> TensorPattern:
-    """Random coordinates, unsorted, some repeated."""
+    """Return a pattern with random coordinates, unsorted, some of them repeated."""
     rng = np.random.default_rng(seed)
     count = nnz if min(shape) else 0
     coords = np.stack([rng.integers(0, max(n, 1), count) for n in shape]).astype(index_dtype)
@@ -146,14 +149,14 @@ def tensor(shape: tuple[int, ...], nnz: int, *, seed: int, index_dtype: str = "i
 
 @st.composite
 def tensors(draw: st.DrawFn, order: int) -> tuple[TensorPattern, int]:
-    """A tensor of small extents, empty ones among them, and a mode."""
+    """Draw a tensor pattern of small extents, some of them zero, and a mode."""
     shape = tuple(draw(st.integers(0, 7)) for _ in range(order))
     pattern = tensor(shape, draw(st.integers(0, 50)), seed=draw(st.integers(0, 2**16)))
     return pattern, draw(st.integers(0, order - 1))
 
 
 def run_mttkrp(of: _native.KernelSpec, packed: _native.PackedTensor, factors: Sequence[Array], n_threads: int) -> Array:
-    """The generated kernel's result, into memory full of NaN; it must vouch for it."""
+    """Return the generated kernel's result, written over NaN; the kernel must report it as exact."""
     n_j = factors[0].shape[1]
     M = np.full((packed.sizes["i"], n_j), np.nan, dtype=factors[0].dtype)
     addresses = [factor.ctypes.data for factor in factors]
@@ -163,7 +166,7 @@ def run_mttkrp(of: _native.KernelSpec, packed: _native.PackedTensor, factors: Se
 
 
 def mttkrp(pattern: TensorPattern, values: Array, factors: Sequence[Array], mode: int) -> Array:
-    """NumPy's, for the factors of the other modes."""
+    """Return the reference result of NumPy for the factors of the other modes."""
     others = [other for other in range(pattern.ndim) if other != mode]
     terms = values[:, None] * np.ones((1, factors[0].shape[1]), values.dtype)
     for other, factor in zip(others, factors, strict=True):
@@ -174,7 +177,7 @@ def mttkrp(pattern: TensorPattern, values: Array, factors: Sequence[Array], mode
 
 
 def random_schedule(operation: str, indices: str, rng: np.random.Generator) -> SuperSchedule:
-    """Any schedule of the template over the sparse operand's `indices`, with small splits, that can be lowered."""
+    """Return a random schedule over the sparse operand's `indices` that can be lowered, with small splits."""
     while True:
         splits = {index: int(rng.choice([1, 1, 1, 2, 3])) for index in indices}
         names = [f"{index}1" for index in indices] + [f"{index}0" for index, size in splits.items() if size > 1]

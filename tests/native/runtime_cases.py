@@ -1,4 +1,4 @@
-"""Patterns, dense operands and the error bound that the tests of the C runtime share."""
+"""Patterns, dense operands and the error bound shared by the tests of the C runtime."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ INDEX_DTYPES = tuple(runtime_api.INDEX_CODES)
 
 
 def isas() -> list[str]:
-    """The instruction sets of this CPU."""
+    """Return the instruction sets of this CPU."""
     if not runtime_api.available:
         return []
     return [name for name, level in runtime_api.ISA_LEVELS.items() if level <= runtime_api.lib.asp_best_isa()]
@@ -28,7 +28,7 @@ def isas() -> list[str]:
 
 @contextmanager
 def forced(isa: str, *, cautious: bool = False) -> Iterator[None]:
-    """Kernels of one instruction set; unless cautious, helper threads for the smallest jobs too."""
+    """Use kernels of one instruction set in the block; unless `cautious`, also force helper threads for small jobs."""
     runtime_api.lib.asp_force_isa(runtime_api.ISA_LEVELS[isa])
     try:
         with nullcontext() if cautious else on_several_threads():
@@ -43,15 +43,18 @@ def values(rng: np.random.Generator, shape: Any, dtype: str) -> np.ndarray:
 
 
 def with_lengths(lengths: np.ndarray, n_cols: int, rng: np.random.Generator) -> sp.csr_matrix:
-    """Rows of the given lengths with columns drawn freely: unsorted, with duplicates."""
+    """Return a matrix with rows of the given lengths and random columns: unsorted, with duplicates."""
     indptr = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
     indices = rng.integers(0, max(n_cols, 1), indptr[-1], dtype=np.int32)
     return sp.csr_matrix((np.ones(indptr[-1]), indices, indptr), shape=(len(lengths), n_cols))
 
 
-def with_twins(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
-    """Rows in turn with entries in the same columns: two to seven of them, of 1 to 45 entries, unsorted; and rows that
-    are like those before them only in their length and first column."""
+def with_identical_rows(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
+    """Return a matrix with groups of one to seven rows that have the same columns.
+
+    Rows have 1 to 45 entries, unsorted. Other rows equal their predecessor only in their length and all columns but
+    the last.
+    """
     rows: list[np.ndarray] = []
     for n in (1, 3, 4, 5, 6, 7, 8, 21, 45):
         for n_rows in (3, 2, 4, 7, 1):
@@ -63,7 +66,7 @@ def with_twins(rng: np.random.Generator, n_cols: int) -> sp.csr_matrix:
 
 
 def patterns() -> dict[str, sp.csr_matrix]:
-    """Small matrices, one for each way in which rows can be laid out."""
+    """Return small matrices by name, one for each layout of rows that kernels distinguish."""
     rng = np.random.default_rng(20)
     one_dense_row = with_lengths(np.where(np.arange(40) == 17, 30_000, 3), 900, rng)
     return {
@@ -79,14 +82,14 @@ def patterns() -> dict[str, sp.csr_matrix]:
         "wide": with_lengths(rng.integers(0, 6, 37), 4000, rng),
         "tall": with_lengths(rng.integers(0, 6, 3000), 11, rng),
         "one dense row": one_dense_row,
-        "twins": with_twins(rng, 67),
-        "giant twins": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
-        "two giant rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
+        "identical_rows": with_identical_rows(rng, 67),
+        "long identical rows": with_lengths(np.array([9000, 3]), 500, rng)[[0, 0, 0, 1, 1, 1]],
+        "two long rows": with_lengths(np.array([2, 40_000, 0, 40_001, 1]), 300, rng),
     }
 
 
 def spoken(pattern: sp.csr_matrix, dtype: str, index_dtype: str, *, seed: int = 1) -> tuple[sp.csr_matrix, tuple]:
-    """The pattern with values: as SciPy has it, and as (indptr, indices, data) with more room than nonzeros."""
+    """Return the pattern with values: as a SciPy matrix, and as (indptr, indices, data) with spare room at the end."""
     rng = np.random.default_rng(seed)
     data = values(rng, pattern.nnz, dtype)
     data[rng.random(pattern.nnz) < 0.05] = 0  # explicit zeros
@@ -97,7 +100,7 @@ def spoken(pattern: sp.csr_matrix, dtype: str, index_dtype: str, *, seed: int = 
 
 
 def error_bound(A: Any, B: np.ndarray, dtype: str) -> np.ndarray:
-    """What rounding may change in A @ B, element by element: 2 (terms + 8) eps |A| |B|, for any order of summation."""
+    """Return the rounding error allowed in A @ B, 2 (terms + 8) eps |A| |B|, for any order of summation."""
     terms = int(np.diff(sp.csr_matrix(A).indptr).max(initial=0))
     eps = float(np.finfo(np.dtype(dtype)).eps)
     # not abs(A): SciPy would first add up A's duplicates, in place
@@ -107,7 +110,7 @@ def error_bound(A: Any, B: np.ndarray, dtype: str) -> np.ndarray:
 
 
 def assert_product(got: np.ndarray, A: Any, B: np.ndarray, *, added_to: np.ndarray | None = None) -> None:
-    """got == A @ B (+ added_to) up to rounding; A a SciPy matrix of the same dtype."""
+    """Check that `got` equals A @ B (+ added_to) up to rounding; A is a SciPy matrix of the same dtype."""
     wanted = A @ B if added_to is None else A @ B + added_to
     bound = error_bound(A, B, str(got.dtype))
     if added_to is not None:

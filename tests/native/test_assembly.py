@@ -1,4 +1,4 @@
-"""Law: the native way from coordinates to levels equals NumPy's sort, for any order, narrow and wide keys."""
+"""Tests that the native assembly of levels from coordinates equals NumPy's sort, for any order and width of keys."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ FORMATS = [
 
 
 def same(one: Assembled, other: Assembled) -> None:
-    """Bit for bit, and types too."""
+    """Check that two results have the same bits and dtypes."""
     assert one.n_positions == other.n_positions
     for mine, theirs in ((one.pos, other.pos), (one.crd, other.crd)):
         assert mine.keys() == theirs.keys()
@@ -43,7 +43,7 @@ def same(one: Assembled, other: Assembled) -> None:
 
 
 def by_numpy(fmt: Format, entries: dict[str, np.ndarray], sizes: dict[str, int], types: Types) -> Assembled:
-    """The same by NumPy's stable sort, level by level."""
+    """Assemble levels by NumPy's stable sort, level by level."""
     split = {name: fmt.split(name[:-1]) for name in fmt.order}
     coordinates = {
         name: (entries[name[:-1]] // n if name.endswith("1") else entries[name[:-1]] % n).astype(np.int64)
@@ -61,7 +61,7 @@ def by_numpy(fmt: Format, entries: dict[str, np.ndarray], sizes: dict[str, int],
             crd[name] = column.astype(types.crd)
         else:
             starts = np.ones(nnz, bool)
-            if level.kind is LevelKind.COMPRESSED and level is not fmt.levels[-1]:  # equal neighbours are one position
+            if level.kind is LevelKind.COMPRESSED and level is not fmt.levels[-1]:  # equal neighbours share a position
                 starts[1:] = (above[1:] != above[:-1]) | (column[1:] != column[:-1])
             counts = np.bincount(above[starts], minlength=n_above)
             pos[name] = np.concatenate([[0], np.cumsum(counts)]).astype(types.pos)
@@ -84,7 +84,7 @@ def test_native_assembly_equals_numpys(text: str, data: st.DataObject, index_dty
     sizes = {index: data.draw(st.integers(1, 9)) for index in sorted({name[0] for name in fmt.order})}
     nnz = data.draw(st.integers(0, 60))
     entries = {index: rng.integers(0, size, nnz).astype(index_dtype) for index, size in sizes.items()}
-    if data.draw(st.booleans()):  # in order already
+    if data.draw(st.booleans()):  # already sorted
         order = np.lexsort([entries[name[0]] for name in reversed(fmt.order)])
         entries = {index: np.ascontiguousarray(column[order]) for index, column in entries.items()}
     types = types_of(fmt, index_dtype)
@@ -94,7 +94,7 @@ def test_native_assembly_equals_numpys(text: str, data: st.DataObject, index_dty
 @pytest.mark.parametrize("extent", [1 << 20, (1 << 31) - 1, 1 << 40])
 @pytest.mark.parametrize("text", ["i1:C,k1:C,l1:C | bits=64", "k1:C,i1:C,l1:C | bits=64"])
 def test_large_extents_need_wider_keys(text: str, extent: int) -> None:
-    """Of 60, 93 and 120 bits; enough entries for several blocks of the sort."""
+    """Check keys of 60, 93 and 120 bits, with enough entries for several blocks of the sort."""
     fmt = Format.parse(text)
     rng = np.random.default_rng(1)
     entries = {index: rng.integers(0, extent, 100_000) for index in "ikl"}

@@ -1,4 +1,4 @@
-"""Building: failures carry the compiler's words, interrupts leave no process, edited C is taken, keys are shared."""
+"""Tests of building kernels: quoted compiler errors, no processes left behind, edited C, and shared keys."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from autosparse.errors import BuildError
 from tests.native import cases, operands
 
 SANITIZED = tuple(f"tests/native/test_{name}.py" for name in ("kernels", "slices", "sddmm", "mttkrp"))
-"""Tests that are run again with kernels compiled for sanitizers."""
+"""Test files that are run again with kernels compiled for sanitizers."""
 
 
 SHARES = ((0, 32), (1, 32), (2, 8))
-"""Threads and sizes of chunks, which kernels are told when they run."""
+"""Run-time arguments of kernels: threads and chunk sizes."""
 
 
 class FolderStore:
-    """The part of the cache that building uses, in a folder of the test."""
+    """Artefact store of the build step, in a folder of the test."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,7 +54,7 @@ class FolderStore:
 
 
 def script(folder: Path, text: str) -> str:
-    """An executable that plays a compiler."""
+    """Write an executable that stands for a compiler; return its path."""
     path = folder / "cc-test"
     path.write_text(f"#!/bin/sh\n{text}\n")
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
@@ -62,7 +62,7 @@ def script(folder: Path, text: str) -> str:
 
 
 def specs(n: int) -> list[_native.KernelSpec]:
-    """Kernels that no other test builds."""
+    """Return specs of kernels that no other test builds."""
     return [cases.spec(cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 4, prefetch=100 + at)) for at in range(n)]
 
 
@@ -104,14 +104,17 @@ def test_a_failing_compiler_is_quoted(tmp_path: Path) -> None:
     assert "moon" in caught.value.log
 
 
-def test_a_missing_compiler_names_the_cure(tmp_path: Path) -> None:
+def test_a_missing_compiler_names_the_hint(tmp_path: Path) -> None:
     with pytest.raises(BuildError, match="AUTOSPARSE_CC"):
         _native.build(specs(1)[0], store=FolderStore(tmp_path), compiler="no-such-compiler-here")
     assert _native.compiler_id("no-such-compiler-here") == "none"
 
 
 def test_a_compiler_is_looked_for_where_it_is_now(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its place is remembered; another program there, behind a link, elsewhere on PATH, or none, is noticed."""
+    """Check that changes of a compiler whose path is remembered are noticed.
+
+    Changes are another program at the path, behind a link or elsewhere on PATH, and a removed program.
+    """
     folders = [tmp_path / "first", tmp_path / "second"]
     for folder in folders:
         folder.mkdir()
@@ -156,13 +159,13 @@ def test_another_compiler_makes_another_artefact(tmp_path: Path) -> None:
 def test_several_are_built_at_once_and_errors_stay_apart(tmp_path: Path) -> None:
     good = specs(6)[3:]
     results = build_many(good, store=FolderStore(tmp_path), n_jobs=2)
-    assert all(isinstance(result, _native.Kernel) for result in results)
+    assert all(isinstance(result, _native.CompiledKernel) for result in results)
     broken = build_many(good[:2], store=FolderStore(tmp_path / "x"), compiler="no-such-compiler-here")
     assert all(isinstance(result, BuildError) for result in broken)
 
 
 def test_a_kernel_that_does_not_compile_is_compiled_once_for_all_schedules_of_a_batch(tmp_path: Path) -> None:
-    """Schedules that differ in what a kernel is told when it runs have one source."""
+    """Check schedules that differ only in run-time arguments, and therefore share one source."""
     compiler = script(tmp_path, f"echo call >> {tmp_path}/calls; echo 'error: no such luck' >&2; exit 1")
     loops = [cases.schedule("i1:U,k1:C", "i1 k1", prefetch=61, threads=n, chunk=chunk) for n, chunk in SHARES]
     batch = [cases.spec(one) for one in loops]
@@ -216,7 +219,7 @@ def test_a_compiler_ends_with_the_budget_and_its_kernel_is_not_called_bad(tmp_pa
 
 
 def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:
-    """The compiler's child outlives a plain kill of its parent; it must not outlive ours."""
+    """Check that the compiler's child process ends too: it would outlive a plain kill of its parent."""
     pid_file = tmp_path / "pid"
     compiler = script(tmp_path, f"sleep 60 & echo $! > {pid_file}; wait")
     compilations = Compilations()
@@ -243,7 +246,7 @@ def test_cancelling_ends_the_compiler_and_its_children(tmp_path: Path) -> None:
 
 
 def _runs(pid: int) -> bool:
-    """Whether the process is alive (a zombie waiting for its parent is not)."""
+    """Return whether the process is alive and no zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except OSError:
@@ -270,13 +273,13 @@ def test_dumped_c_can_be_edited_and_is_taken(tmp_path: Path) -> None:
         assert source.read_text() == emit(of)
         source.write_text(source.read_text().replace("vals[p_k1] *", "3 * vals[p_k1] *"))
         after = product()
-        assert "3 * vals" in source.read_text()  # not written over
+        assert "3 * vals" in source.read_text()  # the file is not overwritten
     np.testing.assert_array_equal(after, 3 * before)
     np.testing.assert_array_equal(product(), before)
 
 
 def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
-    """-Wall -Wextra, but for what the text of one kernel leaves unused and the vector ABI note."""
+    """Compile with -Wall -Wextra, except for unused functions and parameters and the note on the vector ABI."""
     flags = ["-Wall", "-Wextra", "-Werror", "-Wno-psabi", "-Wno-unused-function", "-Wno-unused-parameter"]
     specs = [*map(cases.spec, cases.FAMILY), *map(operands.spec, [*operands.SDDMM.values(), *operands.MTTKRP.values()])]
     for at, of in enumerate(specs):
@@ -289,18 +292,22 @@ def test_emitted_c_has_no_warnings(tmp_path: Path) -> None:
 
 
 def test_intrinsics_that_kernels_name_are_those_of_our_header() -> None:
-    """In a compiler that reads it; one that does not, or a name that it lacks, reads the compiler's own."""
+    """Check that our header declares every intrinsic that the emitters name.
+
+    A compiler that does not use our declarations, or a name that is missing there, falls back to the compiler's own
+    header.
+    """
     header = (HEADERS / "immintrin.h").read_text()
     emitters = "".join(path.read_text() for path in HEADERS.parent.glob("*.py"))
     named, there = (set(re.findall(r"\b_mm\d*_\w+\b", text)) for text in (emitters, header))
-    whole = {name for name in named if not name.endswith("_p")}  # the others get their last letter from a dtype
-    whole |= {name + letter for name in named - whole - {"_mm512_mask_storeu_p"} for letter in "sd"}  # clang's alone
+    whole = {name for name in named if not name.endswith("_p")}  # names that end in _p get their dtype's letter
+    whole |= {name + letter for name in named - whole - {"_mm512_mask_storeu_p"} for letter in "sd"}  # in clang only
     assert whole <= there
     assert "#include_next <immintrin.h>" in header
 
 
 def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> None:
-    """The struct is declared twice, in the emitted C and in runtime/kernels/kernel_api.h."""
+    """Compare the two declarations of the struct, in the emitted C and in runtime/kernels/kernel_api.h."""
     names = ["size", "pos", "crd", "vals", "n_positions", "sorted", "parallel", "origin", "repeats", "take", "give"]
     table = ", ".join([*(f"offsetof(asp_operand, {name})" for name in names), "sizeof(asp_operand)"])
     source = tmp_path / "layout.c"
@@ -314,7 +321,7 @@ def test_kernels_and_runtime_agree_on_the_operands_layout(tmp_path: Path) -> Non
 
 @pytest.mark.full
 def test_kernels_under_sanitizers(tmp_path: Path) -> None:
-    """Every kernel of the family again, compiled with address and undefined-behaviour checks that end the process."""
+    """Run the kernel tests again with checks of addresses and undefined behaviour that end the process."""
     gcc = Compiler.find().command[0]
     asan = subprocess.run(
         [gcc, "-print-file-name=libasan.so"], capture_output=True, text=True, check=True

@@ -1,4 +1,4 @@
-"""Composites: parts that share no entry compute what one format does, bit for bit whatever the threads."""
+"""Tests of composites: disjoint parts compute what one format does, with the same bits for any number of threads."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ EVERY = (*ROW_SETS, *SPLITS, *WINDOWED, FUSED)
 
 
 def matrix(dtype: str = "float32", seed: int = 0) -> Any:
-    """41 x 37, small integers (sums are exact), rows of 0 to 20 entries, a few full blocks."""
+    """Return a 41 x 37 matrix of small integers, with rows of 0 to 20 entries and a few full blocks."""
     rng = np.random.default_rng(seed)
     dense = (rng.random((41, 37)) < rng.random(41)[:, None] ** 2 * 0.5) * rng.integers(1, 5, (41, 37))
     dense[8:12, 4:8] = 3
@@ -78,7 +78,7 @@ def matrix(dtype: str = "float32", seed: int = 0) -> Any:
 
 
 def drawn(shape, density, rng, dtype):
-    """A random matrix with indices of 32 bits, which SciPy 1.13 draws in 64."""
+    """Return a random matrix with 32-bit indices, which SciPy 1.13 would draw with 64 bits."""
     A = sp.random_array(shape, density=density, format="csr", random_state=rng, dtype=dtype)
     return sp.csr_array((A.data, A.indices.astype(np.int32), A.indptr.astype(np.int32)), shape=shape)
 
@@ -88,7 +88,7 @@ def pattern_of(A: Any) -> Pattern:
 
 
 def bound_of(A: Any, composite: Composite, *, transposed: bool = False) -> Any:
-    """The composite on A: (bound kernels, packed copy)."""
+    """Return the composite on A as (bound kernels, packed copy)."""
     spec = _native.CompositeSpec(composite.operation, composite, A.dtype.name, "int32", Target.host().isa)
     kernel = _native.build(spec, store=cache.open_store(), compiler=config.get_options().compiler)
     packed = pack_composite(pattern_of(A), A.data, composite, transposed=transposed)
@@ -96,7 +96,7 @@ def bound_of(A: Any, composite: Composite, *, transposed: bool = False) -> Any:
 
 
 def product(bound: Any, B: Any, n_rows: int, n_threads: int, room: int = 0) -> Any:
-    """C by a bound composite, written over NaN; `room` more elements between rows."""
+    """Return C by a bound composite, written over NaN; `room` is the number of spare elements between rows."""
     C = np.full((n_rows, B.shape[1] + room), np.nan, B.dtype)
     assert bound.run(B.ctypes.data, B.shape[1], C.ctypes.data, C.shape[1], B.shape[1], n_threads)
     assert np.isnan(C[:, B.shape[1] :]).all()
@@ -139,7 +139,7 @@ def blocks_of(r: int, c: int) -> SuperSchedule:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize(("r", "c"), [(2, 8), (4, 4), (4, 2), (8, 2)])
 def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
-    """The last row and column of blocks go over the edge; widths take tiles of every size, and B is copied or not."""
+    """Cover blocks that extend beyond the matrix, tiles of every width, and B with and without a copy."""
     A = matrix(dtype)
     A.data[:] = np.random.default_rng(2).standard_normal(A.nnz)
     composite = Composite(parts=(Part(Blocks(r, c, 0.3), blocks_of(r, c)), Part(REST, READY)), window=8)
@@ -164,7 +164,7 @@ def test_blocks_and_the_rest_are_added_up_in_registers(r, c, dtype, isa):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("r", [4, 8])
 def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
-    """Groups and panels go over the edges; alone, and as a part whose rows of C are not neighbours."""
+    """Cover groups and panels that extend beyond the matrix, alone and as a part with scattered rows of C."""
     rng = np.random.default_rng(4)
     A = drawn((41, 600), 0.2, rng, dtype)
     A.data[:] = rng.standard_normal(A.nnz)
@@ -180,7 +180,7 @@ def test_rows_side_by_side_are_added_up_panel_by_panel(r, dtype, isa):
             found = [product(bound, B, 41, n_threads, room=3) for n_threads in (1, 2, 3)]
             assert all(one.tobytes() == found[0].tobytes() for one in found)
             np.testing.assert_allclose(found[0], A @ B, rtol=1e-4, atol=1e-4)
-        B[300, 7] = np.inf  # cells without an entry are multiplied: a result that may be spoilt is told
+        B[300, 7] = np.inf  # cells without an entry are multiplied: the kernel reports that the result may be wrong
         C = np.empty((41, width), dtype)
         assert not part.run(B.ctypes.data, width, C.ctypes.data, width, width, 2)
     finally:
@@ -220,7 +220,7 @@ def test_parts_take_turns_on_copied_panels_of_columns():
     rng = np.random.default_rng(5)
     A = drawn((64, 2_000), 0.3, rng, np.float32)
     A.data[:] = rng.integers(1, 5, A.nnz)
-    B = rng.integers(-4, 5, (2_000, 4_100)).astype(np.float32)[:, :300]  # not on cache lines, wider than a core's cache
+    B = rng.integers(-4, 5, (2_000, 4_100)).astype(np.float32)[:, :300]  # unaligned rows, larger than a core's cache
     composite = Composite(parts=(Part(Rows(1_000), READY), Part(Blocks(4, 4, 0.4), BLOCKS), Part(REST, CSR)))
     results = []
     for copies in (0, 1):
@@ -281,7 +281,7 @@ SAMPLED_SPLITS = (
 
 
 def sampled(bound: Any, A: Any, X: Any, Y: Any, n_threads: int) -> Any:
-    """Results of a bound sampled composite, written over NaN."""
+    """Return the results of a bound sampled composite, written over NaN."""
     out, n = np.full(A.nnz, np.nan, A.dtype), X.shape[1]
     bound.run(X.ctypes.data, n, Y.ctypes.data, n, A.data.ctypes.data, out.ctypes.data, n, n_threads)
     return out
@@ -290,7 +290,7 @@ def sampled(bound: Any, A: Any, X: Any, Y: Any, n_threads: int) -> Any:
 @pytest.mark.parametrize("width", [1, 18, 64])
 @pytest.mark.parametrize("parts", SAMPLED_SPLITS, ids=lambda parts: str(parts[0].select))
 def test_sampled_parts_that_share_rows(parts, width):
-    """Each entry has its own place, wherever its part has it: in windows or not, the same bits for all threads."""
+    """Check that windows and the number of threads do not change the bits of any entry."""
     A = matrix("float64")
     rng = np.random.default_rng(7)
     A.data[:] = rng.standard_normal(A.nnz)
@@ -327,7 +327,7 @@ def test_sampled_entries_are_written_once(first, repeats):
 
 @pytest.mark.parametrize("made", [CSR, BLOCKS, PANELS, ORDERED, VECTOR], ids=lambda made: str(made.format))
 def test_kernel_that_adds(made):
-    """C0 + A B, as the interpreter has it; without `adds` the key is what it was before there was the field."""
+    """Check C0 + A B against the interpreter, and that `adds` changes the key."""
     A, isa = matrix(), Target.host().isa
     plain = _native.KernelSpec("matmul", made, "float32", "int32", isa)
     adding = _native.KernelSpec("matmul", made, "float32", "int32", isa, adds=True)

@@ -1,4 +1,4 @@
-"""The runtime counts in patterns exactly what NumPy counts."""
+"""Tests that the runtime counts in patterns exactly what NumPy counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAMILIES = ("banded", "blocks", "hypersparse", "mesh", "rmat", "stencil", "unifo
 
 @st.composite
 def patterns(draw: st.DrawFn) -> Pattern:
-    """Any structure that is valid: empty, with repeated and unsorted columns, with rows of any length."""
+    """Draw any valid structure: empty, with repeated and unsorted columns, with rows of any length."""
     n_rows, n_cols = draw(st.integers(0, 1200)), draw(st.integers(1, 3000))
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     most = draw(st.sampled_from([0, 1, 3, 40]))
@@ -39,7 +39,7 @@ def patterns(draw: st.DrawFn) -> Pattern:
 
 def assert_same_counts(pattern: Pattern, n_sample: int) -> None:
     for transposed in (False, True):
-        fresh = Pattern(*pattern.shape, pattern.indptr, pattern.indices)  # of which nothing was counted yet
+        fresh = Pattern(*pattern.shape, pattern.indptr, pattern.indices)  # without cached counts
         of_lengths, of_sample = counted(fresh, n_sample, transposed=transposed)
         assert of_lengths == numpy_counts.lengths(pattern, transposed=transposed)
         assert list(of_lengths.slots) == [(lanes, window) for window in WINDOWS for lanes in SLICE_LANES]
@@ -49,7 +49,7 @@ def assert_same_counts(pattern: Pattern, n_sample: int) -> None:
 
 @pytest.mark.parametrize("n_examples", [20, pytest.param(60, marks=pytest.mark.full)])
 def test_counts_are_those_of_numpy(n_examples):
-    """A matrix of each family, below, has windows of every size in every run."""
+    """Compare counts of drawn patterns; windows of every size are covered by the test of generated patterns below."""
 
     @settings(max_examples=n_examples)
     @given(pattern=patterns(), n_sample=st.sampled_from([10, 6144, 1 << 20]))
@@ -61,7 +61,7 @@ def test_counts_are_those_of_numpy(n_examples):
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_counts_of_generated_patterns_are_those_of_numpy(family):
-    """Large enough for windows of every size, and panels between those looked at."""
+    """Compare patterns large enough for windows of every size and for panels that the sample skips."""
     pattern = generate(family, nnz=120_000, seed=3).to_pattern()
     assert_same_counts(pattern, 6144)
 
@@ -92,7 +92,7 @@ def test_columns_of_more_bits_than_there_is_room_for_are_told_apart_by_their_las
 
 
 def test_squares_beyond_63_bits_are_cut():
-    nnz = 2**33  # of rows that nobody reads: what is looked at is told by row starts alone
+    nnz = 2**33  # the entries do not exist: samples are chosen by row starts alone
     found = np.empty(3 + 2 * 12, np.int64)
     starts = np.array([0, nnz], np.int64)
     columns, sampled = np.zeros(256, np.int64), np.empty(5 + 36, np.int64)

@@ -1,4 +1,4 @@
-"""The folder of `dump_dir` is trusted by the rules of the cache folder: owner, mode, links."""
+"""Tests that the folder of `dump_dir` is trusted by the rules of the cache folder: owner, mode, links."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_folder_that_others_can_write_is_refused(folder: Path, mode: int) -> N
     folder.chmod(mode)
     with config.options(dump_dir=folder):
         assert dumping.read("a.c") is None
-        with pytest.raises(BuildError, match=r"(?s)can be written by other users.*Cure: set AUTOSPARSE_DUMP_DIR"):
+        with pytest.raises(BuildError, match=r"(?s)can be written by other users.*Hint: set AUTOSPARSE_DUMP_DIR"):
             dumping.write({"a.c": ""}, "a")
     assert (folder / "a.c").read_text() == "of somebody"
 

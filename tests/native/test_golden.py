@@ -1,9 +1,9 @@
-"""Emitted C of a few kernels, kept as files: a change of the emitter shows as a diff that somebody reads.
+"""Tests of emitted C against golden files: a change of the emitter shows as a diff for review.
 
-A file holds the heading, with the loop nest, and the code from the task on. What comes between them (types, vectors,
-helpers that many kernels share) is left out; that it is right is shown by kernels that run (`test_kernels`).
+A file holds the heading with the loop nest, and the code from the task on. The text between them (types, vectors,
+shared helpers) is left out; `test_kernels` covers it by running kernels.
 
-After a wanted change:  python -m tests.native.test_golden
+To update the files after an intended change: python -m tests.native.test_golden
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ KERNELS: Final = {
 
 
 def source(name: str) -> str:
-    """Heading and body of the emitted kernel."""
+    """Return the heading and body of the emitted kernel."""
     whole = emit(KernelSpec(KERNELS[name][0].operation, *KERNELS[name]))
     heading, opened, rest = whole.partition("#include ")
     shared, task, body = rest.partition("typedef struct {\n    const asp_call *call;\n")

@@ -1,6 +1,6 @@
-"""Emitted Python of a few kernels, kept as files: see `test_golden`.
+"""Tests of emitted Python against golden files, as in `test_golden`.
 
-After a wanted change:  python -m tests.native.test_golden_numba
+To update the files after an intended change: python -m tests.native.test_golden_numba
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels for graph networks: every instruction set, type and width against plain NumPy."""
+"""Tests of kernels for graph networks: every instruction set, type and width against plain NumPy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def isa(request):
 
 
 def patterns():
-    """(name, SciPy CSR matrix): random, empty rows at both ends, one full row, nothing at all, repeated entries."""
+    """Yield (name, SciPy CSR matrix): random, empty rows at both ends, one full row, empty, repeated entries."""
     rng = np.random.default_rng(7)
     for name, shape, density in (("random", (37, 41), 0.2), ("dense", (9, 23), 1.0), ("wide", (3, 500), 0.3)):
         yield name, scipy.sparse.random_array(shape, density=density, random_state=rng, format="csr")
@@ -42,12 +42,15 @@ def patterns():
         (np.ones(5), np.array([2, 2, 0, 2, 1]), np.array([0, 3, 3, 5])), shape=(3, 4)
     )  # unsorted and repeated
     yield "repeated", repeated
-    yield "twins", twins(rng)
+    yield "identical_rows", identical_rows(rng)
 
 
-def twins(rng):
-    """Rows whose entries are in the same columns: two, three, four and seven in a row, of 1 to 45 entries, not sorted;
-    and rows that are like those before them in their length and their first columns only."""
+def identical_rows(rng):
+    """Return a matrix with groups of one to seven rows that have the same columns.
+
+    Rows have 1 to 45 entries, unsorted. Other rows equal their predecessor only in their length and all columns but
+    the last.
+    """
     rows = []
     for n in (1, 3, 4, 5, 6, 7, 8, 21, 45):
         for n_rows in (3, 2, 4, 7, 1):
@@ -92,7 +95,7 @@ def test_sampled_dots_equal_numpy(name, dtype, index_dtype):
         np.testing.assert_allclose(got, sddmm.reference(pattern, ones, X, Y.T), rtol=0, atol=TOLERANCE[dtype] * width)
 
 
-@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "twins"])
+@covering(width=[4, 8, 20, 32, 128, 256], dtype=["f4", "f8", "c8", "c16"], name=["random", "identical_rows"])
 def test_sampled_dots_scale_and_add(name, dtype, width, isa):
     pattern = structure(name, "int32")
     n_rows, n_cols = pattern.shape
@@ -112,20 +115,20 @@ def test_sampled_dots_scale_and_add(name, dtype, width, isa):
 
 
 def test_sampled_dots_read_no_value_twice_and_none_beside(isa):
-    """Infinities in a row's last values and in neighbouring rows: a masked lane would turn them into nan."""
+    """Check with infinities in the last values of rows and in neighbouring rows: an unmasked lane would give NaN."""
     pattern = structure("dense", "int32")
     for width in (5, 17, 33, 65, 270):
         X = np.ones((pattern.n_rows, width), "f4")
         Y = np.full((pattern.n_cols, width), np.inf, "f4")
         assert np.all(np.isposinf(sddmm.sample(pattern, X, Y)))
-        X[:, -1] = 0  # 0 * inf: nan, as in NumPy
+        X[:, -1] = 0  # 0 * inf is NaN, as in NumPy
         assert np.all(np.isnan(sddmm.sample(pattern, X, Y)))
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
-    """Rows of Y anywhere in a cache line, nan beside them: whole rows of vectors are cut at the lines."""
-    for name in ("random", "dense", "twins"):
+    """Check rows of Y at every offset from a cache line, with NaN around them."""
+    for name in ("random", "dense", "identical_rows"):
         pattern = structure(name, "int32")
         for width in (16, 32, 64, 128, 256):
             X = np.random.default_rng(1).integers(-3, 4, (pattern.n_rows, width)).astype(dtype)
@@ -141,10 +144,10 @@ def test_sampled_dots_do_not_depend_on_where_rows_begin(dtype, isa):
 
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
-def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
-    """However threads share the rows, which cuts some groups in two."""
-    pattern = structure("twins", index_dtype)
-    most = (8, 16, 16)[isa] * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # of a row that registers hold
+def test_sampled_dots_of_identical_rows_have_the_bits_of_each_row_alone(dtype, index_dtype, isa):
+    """Check for any number of threads, which may divide a group of identical rows."""
+    pattern = structure("identical_rows", index_dtype)
+    most = (8, 16, 16)[isa] * max((16, 32, 64)[isa] // np.dtype(dtype).itemsize, 4)  # what fits in registers
     for width in (width for width in (16, 32, 64, 128, 256) if width <= most):
         X, Y = numbers((pattern.n_rows, width), dtype, 1), numbers((pattern.n_cols, width), dtype, 2)
         alone = [
@@ -160,7 +163,7 @@ def test_sampled_dots_of_twins_have_the_bits_of_each_row_alone(dtype, index_dtyp
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("mean", [1, 5])
 def test_what_follows_a_row_reaches_none_of_its_results(mean, dtype, isa):
-    """Columns of odd rows hold nan: last results of a row may be computed with the first ones of the next."""
+    """Check with NaN in all columns of odd rows: kernels may compute a row's end with the next row's start."""
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 2 * mean + 1, 60)
     rows = np.repeat(np.arange(60), lengths)
@@ -281,7 +284,7 @@ def test_extremes_and_their_gradients_equal_numpy(dtype, least, weighted):
 
 
 def extremes(pattern, values, B, G, least):
-    """(C, arg, gradient of values, gradient of B); the first of equals wins."""
+    """Return (C, arg, gradient of values, gradient of B); among equal values the first one counts."""
     C, arg = np.zeros_like(G), np.full(G.shape, pattern.nnz)
     d_values, dB = np.zeros_like(values), np.zeros_like(B)
     for i in range(pattern.n_rows):

@@ -1,4 +1,4 @@
-"""The table of implementations: who computes what, and what each refuses."""
+"""Tests of the table of implementations: what each computes, and what each refuses."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_what_one_supports_is_not_for_the_other() -> None:
 
 @needs_runtime
 def test_what_the_runtime_has_no_loops_for_is_refused_not_generated(tmp_path: Path) -> None:
-    """Its loops over dense columns are not in the schedule: generated, they would compute one column."""
+    """Check a spec whose loops over dense columns are not in the schedule: generated code would compute one column."""
     of = cases.spec(PRECOMPILED, index_dtype="int64")
     with config.options(cache_dir=tmp_path):
         store = cases.cache.open_store()

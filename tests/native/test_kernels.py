@@ -1,6 +1,6 @@
-"""Law: for every schedule and pattern, the generated kernel, the interpreter and SciPy agree to the last bit.
+"""Tests that the generated kernel, the interpreter and SciPy agree to the last bit, for every schedule and pattern.
 
-(Values are small integers, so that every order of summation gives the same floating-point number.)
+Values are small integers, so that every order of summation gives the same floating-point number.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BELOW = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] < Target.host().vector
 
 
 def check(made: SuperSchedule, taken: cases.Sample, *, transposed: bool, seed: int, isa: str | None = None) -> None:
-    """Kernel == interpreter == SciPy at every width, on one and on two threads."""
+    """Check kernel == interpreter == SciPy at every width, on one and on two threads."""
     if not cases.fits(made, taken, transposed=transposed):
         return
     dtype = taken.data.dtype.name
@@ -63,7 +63,7 @@ def test_every_instruction_set_gives_the_same(made: SuperSchedule, isa: str) -> 
 
 
 def random_cases(n: int, seed: int) -> None:
-    """Random schedules of the whole template, each on a few patterns."""
+    """Check random schedules of the whole template, each on a few patterns."""
     rng = np.random.default_rng(seed)
     for at in range(n):
         made = cases.random_schedule(rng)
@@ -85,7 +85,7 @@ def test_many_random_schedules_agree() -> None:
 
 @pytest.mark.parametrize("made", cases.FAMILY, ids=cases.label)
 def test_padding_never_hides_or_invents_non_finite_values(made: SuperSchedule) -> None:
-    """A kernel that vouches for its result (True) equals SciPy's, NaN and infinity included."""
+    """Check that results that a kernel reports as exact equal SciPy's, NaN and infinity included."""
     vouched = 0
     for seed, (bad, place) in enumerate(itertools.product((np.inf, -np.inf, np.nan), range(4))):
         taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed)

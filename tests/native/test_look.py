@@ -1,4 +1,4 @@
-"""The look at shared memory: a hash for each chunk in which every byte and its place count, whoever computes it."""
+"""Tests of the hash that detects writes to shared memory: it depends on every byte and its position."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.native.runtime_cases import forced, isas, needs_runtime
 pytestmark = needs_runtime
 
 CHUNK = 2048
-"""Bytes of a chunk here: the function is told how many there are."""
+"""Bytes per hashed chunk, a parameter of the function."""
 RANDOM = np.random.default_rng(0).integers(0, 256, 4 * CHUNK + 64, dtype=np.uint8)
 
 
@@ -45,7 +45,7 @@ def test_a_flipped_bit_is_seen_in_its_chunk_and_in_no_other(array: np.ndarray, w
 @given(data=st.data())
 def test_two_swapped_entries_are_seen(dtype: str, data: st.DataObject) -> None:
     n = data.draw(st.integers(2, 4 * CHUNK // np.dtype(dtype).itemsize))
-    # As in matrices: small whole numbers, which have many bytes in common.
+    # Small integers, as in matrices: their bytes have much in common.
     array = np.random.default_rng(n).integers(-3, 4, n).astype(dtype)
     a, b = data.draw(st.integers(0, n - 1)), data.draw(st.integers(0, n - 1))
     other = array.copy()

@@ -1,4 +1,4 @@
-"""Laws of lowering: every legal schedule gives a program of one shape, or a reason why not."""
+"""Tests of lowering: every legal schedule gives a program of one shape, or a reason for refusal."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def programs(n: int) -> list[tuple[_native.KernelSpec, ir.Program]]:
 
 
 def loop_names(program: ir.Program) -> list[str]:
-    """Coordinates bound by loops and by the block, in order."""
+    """Return the coordinates bound by loops and by the block, in order."""
     names: list[str] = []
     for node in ir.walk(program.body):
         if isinstance(node, ir.ForDense | ir.ForTiles):
@@ -42,7 +42,7 @@ def test_every_level_is_resolved_once_after_its_parent() -> None:
     for _, program in programs(400):
         resolved: list[str] = []
         for node in ir.walk(program.body):
-            if isinstance(node, ir.ForStored | ir.Locate | ir.Search):
+            if isinstance(node, ir.ForStored | ir.Locate | ir.CoordinateSearch):
                 resolved.append(node.level.name)
             elif isinstance(node, ir.Block):
                 resolved += [level.name for level in node.levels]
@@ -122,7 +122,7 @@ def test_printing_is_a_function_of_the_spec() -> None:
 
 @pytest.mark.parametrize(("n", "split"), [(0, 4), (1, 4), (7, 4), (8, 4), (5, 1)])
 def test_extents_cover_an_index_exactly_once(n: int, split: int) -> None:
-    """Both orders of the two loops of an index visit 0 .. n-1 and nothing else."""
+    """Check that both orders of the two loops of an index visit 0 .. n-1 exactly once."""
     outer, inner = ir.Coordinate("i1", split), ir.Coordinate("i0", split)
     whole = [
         o * split + i

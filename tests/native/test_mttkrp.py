@@ -1,4 +1,4 @@
-"""Law: MTTKRP by the generated kernel, the interpreter and NumPy agree to the last bit, for every mode and order."""
+"""Tests that the generated MTTKRP kernel, the interpreter and NumPy agree to the last bit, for every mode and order."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PRIVATE = [name for name, made in operands.MTTKRP.items() if made.parallel[0] !=
 def check(
     made: SuperSchedule, pattern: TensorPattern, mode: int, *, seed: int, dtype: str, isa: str | None = None
 ) -> None:
-    """Kernel == interpreter == NumPy at every width, on several numbers of threads."""
+    """Check kernel == interpreter == NumPy at every width, on several numbers of threads."""
     of = operands.spec(made, dtype, pattern.index_dtype, isa)
     rng = np.random.default_rng(seed)
     values = operands.integers(rng, (pattern.nnz,), dtype)
@@ -78,7 +78,7 @@ def test_many_random_schedules_agree() -> None:
 
 
 def test_factors_are_taken_out_of_inner_sums() -> None:
-    """CSF multiplies by the row of B once per fiber: SPLATT's factoring."""
+    """Check that CSF multiplies by the row of B once per fiber, as in SPLATT."""
     program = lower(operands.spec(operands.MTTKRP["CSF ikl"]))
     spaces = [node for node in ir.walk(program.body) if isinstance(node, ir.Workspace)]
     assert [tuple(map(str, space.factors)) for space in spaces] == [(), ("B[k,j]",)]
@@ -88,7 +88,7 @@ def test_factors_are_taken_out_of_inner_sums() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_vouched_result_is_numpys_with_infinite_factors_too(name: str) -> None:
-    """Empty sums and padding times infinity are nan: such results are not vouched for."""
+    """Check that results are not reported as exact where empty sums or padding meet infinity, which gives NaN."""
     made = operands.MTTKRP[name]
     pattern = operands.tensor((6, 5, 4, 3, 2)[: operands.order_of(made)], 12, seed=3)
     rng = np.random.default_rng(4)

@@ -1,4 +1,4 @@
-"""Laws of the numba backend: what it computes is what interpreter and SciPy compute, and it needs no C compiler."""
+"""Tests of the numba backend: its kernels compute what interpreter and SciPy compute, without a C compiler."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ PRESETS = (*cases.FAMILY, *SLICES)
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
-def kernel(made: SuperSchedule, dtype: str = "float32", index_dtype: str = "int32") -> _native.Kernel:
+def kernel(made: SuperSchedule, dtype: str = "float32", index_dtype: str = "int32") -> _native.CompiledKernel:
     return _native.build(cases.spec(made, dtype, index_dtype), store=cache.open_store(), compiler="numba")
 
 
 def product(
-    of: _native.Kernel, packed: _native.PackedOperand, B: NDArray[np.generic], n_threads: int
+    of: _native.CompiledKernel, packed: _native.PackedOperand, B: NDArray[np.generic], n_threads: int
 ) -> tuple[NDArray[np.generic], bool]:
     C = np.full((packed.sizes["i"], B.shape[1]), np.nan, dtype=B.dtype)
     n = B.shape[1]
@@ -41,7 +41,7 @@ def product(
 
 
 def check(made: SuperSchedule, dtype: str, index_dtype: str) -> None:
-    """Kernel == interpreter == SciPy over patterns of all kinds, orientations, widths and numbers of threads."""
+    """Check kernel == interpreter == SciPy over patterns of all kinds, orientations, widths and numbers of threads."""
     of = kernel(made, dtype, index_dtype)
     rows = ([5] * 23, [], [0] * 7, [9] * 7, [0, 40, 0, 1], np.arange(60) % 4)
     for seed, (lengths, n_cols) in enumerate(zip(rows, (31, 4, 9, 9, 17, 60), strict=True)):
@@ -86,7 +86,7 @@ def test_random_schedules_of_the_whole_template(seed: int) -> None:
 
 @pytest.mark.parametrize("made", [*PRESETS[8::16], *SLICES], ids=cases.label)
 def test_a_kernel_vouches_for_nothing_that_padding_spoilt(made: SuperSchedule) -> None:
-    """Non-finite values go through as in C: True means that the result is SciPy's."""
+    """Check non-finite values: a result that the kernel reports as exact equals SciPy's."""
     of = kernel(made)
     for seed, bad in enumerate((np.inf, -np.inf, np.nan)):
         taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=seed)
@@ -139,7 +139,7 @@ print(backend_name(None), "could not be built" not in str(A.explain(B)))
 
 
 def test_without_a_compiler_tuning_uses_numba(tmp_path: Path) -> None:
-    """PATH is empty: kernels are made, measured and kept all the same."""
+    """Check that kernels are built, measured and stored with an empty PATH."""
     empty = tmp_path / "bin"
     empty.mkdir()
     said = run_python(TUNE, PATH=str(empty), AUTOSPARSE_CACHE_DIR=str(tmp_path / "cache"))
@@ -199,7 +199,7 @@ print(exact, np.array_equal(C, taken.matrix @ B))
     not sys.platform.startswith("linux"), reason="other systems than Linux fill the address space in another way"
 )
 def test_where_memory_is_crowded_the_pieces_of_a_kernel_stay_together(tmp_path: Path) -> None:
-    """Free pages lie 5 GiB apart: code that was mapped page by page could not reach its constants."""
+    """Check with free pages 5 GiB apart: code that was mapped page by page could not reach its constants."""
     assert run_python(FAR, AUTOSPARSE_CACHE_DIR=str(tmp_path)) == "True True"
 
 

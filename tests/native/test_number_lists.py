@@ -1,4 +1,4 @@
-"""Lists of rows and columns in records: a line of text asks for no more memory than the pattern has rows or columns."""
+"""Tests of lists of rows and columns in records: parsing needs no more memory than the pattern has rows or columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of packing: native equals generic equals the matrix; sizes are known before; refresh equals packing again."""
+"""Tests of packing: native equals generic equals the matrix, sizes are predicted, refresh equals packing again."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Every format that the literature names: it parses and prints, packs and unpacks, and its products are SciPy's.
+"""Tests of the formats named in the literature: parsing, printing, packing, and products equal to SciPy's.
 
-Presets come from `core.formats.PRESETS`: a row that is added there is tested here. Values are small integers, so
-that products are exact in any order of summation; the interpreter is asked beside the kernel.
+All of `core.formats.PRESETS` are tested. Values are small integers, so that products are exact in any order of
+summation; the interpreter is compared with the kernel.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ ORDER_OF: Final = {name: len({level.coordinate[0] for level in row.format.levels
 MATRICES: Final = [name for name, order in ORDER_OF.items() if order == 2]
 TENSORS: Final = [name for name, order in ORDER_OF.items() if order == 3]
 OF_ONE_COLUMN: Final = {"SELL", "SELL with diagonals"}
-"""Rows are vector lanes: there is no room for columns of B beside them, nor for sums over those of X and Y."""
+"""Formats whose rows are vector lanes: they support neither columns of B nor sums over columns of X and Y."""
 TYPES: Final = (("float32", "int32"), ("float64", "int64"))
 TILE: Final = 16
 
 
 def concordant(operation: str, name: str, *, tile: int) -> SuperSchedule:
-    """The schedule that walks the levels of a preset in their order, columns inside."""
+    """Return the schedule that walks the levels of a preset in their order, columns inside."""
     fmt = PRESETS[name].format
     loops = " ".join([*fmt.order, *(("j1", "j0") if tile else ())])
     parallel = "i1" if operation == "matmul" else fmt.order[0]
@@ -37,7 +37,7 @@ def concordant(operation: str, name: str, *, tile: int) -> SuperSchedule:
 
 
 def test_the_formats_of_the_papers_have_names() -> None:
-    """By their level formats, outermost first (WACO §3.1, §5.2.1)."""
+    """Check presets by their level formats, outermost first (WACO §3.1, §5.2.1)."""
     kinds = {"".join(level.kind.value for level in row.format.levels) for row in PRESETS.values()}
     assert kinds >= {"UC", "CC", "UCUU", "UCU", "UUC", "CCC", "NQ", "USU"}
     assert PRESETS["CSR"].format == CSR
@@ -79,7 +79,7 @@ def test_a_matrix_is_packed_and_unpacked(name: str, data: st.DataObject, transpo
     second=TYPES,
 )
 def test_products_are_scipys(name_and_tile: tuple[str, int], types: tuple[str, str]) -> None:
-    """By the kernel on one and two threads, and by the interpreter; of A and of its transpose, empty ones too."""
+    """Compare kernel (on one and two threads), interpreter and SciPy for A and its transpose, also for empty ones."""
     (name, tile), (dtype, index_dtype) = name_and_tile, types
     made = concordant("matmul", name, tile=tile)
     assert _native.supports("matmul", made) is None

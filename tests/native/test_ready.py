@@ -1,4 +1,4 @@
-"""The runtime's own kernels: which specs they serve, and that they compute what those say."""
+"""Tests of the runtime's own kernels: which specs they serve, and that they compute what the specs say."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = (1, 2, 16, 31, 32, 130, 256, 400)
 
 
 def operand(pattern, dtype, made, *, transposed=False):
-    """(A with whole numbers, packed)."""
+    """Return A with small integers as values, and its packed copy."""
     A = sp.csr_matrix(pattern, dtype=dtype)
     A.data[:] = np.random.default_rng(1).integers(-3, 4, A.nnz)
     A.indices, A.indptr = A.indices.astype(np.int32), A.indptr.astype(np.int32)
@@ -42,12 +42,12 @@ def operand(pattern, dtype, made, *, transposed=False):
 
 
 def product(of, packed, B, *, late=0, threads=2):
-    """C, whose memory begins `late` bytes behind a cache line and is not written outside."""
+    """Return C, `late` bytes after the start of a cache line; check that memory around it is not written."""
     kernel = ready_kernel(of)
     assert kernel is not None
     shape = (packed.sizes["i"], B.shape[1])
     n_bytes = shape[0] * shape[1] * B.itemsize
-    room = np.full(n_bytes + 256, 255, np.uint8)  # nan
+    room = np.full(n_bytes + 256, 255, np.uint8)  # NaN
     start = -room.ctypes.data % 64 + 64 + late
     out = room[start : start + n_bytes].view(B.dtype).reshape(shape)
     assert kernel.bind(packed).run(B.ctypes.data, B.shape[1], out.ctypes.data, B.shape[1], B.shape[1], threads)
@@ -72,7 +72,7 @@ def test_the_interpreter_agrees(order):
     A, packed = operand(sp.random(37, 51, density=0.1, random_state=2, format="csr"), "float32", WHOLE[order])
     B = np.random.default_rng(3).integers(-3, 4, (51, 19)).astype(np.float32)
     of = cases.spec(WHOLE[order])
-    generated = cases.schedule(f"i1:U,k1:C | rows={order}", "i1 j1 k1 j0", 8)  # loops over columns that it can read
+    generated = cases.schedule(f"i1:U,k1:C | rows={order}", "i1 j1 k1 j0", 8)  # has column loops to interpret
     np.testing.assert_array_equal(interpret(cases.spec(generated), packed, B, 2), A @ B)
     np.testing.assert_array_equal(product(of, packed, B), A @ B)
 
@@ -89,7 +89,7 @@ def test_transposed_operands(transposed):
 
 @covering(isa=isas(), columns=[32, 256, 300], late=[0, 16, 40])
 def test_large_results_are_stored_past_the_caches(isa, columns, late):
-    """Rows of the result that do not follow each other share cache lines, and one is left to several threads."""
+    """Check streaming stores where rows of the result share cache lines and are not consecutive."""
     rng = np.random.default_rng(6)
     n_rows = 9_000_000 // columns
     lengths = rng.integers(0, 4, n_rows)
@@ -105,15 +105,15 @@ def test_large_results_are_stored_past_the_caches(isa, columns, late):
 
 @covering(isa=isas(), dtype=["float32", "float64"], late_b=[0, 16, 48], late=[0, 16, 32, 56], way=[1, 2])
 def test_rows_past_the_caches_in_an_order_of_their_own(isa, dtype, late_b, late, way):
-    """Whole lines go past the caches wherever B and C begin; the bits are those of results that stay in them."""
+    """Check that streaming stores give the same bits as ordinary ones, for every alignment of B and C."""
     A, packed = operand(sp.random(300, 200, density=0.03, random_state=10, format="csr"), dtype, WHOLE["degree"])
     for columns in (16, 32, 64, 128, 256, 272, 512):
         room = np.random.default_rng(columns).standard_normal(200 * columns + 32).astype(dtype)
         start = (-room.ctypes.data % 64 + late_b) // room.itemsize
         B = room[start : start + 200 * columns].reshape(200, columns)
         found = []
-        for crowded in (way, 0):
-            with forced(isa), forced_choice("crowded", crowded):
+        for contention in (way, 0):
+            with forced(isa), forced_choice("llc_contention", contention):
                 found.append(product(cases.spec(WHOLE["degree"], dtype, isa=isa), packed, B, late=late))
         np.testing.assert_array_equal(*found)
         np.testing.assert_allclose(found[0], A @ B, rtol=1e-5, atol=1e-5)

@@ -1,4 +1,4 @@
-"""The runtime's own kernels for sampled products, rows in an order of their own: they compute what schedules say."""
+"""Tests of the runtime's own kernels for sampled products with row permutations."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MADE = tuple(
     for levels in ("i1:U,k1:C", *(f"i1:U,k1:C | rows={order}" for order in ROW_ORDERS))
     for ahead in PREFETCH
 )
-WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # whether operands crowd the last cache
+WAYS = {"as it is": -1, "roomy": 0, "zen4": 1, "zen5": 2}  # arguments of `asp_force_llc_contention`
 COLUMNS = (0, 1, 2, 16, 31, 32, 64, 128, 130, 256, 400)
 
 
@@ -38,10 +38,10 @@ def pattern_of(A) -> Pattern:
 
 
 def sampled(of, packed, data, X, Y, *, threads=2, late=0):
-    """Results in memory that begins `late` bytes behind a cache line and is not written outside."""
+    """Return results, `late` bytes after a cache line; check that memory around them is not written."""
     kernel = ready_kernel(of)
     assert kernel is not None
-    room = np.full(data.nbytes + 256, 255, np.uint8)  # nan
+    room = np.full(data.nbytes + 256, 255, np.uint8)  # NaN
     start = -room.ctypes.data % 64 + 64 + late
     out = room[start : start + data.nbytes].view(data.dtype)
     K = X.shape[1]
@@ -55,13 +55,16 @@ def sampled(of, packed, data, X, Y, *, threads=2, late=0):
 
 @covering(isa=isas(), name=patterns(), way=WAYS)
 def test_it_computes_what_the_schedule_says(isa, name, way, pytestconfig):
-    """Whole numbers: any order of summation gives the same bits. Without --full a pattern meets every second width."""
+    """Check with small integers, for which any order of summation gives the same bits.
+
+    Without --full each pattern meets half of the widths.
+    """
     place = list(patterns()).index(name) + list(WAYS).index(way)
     pattern = pattern_of(patterns()[name])
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     rng = np.random.default_rng(1)
     packed = {made.format: _native.pack_structure(pattern, made.format) for made in MADE}
-    with forced_choice("crowded", WAYS[way]):
+    with forced_choice("llc_contention", WAYS[way]):
         for at, K in enumerate(COLUMNS):
             if (at // 2 + place) % 2 and not pytestconfig.getoption("--full"):
                 continue
@@ -89,7 +92,7 @@ def test_entries_that_repeat_and_are_not_sorted(made):
     want = data * (X[rows] * Y[pattern.indices]).sum(axis=1)
     np.testing.assert_array_equal(sampled(spec(made), packed, data, X, Y), want)
     loops = {"implementation": "generated", "loop_order": ("i1", "k1", "j1", "j0"), "dense_splits": (("j", 8),)}
-    generated = spec(dataclasses.replace(made, **loops))  # loops over columns that the interpreter can read
+    generated = spec(dataclasses.replace(made, **loops))  # loops over columns, which the interpreter can read
     np.testing.assert_array_equal(interpret_sddmm(generated, packed, data, X, Y, n_threads=2), want)
 
 

@@ -1,4 +1,4 @@
-"""New values of a packed copy go to the places of their entries: what a fresh copy has, in every format."""
+"""Tests that refreshing the values of a packed copy gives what a new copy has, in every format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from autosparse._native.storage.packers import Places
+from autosparse._native.storage.packers import ValuePositions
 from autosparse._native.storage.rows import packing_threads
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,7 +66,7 @@ def test_ranges_of_entries_are_refreshed_alone(text: str, data: st.DataObject, t
     packed = _native.pack(taken.pattern, taken.data, Format.parse(text), transposed=transposed)
     nnz = taken.pattern.nnz
     cuts = sorted(data.draw(st.lists(st.integers(0, nnz), min_size=4, max_size=4)))
-    ranges = [(cuts[0], cuts[1]), (cuts[2], cuts[3] + 5)]  # chunks may end behind the last entry
+    ranges = [(cuts[0], cuts[1]), (cuts[2], cuts[3] + 5)]  # chunks may end after the last entry
     fresh = taken.data.copy()
     for begin, end in ranges:
         fresh[begin:end] += 7
@@ -75,7 +75,7 @@ def test_ranges_of_entries_are_refreshed_alone(text: str, data: st.DataObject, t
 
 
 def once_each() -> cases.Sample:
-    """A sample that has no entry twice."""
+    """Return a matrix without repeated entries."""
     indices = np.array([np.random.default_rng(row).permutation(40)[:3] for row in range(40)], np.int32).ravel()
     return cases.Sample(cases.Pattern(40, 40, np.arange(0, 121, 3, dtype=np.int32), indices), np.arange(1.0, 121))
 
@@ -119,7 +119,7 @@ def test_every_type_of_value_and_index(dtype: str, to: str | None, origin: str |
     values, packed = rng.integers(0, 200, n).astype(dtype), np.zeros(n, dtype)
     with autosparse.options(threads=threads):
         assert packing_threads() == threads
-        Places(n, *indices).fill(values, packed)
+        ValuePositions(n, *indices).fill(values, packed)
     wanted = np.zeros(n, dtype)
     wanted[slice(None) if indices[0] is None else indices[0]] = values if indices[1] is None else values[indices[1]]
     np.testing.assert_array_equal(packed, wanted)

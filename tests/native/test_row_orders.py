@@ -1,4 +1,4 @@
-"""Rows stored in an order of their own: permutations, exact round trips, results in the user's order."""
+"""Tests of row permutations: each row occurs once, round trips are exact, results are in the user's order."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_kernel_equals_interpreter_equals_scipy(made, shape, transposed):
         of = cases.spec(made, "float32", "int32")
         got, _ = cases.run(of, packed, B, 3)
         np.testing.assert_array_equal(got, op @ B)
-        if at % 2 == 0:  # one column; a tile and one more
+        if at % 2 == 0:  # one column, and one more than a tile
             np.testing.assert_array_equal(interpret(of, packed, B, 2), op @ B)
 
 

@@ -1,4 +1,4 @@
-"""The default kernels: A B and A^T B equal SciPy's for every instruction set, type, thread count and layout."""
+"""Tests of default kernels: A B and A^T B equal SciPy's for every instruction set, type, thread count and layout."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_strides_of_vectors_and_rows(isa, dtype, transposed):
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_inf_and_nan_appear_exactly_where_scipy_has_them(isa, transposed, dtype):
-    """A stored zero times inf is nan; what is not stored is never multiplied, whatever lanes a kernel masks."""
+    """Check that a stored zero times infinity is NaN, and that masked lanes multiply stored values only."""
     for name in ("rows of at most 2", "rows of at most 4", "rows of at most 8", "rows of at most 40", "wide"):
         A, csr = spoken(PATTERNS[name], dtype, "int32")
         op = A.T if transposed else A
@@ -189,7 +189,7 @@ def test_any_small_problem_equals_scipy(problem):
 
 
 def test_large_results_are_streamed_and_equal_scipys():
-    """Results beyond 64 MiB with short rows take the stores that pass the caches."""
+    """Check results beyond 64 MiB with short rows, which are written by streaming stores."""
     A, csr = spoken(with_lengths(np.full(70_000, 2), 500, np.random.default_rng(13)), "float32", "int32")
     B = values(np.random.default_rng(14), (500, 256), "float32")
     raw = np.empty(70_000 * 256 + 16, np.float32)
@@ -202,7 +202,10 @@ def test_large_results_are_streamed_and_equal_scipys():
 @pytest.mark.parametrize(("dtype", "late"), [("float32", 0), ("float32", 4), ("float32", 16), ("float64", 56)])
 @pytest.mark.parametrize("isa", isas())
 def test_large_results_are_streamed_wherever_they_begin(isa, dtype, late, columns):
-    """`late` bytes behind a cache line; a row long enough to be left to several threads ends a run of joined rows."""
+    """Check streaming stores `late` bytes after a cache line.
+
+    Rows long enough for several threads interrupt runs of joined rows.
+    """
     rng = np.random.default_rng(8)
     n_rows = 9_000_000 // columns
     lengths = rng.integers(0, 3, n_rows)
@@ -222,7 +225,7 @@ def test_large_results_are_streamed_wherever_they_begin(isa, dtype, late, column
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("columns", [3, 40, 130])
 def test_offsets_beyond_32_bits(isa, columns):
-    """Rows of B and C so far apart that element offsets pass 2**31; the memory between them is never touched."""
+    """Check rows of B and C so far apart that element offsets exceed 2**31; memory between them is never touched."""
     pattern = with_lengths(np.array([2, 0, 3, 5, 1, 4]), 6, np.random.default_rng(16))
     A, csr = spoken(pattern, "float32", "int32")
     far = 2**29 + 64

@@ -1,4 +1,4 @@
-"""Results in recycled pages: they own their elements, are never shared while alive, and the pool stays bounded."""
+"""Tests of results in recycled pages: they own their elements, share nothing while alive, and the pool is bounded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def pool_of_known_size():
 
 
 def drain() -> None:
-    """Put the limit in force into effect; with the limit 0 nothing stays."""
+    """Apply the current limit to the pool; with the limit 0 nothing is kept."""
     gc.collect()
     memory.empty_output(BIG, F4)
     assert memory._get_handler() is not None, "this NumPy should have memory handlers"
@@ -49,7 +49,7 @@ def test_large_results_own_aligned_writable_memory_of_our_allocator():
     assert array.dtype == F4
     assert array.ctypes.data % 64 == 0
     assert memory._multiarray().get_handler_name(array) == "autosparse_output"
-    assert memory._multiarray().get_handler_name(np.empty(BIG)) == "default_allocator"  # nobody else's arrays
+    assert memory._multiarray().get_handler_name(np.empty(BIG)) == "default_allocator"  # not ours
 
 
 def test_pages_come_back():
@@ -130,7 +130,7 @@ def test_many_threads_allocate_hand_over_and_free():
                 mark = seed * 1000 + turn
                 array[[0, -1]] = mark
                 shelf.append(array)
-                other = shelf.pop(0)  # freed by a thread that did not make it
+                other = shelf.pop(0)  # freed by a thread that did not allocate it
                 if other[0] != other[-1] or array[0] != mark:
                     failures.append(mark)
 
@@ -144,7 +144,7 @@ def test_many_threads_allocate_hand_over_and_free():
     assert kept_pages()["kept_bytes"] <= ROOM
 
 
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12: that it works is the point
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 warns of fork
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_fork_while_other_threads_allocate():
     stop = threading.Event()

@@ -1,4 +1,4 @@
-"""Helpers beside the threads of others: off the caller's core, asleep when idle, none where the cores are taken."""
+"""Tests of helper threads beside other threads: off the caller's core, asleep when idle, none where cores are taken."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ pytestmark = [
 ]
 
 MANY_STALLS = 20
-"""Jobs that lasted so long that a thread had lost its core: after each, short jobs stay on one thread for a while."""
+"""Number of stalled jobs from which a test is skipped.
+
+A job stalls where a thread loses its core; after each, short jobs stay on one thread for a while.
+"""
 
 PRELUDE = """
 import os, threading, time
@@ -52,7 +55,7 @@ def cpus(task):
 
 
 def run(script: str) -> str:
-    """What a fresh process prints that runs PRELUDE and the script."""
+    """Run PRELUDE and the script in a new process; return its output."""
     code = PRELUDE + textwrap.dedent(script)
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
@@ -60,7 +63,7 @@ def run(script: str) -> str:
 
 
 def test_helpers_stay_off_the_core_of_the_caller():
-    """One that wakes there takes the core from the product it should help."""
+    """Check that no helper wakes on the caller's core, which would delay the product."""
     allowed = run(
         """
         r.lib.asp_force_helpers(1)
@@ -83,7 +86,7 @@ def test_helpers_stay_off_the_core_of_the_caller():
 
 
 def test_helpers_that_come_too_late_for_a_short_job_wait_for_the_next():
-    """Jobs of 5 to 10 us end before a sleeper has come; it slept again at once, and they stayed on one thread."""
+    """Check that helpers that wake after a job of 5 to 10 µs has ended stay awake for the next one."""
     found = run(
         """
         if len(os.sched_getaffinity(0)) == 1:
@@ -124,7 +127,7 @@ def test_a_caller_confined_to_one_core_works_alone():
 
 
 def test_helpers_sleep_when_nothing_is_to_do():
-    """They use no time of a core that NumPy's threads may want."""
+    """Check that idle helpers use no CPU time, which NumPy's threads may need."""
     run(
         """
         for _ in range(200):
@@ -152,7 +155,7 @@ def test_products_start_no_threads_of_openmp():
 
 
 def test_two_callers_have_two_cores_between_them():
-    """Each works alone: a helper of one would take a core from the other."""
+    """Check that two callers on two cores have no helpers, which would take a core from the other."""
     run(
         """
         stop, counts = threading.Event(), []

@@ -1,4 +1,4 @@
-"""Panels of B: wherever B lies and whoever else multiplies, the answer is SciPy's and its bits are the same."""
+"""Tests of panels of B: the results are SciPy's, with the same bits for any alignment of B and concurrent callers."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ pytestmark = needs_runtime
 
 @pytest.fixture(autouse=True, params=[True, False], ids=["copies", "no copies"])
 def copies(request):
-    """Copies wherever some processor prefers them, and hardly any."""
+    """Force copies of B into panels wherever some processor prefers them, or almost nowhere."""
     with forced_choice("copies", request.param):
         yield
 
 
-READS = 90  # of each row of B: more than the number from which on a copy pays
+READS = 90  # reads per row of B: above the number for which a copy pays off
 
 
 def often_read(n_rows, n_cols, dtype, seed=5):
@@ -30,10 +30,10 @@ def often_read(n_rows, n_cols, dtype, seed=5):
 
 
 def placed(B, offset_bytes, gap=0):
-    """A copy of B that begins `offset_bytes` after a cache line, with `gap` elements between its rows."""
+    """Return a copy of B that begins `offset_bytes` after a cache line, with `gap` elements between its rows."""
     rows, columns = B.shape
     n_bytes = rows * (columns + gap) * B.itemsize
-    memory = np.full(n_bytes + 128, 0xFF, np.uint8)  # nan wherever B is not
+    memory = np.full(n_bytes + 128, 0xFF, np.uint8)  # NaN outside B
     start = -memory.ctypes.data % 64 + offset_bytes
     whole = memory[start : start + n_bytes].view(B.dtype).reshape(rows, columns + gap)
     whole[:, :columns] = B

@@ -1,4 +1,4 @@
-"""The helper threads: any number of callers, fork, and busy cores."""
+"""Tests of the helper threads: any number of callers, fork, and busy cores."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_many_threads_may_multiply_at_once():
                 out = np.full((op.shape[0], 5), np.nan)
                 runtime_api.matmul(csr, A.shape, B, out, transposed=transposed, threads=3)
                 assert_product(out, op, B)
-        except BaseException as error:  # noqa: BLE001  (handed to the main thread)
+        except BaseException as error:  # noqa: BLE001  (passed to the main thread)
             failures.append(error)
 
     with forced(isas()[-1]):
@@ -60,10 +60,10 @@ def test_many_threads_may_multiply_at_once():
     assert not failures
 
 
-@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12: that it works is the point
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # Python 3.12 warns of fork
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_child_multiplies_with_threads_of_its_own():
-    """An OpenMP region hangs here; the parent has used its helpers before."""
+    """Check products in a forked child after the parent has used its helpers; with OpenMP this would hang."""
     with forced(isas()[-1]):
         product(threads=4)
         child = os.fork()

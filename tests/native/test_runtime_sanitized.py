@@ -1,4 +1,4 @@
-"""The runtime's own tests again, compiled with sanitizers: addresses and undefined behaviour; races of the pool."""
+"""Tests of the runtime compiled with sanitizers: addresses and undefined behaviour, and data races of the pool."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[2]
 NATIVE = REPOSITORY / "_native"
 NATIVE_TESTS = (
-    "test_runtime_matmul.py",  # the longest first: each core has a file of its own
-    "test_runtime_crowded.py",
+    "test_runtime_matmul.py",  # the longest first: each core runs one file at a time
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
     "test_assembly.py",
     "test_composites.py",
     "test_counts.py",
-    "test_lookups.py",
-    "test_numbered.py",
+    "test_register_gather.py",
+    "test_dictionary.py",
     "test_pack.py",
     "test_ready.py",
     "test_ready_sddmm.py",
-    "test_runtime_company.py",
+    "test_runtime_concurrent_callers.py",
     "test_runtime_memory.py",
     "test_runtime_neighbours.py",
     "test_runtime_panels.py",
@@ -34,7 +34,7 @@ NATIVE_TESTS = (
     "test_runtime_shifts.py",
     "test_runtime_structure.py",
     "test_runtime_transposed.py",
-    "test_runtime_twins.py",
+    "test_runtime_identical_rows.py",
     "test_sharing_slices.py",
     "test_shipped.py",
     "test_slices.py",
@@ -43,9 +43,9 @@ NATIVE_TESTS = (
 )
 THREADED_TESTS = (
     "test_runtime_matmul.py",
-    "test_runtime_crowded.py",
+    "test_runtime_llc_contention.py",
     "test_graph_kernels.py",
-    "test_runtime_company.py",
+    "test_runtime_concurrent_callers.py",
     "test_runtime_neighbours.py",
     "test_runtime_pool.py",
     "test_runtime_team.py",
@@ -63,7 +63,7 @@ SANITIZERS = {
     "address,undefined": ("libasan.so", (*NATIVE_TESTS, *OPERATION_TESTS)),
     "thread": ("libtsan.so", (*THREADED_TESTS, *OPERATION_TESTS)),
 }
-# Each sanitizer must speak up here: a result that is written past its end, by two threads at once.
+# Each sanitizer must report this: two threads write past the end of a result at once.
 MISTAKE = """
 import threading
 import numpy as np
@@ -95,7 +95,7 @@ sys.exit(code)
 OPTIONS = {
     "ASAN_OPTIONS": "detect_leaks=0:halt_on_error=1",
     "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
-    # Python, NumPy and OpenBLAS are not compiled with it: it sees their accesses, but not what orders them.
+    # Python, NumPy and OpenBLAS are not instrumented: it sees their accesses, but not their synchronisation.
     "TSAN_OPTIONS": "halt_on_error=1:ignore_noninstrumented_modules=1:die_after_fork=0",
 }
 
@@ -106,7 +106,7 @@ def library(name: str) -> str:
 
 
 def sanitized(folder: Path, sanitizer: str) -> None:
-    """Make `folder` one for PYTHONPATH in which `autosparse` is this checkout with a sanitized runtime."""
+    """Prepare `folder` for PYTHONPATH: `autosparse` there is this checkout with a sanitized runtime."""
     package = folder / "autosparse"
     (package / "_native").mkdir(parents=True)
     for source in (REPOSITORY / "autosparse").iterdir():
@@ -134,7 +134,7 @@ def test_no_sanitizer_speaks_up(tmp_path: Path, sanitizer: str) -> None:
     assert done.returncode != 0
     assert b"in asp_block_fill" in done.stderr, done.stderr[-2000:]
     command = [sys.executable, "-c", SANITIZED_TESTS, str(tree), "-x", "-q", "-p", "no:cacheprovider"]
-    command += ["-p", "no:faulthandler", "-k", "not beyond_32_bits"]  # of 13 GB: what is kept about them is written
+    command += ["-p", "no:faulthandler", "-k", "not beyond_32_bits"]  # 13 GB: shadow memory would be written
 
     def run(test: str) -> subprocess.CompletedProcess[str]:
         arguments = [*command, str(REPOSITORY / "tests" / "native" / test)]

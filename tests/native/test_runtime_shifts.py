@@ -1,4 +1,4 @@
-"""Vectors cut at the cache lines of B: the same bits wherever B and C begin, and no memory beside them is touched."""
+"""Tests of rows divided at the cache lines of B: the same bits for any alignment, and no writes around the operands."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PATTERNS = {name: made for name, made in patterns().items() if made.shape[1]}
 
 
 def placed(array: np.ndarray, late: int, fill: float) -> tuple[np.ndarray, np.ndarray]:
-    """A copy that begins `late` bytes into a cache line, and the memory around it."""
+    """Return a copy that begins `late` bytes into a cache line, and the memory around it."""
     memory = np.full(array.size + 4 * LINE // array.itemsize, fill, array.dtype)
     start = (-memory.ctypes.data % LINE + LINE + late) // array.itemsize
     memory[start : start + array.size] = array.ravel()
@@ -56,7 +56,7 @@ def test_bits_do_not_depend_on_where_operands_begin(name: str, isa: str, dtype: 
 
 @pytest.mark.parametrize("isa", isas())
 def test_columns_of_a_wider_array(isa: str) -> None:
-    """Rows of B and C are views: what lies between them is neither read as a value nor written."""
+    """Check views of wider arrays: memory between rows of B and C neither affects results nor is written."""
     A, csr = spoken(PATTERNS["rows of at most 40"], "float32", "int32")
     rng = np.random.default_rng(8)
     wide, room = values(rng, (A.shape[1], 128), "float32"), np.full((A.shape[0], 96), 7, np.float32)

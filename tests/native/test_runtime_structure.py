@@ -1,4 +1,4 @@
-"""Hashes, structure checks, transposition and gathers of the C runtime."""
+"""Tests of hashes, structure checks, transposition and gathers of the C runtime."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_sparsity_hash_names_the_structure_and_nothing_else():
     assert len(told) == 32
     assert int(told, 16) >= 0
     room = np.concatenate([A.indices, [1, 2, 3]]).astype(A.indices.dtype)
-    assert runtime_api.sparsity_hash(A.shape, A.indptr, room) == told  # what indptr does not reach is not structure
+    assert runtime_api.sparsity_hash(A.shape, A.indptr, room) == told  # indices beyond indptr[-1] are not structure
     moved = A.indices.copy()
     moved[3] = (moved[3] + 1) % 60
     longer = A.indptr.copy()
@@ -82,7 +82,7 @@ def test_check_finds_each_fault(index_dtype, threads):
     assert "outside" in str(fault(indices_=[0, 4, 1, 1, 2]))
     assert "outside" in str(fault(indices_=[0, -1, 1, 1, 2]))
     assert "length" in str(fault(shape=(4, 4)))
-    assert fault(indices_=[0, 3, 1, 1, 2, 99, -5]) is None  # room beyond indptr[-1]
+    assert fault(indices_=[0, 3, 1, 1, 2, 99, -5]) is None  # spare room beyond indptr[-1]
 
 
 @pytest.mark.parametrize("threads", [1, 4])

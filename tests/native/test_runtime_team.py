@@ -1,7 +1,8 @@
-"""Jobs on a host's team of threads: the tests' own libraries stand for OpenMP and give fewer threads or odd numbers.
+"""Tests of jobs on a host's team of threads, in small libraries that stand for OpenMP.
 
-ThreadSanitizer does not see what orders the threads of libgomp. It sees it here, because these teams are made of
-threads of the system (`test_runtime_sanitized.py` runs this file under it).
+The libraries give fewer threads than asked for, or unusual thread numbers. ThreadSanitizer cannot see the
+synchronisation of libgomp, but it sees these teams, which are made of threads of the system
+(`test_runtime_sanitized.py` runs this file under it).
 """
 
 from __future__ import annotations
@@ -96,7 +97,7 @@ def address(host: ctypes.CDLL, name: str) -> int:
 
 @contextmanager
 def team_of(host: ctypes.CDLL, *, most: int = 64, is_numbered: bool = True) -> Iterator[None]:
-    """Let `host` run shared jobs."""
+    """Run shared jobs on the threads of `host` in the block."""
     ctypes.c_int.in_dll(host, "most").value = most
     ctypes.c_int.in_dll(host, "is_numbered").value = int(is_numbered)
     runtime_api.lib.asp_pool_team(address(host, "GOMP_parallel"), address(host, "omp_get_thread_num"))
@@ -117,7 +118,10 @@ def product(threads: int, *, seed: int = 1, transposed: bool = False) -> None:
 
 
 def test_jobs_too_short_for_a_large_team_stay_on_the_calling_thread(host):
-    """The caller waits until every thread of a team has come and gone, unlike helpers, which may come late."""
+    """Check that a job of 20,000 entries starts no team of 255 threads.
+
+    The caller waits until every thread of a team has ended, while it need not wait for helpers that come late.
+    """
     A, csr = spoken(with_lengths(np.full(2000, 10), 500, np.random.default_rng(2)), "float32", "int32")
     B, out = np.ones((500, 8), np.float32), np.empty((2000, 8), np.float32)
     with team_of(host), forced_choice("helpers", 0):
@@ -131,7 +135,7 @@ def test_jobs_too_short_for_a_large_team_stay_on_the_calling_thread(host):
 @pytest.mark.parametrize("most", [1, 2, 3, 64], ids="{} given".format)
 @pytest.mark.parametrize("is_numbered", [True, False], ids=["numbered", "all number 0"])
 def test_a_team_of_any_size_gives_the_product(host, most, is_numbered):
-    """OMP_DYNAMIC, OMP_THREAD_LIMIT and a region around the call give fewer threads than were asked for."""
+    """Check teams smaller than requested, as with OMP_DYNAMIC, OMP_THREAD_LIMIT or a region around the call."""
     before = shared_jobs()
     with team_of(host, most=most, is_numbered=is_numbered):
         for threads in (2, 5, 3):
@@ -148,7 +152,7 @@ def test_several_threads_multiply_while_the_team_comes_and_goes(host):
         try:
             for turn in range(25):
                 product(3, seed=seed + turn, transposed=turn % 2 == 1)
-        except BaseException as error:  # noqa: BLE001  (handed to the main thread)
+        except BaseException as error:  # noqa: BLE001  (passed to the main thread)
             failures.append(error)
 
     def switch() -> None:

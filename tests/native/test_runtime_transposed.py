@@ -1,4 +1,4 @@
-"""A^T B on several threads: no two write to one cache line of C, wherever C begins, and every way gives the product."""
+"""Tests of A^T B on several threads: no two write to one cache line of C, and every method gives the product."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tests.native.runtime_cases import assert_product, forced, isas, needs_runti
 pytestmark = needs_runtime
 
 LINE = 64
-MOST_CUTS = 257
+MAX_CUTS = 257
 WAYS = {"transposed": 0, "parts": 1, "columns": 2, "tiles": 3}
 PATTERNS = patterns()
 
 
 def cuts_of(dtype: str, address: int, ld: int, columns: int, threads: int) -> list[int]:
-    """Columns at which threads that add to C itself are kept apart; [] when each has memory of its own."""
-    cuts = runtime_api.ffi.new(f"int64_t[{MOST_CUTS}]")
+    """Return the columns where threads that add to C are separated; [] when each has private memory."""
+    cuts = runtime_api.ffi.new(f"int64_t[{MAX_CUTS}]")
     n = hook("asp_csr_t_cuts")(DTYPE_CODES[dtype], address, ld, columns, threads, cuts)
     return list(cuts[0 : n + 1]) if n else []
 
@@ -90,7 +90,7 @@ def test_deterministic_results_depend_on_neither_threads_nor_alignment(columns: 
 @pytest.mark.parametrize("columns", [1, 3, 64, 65, 3000])
 @pytest.mark.parametrize("mean", [0.5, 1, 3, 8, 20, 60])
 def test_vectors_are_multiplied_whatever_the_lengths_of_rows(mean: float, columns: int, dtype: str, index: str) -> None:
-    """Rows of many lengths and of one, and one longer than the buffer of products; sums of whole numbers are exact."""
+    """Cover rows of mixed and of equal lengths, and one longer than the product buffer; sums are exact."""
     rng = np.random.default_rng(7)
     for lengths in (rng.poisson(mean, 3000), np.full(3000, max(1, int(mean)))):
         lengths[rng.integers(3000)] = 2500
@@ -108,7 +108,7 @@ def test_vectors_are_multiplied_whatever_the_lengths_of_rows(mean: float, column
 
 @pytest.mark.parametrize("columns", [1, 16])
 def test_parts_clear_and_add_no_more_than_their_rows_touch(columns: int) -> None:
-    """A band, rows without entries at both ends, parts of which some have none, and rows of C that nobody names."""
+    """Cover a band, leading empty rows, threads without entries, and rows of C that no entry refers to."""
     n = 4000
     band = sp.diags_array([np.arange(1.0, n + 1)] * 40, offsets=range(40), shape=(n, n), format="csr")
     gaps = band.copy()

@@ -1,4 +1,4 @@
-"""How long a helper waits awake for the next job: the rules of waiting.h, with given times."""
+"""Tests of how long a helper spins for the next job: the rules of waiting.h, with simulated times."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_short_gaps_keep_helpers_awake_for_a_millisecond(gap_us):
 
 @pytest.mark.parametrize("gap_us", [1_200, 10_000, 20_000])
 def test_longer_gaps_do_not(gap_us):
-    """One product per 10 ms then costs 60 us of a core in each 10 ms."""
+    """Check gaps above 1.15 ms: a helper spins for 60 µs only, which is little CPU time per product."""
     assert linger_ns([gap_us] * 20) == SHORT
 
 
@@ -57,7 +57,7 @@ def test_callers_may_ask_for_either_way():
 
 
 def refusals(delays_us: np.ndarray, *, slices: int = 1, step_us: int = 10_000) -> int:
-    """Return how many of the looks, one every `step_us` and after `slices` time slices, refuse long waiting."""
+    """Return how many checks refuse long waiting, with one check every `step_us` and `slices` time slices."""
     delays = (np.asarray(delays_us) * US).astype(np.int64)
     n_slices = np.arange(len(delays), dtype=np.int64) * slices
     return hook("asp_looks_that_refuse")(pointer(delays), pointer(n_slices), len(delays), step_us * US)
@@ -67,12 +67,12 @@ def test_threads_that_wait_for_a_core_end_long_waiting():
     looks = np.arange(100)
     assert refusals(looks * 0) == 0
     assert refusals(looks * 100) == 0  # 1 % of the time: wake-ups
-    assert refusals(looks * 5_000) >= 98  # a thread waits for half of the time
+    assert refusals(looks * 5_000) >= 98  # a thread waits for a core half of the time
     assert refusals(looks * 1_500, slices=50) == 0  # fifty threads were woken, 30 us each
 
 
 def test_waiting_is_refused_for_longer_each_time():
-    """Waiting that itself crowds the cores: delays grow only while it is allowed."""
+    """Check the feedback of waiting that itself occupies the cores: delays grow only while it is allowed."""
     delays, total = [], 0
     for look in range(1000):
         total += 5_000 if look % 6 == 0 else 0

@@ -1,8 +1,8 @@
-"""Law: whatever schedule of whatever space, the kernel, the interpreter and the reference agree to the last bit.
+"""Tests that kernel, interpreter and reference agree to the last bit for every schedule of every space.
 
-Schedules are drawn from WACO's template and from our own space, for all four algorithms; each kernel is run under
+Schedules are drawn from WACO's template and from our own space, for all four algorithms. Each kernel is run under
 several sets of run-time arguments (partition, chunk, threads), each on another pattern. Values are small integers, so
-that every order of summation gives the same number. ``--full`` runs more than 20,000 schedules and tells the time.
+that every order of summation gives the same number. ``--full`` runs more than 20,000 schedules and reports the time.
 """
 
 from __future__ import annotations
@@ -38,31 +38,31 @@ SPACES: dict[str, Callable[[], TemplateSpace]] = {
     for make in (waco_space, own_space)
 }
 PER_KERNEL = 5
-"""Schedules that share a kernel."""
+"""Number of schedules that share a kernel."""
 FEW = 3
-"""Kernels per space in `make test`: 120 schedules."""
+"""Kernels per space in `make test`: 120 schedules in total."""
 MANY = 26
 """Kernels per space and shard with ``--full``."""
 SHARDS = 20
-"""20,800 schedules."""
-MOST_WORK = 4000
-"""Iterations that the interpreter may take."""
+"""Number of shards with ``--full``: 20,800 schedules in total."""
+MAX_WORK = 4000
+"""Maximum number of iterations for the interpreter."""
 LONG_TEXT = 500
-"""Lines of C beyond which three of four kernels are left out: they take seconds to compile."""
-MOST_BYTES = 1 << 20
+"""Lines of C above which three of four kernels are left out, because they take seconds to compile."""
+MAX_BYTES = 1 << 20
 TYPES = (("float32", "int32"), ("float64", "int64"))
 
 
 @dataclass(frozen=True)
 class Run:
-    """A schedule, and what it is run on."""
+    """Schedule with its types and the seed of its operands."""
 
     spec: _native.KernelSpec
     seed: int
 
 
 def drawn(name: str, n_kernels: int, seed: int) -> Iterator[Run]:
-    """PER_KERNEL schedules for each of `n_kernels` kernels."""
+    """Yield PER_KERNEL schedules for each of `n_kernels` kernels."""
     rng = np.random.default_rng([seed, *name.encode()])
     isas = [isa for isa in VECTOR_BYTES if VECTOR_BYTES[isa] <= Target.host().vector_bytes]
 
@@ -87,7 +87,7 @@ def drawn(name: str, n_kernels: int, seed: int) -> Iterator[Run]:
 
 
 def is_small(made: SuperSchedule) -> bool:
-    """Whether blocks that are stored or walked whole have few cells."""
+    """Return whether blocks that are stored or walked whole have at most 256 cells."""
     cells = 1
     for level in made.format.levels:
         if level.kind is LevelKind.UNCOMPRESSED and level.coordinate.endswith("0"):
@@ -98,14 +98,14 @@ def is_small(made: SuperSchedule) -> bool:
     return cells <= 256 and walked <= 256
 
 
-def matmul(run: Run, kernel: _native.Kernel) -> bool:
-    """C = op(A) B; False where the pattern does not go with the format."""
+def matmul(run: Run, kernel: _native.CompiledKernel) -> bool:
+    """Check C = op(A) B; return False where the pattern does not suit the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     make = symmetric_matrix if spec.schedule.format.symmetric else matrix
     taken, transposed = make(spec, rng), bool(rng.integers(2))
     if not cases.fits(spec.schedule, taken, transposed=transposed):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=transposed) > MAX_BYTES:
         return False
     packed = _native.pack(taken.pattern, taken.data, spec.schedule.format, transposed=transposed)
     operand, n = taken.matrix.T if transposed else taken.matrix, columns(spec.schedule, rng)
@@ -113,18 +113,18 @@ def matmul(run: Run, kernel: _native.Kernel) -> bool:
     C = np.full((operand.shape[0], n), np.nan, dtype=spec.dtype)
     assert kernel.bind(packed).run(B.ctypes.data, n, C.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(C, operand @ B)
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret(spec, packed, B, 2), C)
     return True
 
 
-def sddmm(run: Run, kernel: _native.Kernel) -> bool:
-    """O = A ∘ (X Yᵀ)."""
+def sddmm(run: Run, kernel: _native.CompiledKernel) -> bool:
+    """Check O = A ∘ (X Yᵀ); return False where the pattern does not suit the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     taken = matrix(spec, rng)
     if _native.reason_unfit(taken.pattern, spec.schedule.format, transposed=False):
         return False
-    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MOST_BYTES:
+    if _native.packed_bytes(taken.pattern, spec.schedule.format, 8, transposed=False) > MAX_BYTES:
         return False
     structure, n = _native.pack_structure(taken.pattern, spec.schedule.format), columns(spec.schedule, rng)
     X, Y = (operands.integers(rng, (extent, n), spec.dtype) for extent in taken.pattern.shape)
@@ -132,17 +132,17 @@ def sddmm(run: Run, kernel: _native.Kernel) -> bool:
     addresses = (X.ctypes.data, n, Y.ctypes.data, n, taken.data.ctypes.data, out.ctypes.data)
     assert kernel.bind(structure).run(*addresses, n, 2)
     np.testing.assert_array_equal(out, operands.sddmm(taken, X, Y))
-    if work(spec.schedule, structure, n) <= MOST_WORK:
+    if work(spec.schedule, structure, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_sddmm(spec, structure, taken.data, X, Y, n_threads=2), out)
     return True
 
 
-def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
-    """M[i,j] = sum T[i,k,l] B[k,j] C[l,j]."""
+def mttkrp(run: Run, kernel: _native.CompiledKernel) -> bool:
+    """Check M[i,j] = sum T[i,k,l] B[k,j] C[l,j]; return False where the pattern does not suit the format."""
     spec, rng = run.spec, np.random.default_rng(run.seed)
     pattern, mode, n = tensor(spec, rng), int(rng.integers(3)), columns(spec.schedule, rng)
     values = operands.integers(rng, (pattern.nnz,), spec.dtype)
-    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MOST_BYTES:
+    if _native.tensor_bytes(pattern, spec.schedule.format, 8, mode) > MAX_BYTES:
         return False
     try:
         packed = _native.pack_tensor(pattern, values, spec.schedule.format, mode)
@@ -153,7 +153,7 @@ def mttkrp(run: Run, kernel: _native.Kernel) -> bool:
     sources = [factor.ctypes.data for factor in factors]
     assert kernel.bind(packed).run(sources, [n] * len(factors), M.ctypes.data, n, n, 2)
     np.testing.assert_array_equal(M, operands.mttkrp(pattern, values, factors, mode))
-    if work(spec.schedule, packed, n) <= MOST_WORK:
+    if work(spec.schedule, packed, n) <= MAX_WORK:
         np.testing.assert_array_equal(interpret_mttkrp(spec, packed, factors, 2), M)
     return True
 
@@ -162,7 +162,7 @@ CHECKS = {"matmul": matmul, "sddmm": sddmm, "mttkrp": mttkrp}
 
 
 def matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
-    """Empty, 0 x n, hyper-sparse, one dense row, all dense, tall, wide; unsorted, entries repeat."""
+    """Return a random matrix: empty, 0 x n, hyper-sparse, with one dense row, dense, tall or wide."""
     n_rows, n_cols = (int(n) for n in rng.choice((0, 1, 3, 9, 17, 40), 2, p=(0.04, 0.1, 0.16, 0.3, 0.3, 0.1)))
     kind = rng.choice(("sparse", "one dense row", "empty", "dense"), p=(0.6, 0.15, 0.05, 0.2))
     lengths = rng.integers(0, 4, n_rows) if kind == "sparse" else np.zeros(n_rows, dtype=int)
@@ -175,27 +175,28 @@ def matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
 
 
 def symmetric_matrix(spec: _native.KernelSpec, rng: np.random.Generator) -> cases.Sample:
-    """One that equals its transpose."""
+    """Return a random matrix that equals its transpose."""
     n, seed = int(rng.choice((0, 1, 9, 17, 40))), int(rng.integers(1 << 30))
     return cases.Sample(*symmetric(n, spec.dtype, spec.index_dtype, seed=seed))
 
 
 def tensor(spec: _native.KernelSpec, rng: np.random.Generator) -> TensorPattern:
-    """Small extents, empty ones among them; the kernel's index type is the one that packing a small tensor gives."""
+    """Return a tensor pattern of small extents, some of them zero."""
     shape = tuple(int(n) for n in rng.choice((0, 1, 2, 5, 8), 3, p=(0.03, 0.12, 0.15, 0.35, 0.35)))
     return operands.tensor(shape, int(rng.integers(0, 40)), seed=int(rng.integers(1 << 30)))
 
 
 def columns(made: SuperSchedule, rng: np.random.Generator) -> int:
-    """Below, at and above the tile."""
+    """Return a number of columns below, at or above the tile."""
     tile = made.dense_split("j")
     return int(rng.choice((1, max(1, tile - 1), tile, tile + 1, min(2 * tile + 7, 80)))) if tile else 1
 
 
 def work(made: SuperSchedule, packed: object, n_columns: int) -> float:
-    """About how many cells the interpreter visits: stored positions where loops follow the levels, else whole extents.
+    """Return the approximate number of cells that the interpreter visits.
 
-    Positions found by a search are counted too, loops that come to nothing as one each.
+    It counts stored positions where loops follow the levels, and whole extents elsewhere. Positions found by a search
+    count too; an empty loop counts as one.
     """
     fmt, total, bound = made.format, 1.0, set[str]()
     positions = dict(zip(fmt.order, packed.n_positions, strict=True))  # type: ignore[attr-defined]  # any packed one
@@ -211,8 +212,8 @@ def work(made: SuperSchedule, packed: object, n_columns: int) -> float:
     return max(total, positions[fmt.order[-1]]) * n_columns
 
 
-def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.Kernel | BuildError]:
-    """Kernels by key; what a busy machine did not compile within the limit is tried once more."""
+def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.CompiledKernel | BuildError]:
+    """Build kernels and return them by key; those that exceeded the time limit are tried once more."""
     store, compiler = cache.open_store(), config.get_options().compiler
     found = dict(zip(specs, _native.build_many(list(specs.values()), store=store, compiler=compiler), strict=True))
     slow = [key for key, kernel in found.items() if isinstance(kernel, BuildError) and "took more" in str(kernel)]
@@ -221,16 +222,16 @@ def built(specs: dict[str, _native.KernelSpec]) -> dict[str, _native.Kernel | Bu
 
 
 def check(name: str, n_kernels: int, seed: int) -> int:
-    """Number of schedules that were run."""
+    """Run drawn schedules; return how many were run."""
     runs = list(drawn(name, n_kernels, seed))
-    index = {"mttkrp": "int32"}  # entries of small tensors are numbered so
+    index = {"mttkrp": "int32"}  # index dtype of small tensors
     runs = [Run(_with_index(run.spec, index.get(run.spec.operation)), run.seed) for run in runs]
     kernels = built({run.spec.key(): run.spec for run in runs})
     n_run = 0
     for run in runs:
         kernel = kernels[run.spec.key()]
-        assert isinstance(kernel, _native.Kernel), f"{kernel}\n{run.spec.schedule.to_json()}"
-        same = _native.Kernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
+        assert isinstance(kernel, _native.CompiledKernel), f"{kernel}\n{run.spec.schedule.to_json()}"
+        same = _native.CompiledKernel(run.spec, kernel.path, kernel.address, kernel.needs_sorted, kernel.library)
         try:
             tries = (Run(run.spec, run.seed + step) for step in range(0, 1000, 100))
             n_run += any(CHECKS[run.spec.operation](one, same) for one in tries)

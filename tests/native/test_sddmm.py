@@ -1,4 +1,4 @@
-"""Law: SDDMM by the generated kernel, the interpreter and NumPy agree to the last bit, on every kind of pattern."""
+"""Tests that the generated SDDMM kernel, the interpreter and NumPy agree to the last bit on every kind of pattern."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAMES = list(operands.SDDMM)
 
 
 def check(made: SuperSchedule, taken: cases.Sample, *, seed: int, isa: str | None = None) -> None:
-    """Kernel == interpreter == NumPy at every width, on one and on two threads."""
+    """Check kernel == interpreter == NumPy at every width, on one and on two threads."""
     if _native.reason_unfit(taken.pattern, made.format, transposed=False):
         return
     dtype, rng = taken.data.dtype.name, np.random.default_rng(seed)
@@ -53,7 +53,7 @@ def test_every_instruction_set_gives_the_same(name: str, isa: str) -> None:
 
 
 def random_cases(n: int, seed: int) -> None:
-    """Random schedules of the whole template, each on a few patterns."""
+    """Check random schedules of the whole template, each on a few patterns."""
     rng = np.random.default_rng(seed)
     for at in range(n):
         made = operands.random_schedule("sddmm", "ik", rng)
@@ -75,7 +75,7 @@ def test_many_random_schedules_agree() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_padding_never_meets_a_value(name: str) -> None:
-    """Infinite rows of X and Y spoil the results of their own entries only, in blocks too."""
+    """Check that infinite rows of X and Y affect the results of their own entries only, in blocks too."""
     made = operands.SDDMM[name]
     taken = cases.sample(11, 9, [0, 3, 1, 2, 0, 4, 1, 1, 2, 0, 3], seed=5)
     n = operands.n_columns(made)[-1]

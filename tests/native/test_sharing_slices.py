@@ -1,4 +1,4 @@
-"""Whether products by sliced kernels are shared between threads: what is told to the pool, by what is to be done."""
+"""Tests of whether sliced kernels share products between threads, by the serial time that they report to the pool."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
-from autosparse._native.ir.rough_times import SHARED_LEAST_NS, mixes_rows
+from autosparse._native.ir.rough_times import SHARED_MIN_NS, mixes_rows
 
 from autosparse import _native
 from autosparse.core.formats import Format
@@ -27,7 +27,7 @@ TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
 def matrix(n_rows: int, per_row: int) -> sp.csr_array:
-    """Rows of `per_row` or one entry less, anywhere."""
+    """Return a matrix with `per_row` or `per_row` - 1 entries in random columns of each row."""
     rng = np.random.default_rng(0)
     lengths = per_row - rng.integers(0, 2, n_rows)
     columns = np.concatenate([np.sort(rng.choice(n_rows, int(n), replace=False)) for n in lengths])
@@ -36,7 +36,7 @@ def matrix(n_rows: int, per_row: int) -> sp.csr_array:
 
 
 def bound(M: sp.csr_array, fmt: str, **fields: int) -> _native.BoundKernel:
-    """The kernel of a format, on M."""
+    """Return the kernel of a format, bound to M."""
     made: SuperSchedule = cases.schedule(fmt, "i1 k1 i0", **fields)
     return cases.kernel(cases.spec(made)).bind(
         _native.pack(Pattern(*M.shape, M.indptr, M.indices), M.data, made.format, transposed=False)
@@ -44,7 +44,7 @@ def bound(M: sp.csr_array, fmt: str, **fields: int) -> _native.BoundKernel:
 
 
 def told_ns(made: _native.BoundKernel, M: sp.csr_array) -> list[float]:
-    """What a product on two threads tells the pool that one would take; nothing where it does not ask."""
+    """Return the serial times in ns that a product on two threads reports to the pool; [] where it does not ask."""
     told: list[float] = []
 
     @PARALLEL
@@ -62,20 +62,20 @@ def told_ns(made: _native.BoundKernel, M: sp.csr_array) -> list[float]:
 
 @pytest.mark.parametrize("sigma", [1, 512])
 def test_gathered_cells_are_worth_a_helper_from_thirty_thousand_on(sigma):
-    """They take 0.3 to 0.5 ns each on one thread; while 0.24 was told, products of 50,000 stayed on one thread."""
+    """Check the reported time: gathered cells take 0.3 to 0.5 ns each on one thread."""
     M = matrix(3_200, 11)
     (serial_ns,) = told_ns(bound(M, "i1:U,k1:S,i0:U | i=8" + (f" | sigma={sigma}" if sigma > 1 else "")), M)
-    assert SHARED_LEAST_NS <= serial_ns < 2 * SHARED_LEAST_NS
+    assert SHARED_MIN_NS <= serial_ns < 2 * SHARED_MIN_NS
 
 
 def test_few_cells_are_not():
     M = matrix(1_000, 11)
     (serial_ns,) = told_ns(bound(M, "i1:U,k1:S,i0:U | i=8"), M)
-    assert serial_ns < SHARED_LEAST_NS
+    assert serial_ns < SHARED_MIN_NS
 
 
 def test_rows_in_order_of_their_lengths_are_not_written_by_several_threads_where_rows_are_short():
-    """They would write into the same lines of C."""
+    """Check short rows in order of their lengths, where threads would write to the same lines of C."""
     short, long = matrix(6_000, 6), matrix(1_200, 40)
     fmt = "i1:U,k1:S,i0:U | i=8 | sigma=8192"
     assert told_ns(bound(short, fmt), short) == []
@@ -84,7 +84,7 @@ def test_rows_in_order_of_their_lengths_are_not_written_by_several_threads_where
 
 
 def test_only_windows_are_mixed():
-    """The more rows beyond a window there are, the less it matters where threads meet."""
+    """Check that rows count as mixed only where one window spans a large part of the matrix."""
     fmt = Format.parse("i1:U,k1:S,i0:U | i=8 | sigma=8192")
     assert mixes_rows(fmt, n_rows=8_192, n_cells=50_000)
     assert not mixes_rows(fmt, n_rows=80_000, n_cells=500_000)

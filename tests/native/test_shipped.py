@@ -1,4 +1,4 @@
-"""Shipped kernels: their sources are the emitter's, and they compute what their specs say."""
+"""Tests of precompiled kernels: their sources are the emitter's, and they compute what their specs say."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of sliced formats: kernel equals interpreter equals SciPy; packing can be inverted, priced and refreshed."""
+"""Tests of sliced formats: kernel equals interpreter equals SciPy; packing is invertible, predictable, refreshable."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from autosparse import _native
-from autosparse.core.formats import NUMBERED, Format
+from autosparse.core.formats import DICTIONARY, Format
 from autosparse.core.pattern import Pattern
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.target import VECTOR_BYTES, Target
@@ -40,13 +40,13 @@ SLICED = tuple(
     )
 )
 FORMATS = tuple(dict.fromkeys(made.format for made in SLICED))
-NUMBERING = tuple(made for made in SLICED if made.format.values == NUMBERED)
+NUMBERING = tuple(made for made in SLICED if made.format.values == DICTIONARY)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 @st.composite
 def matrices(draw: st.DrawFn, *, dtype: str, index_dtype: str) -> cases.Sample:
-    """Those of `cases.samples`, and others whose rows lie on a few diagonals, whole or with rows broken out."""
+    """Draw a matrix of `cases.samples`, or one whose rows lie on a few diagonals, complete or with gaps."""
     if draw(st.booleans()):
         return draw(cases.samples(dtype=dtype, index_dtype=index_dtype))
     n_rows, n_cols = draw(st.integers(1, 70)), draw(st.integers(1, 70))
@@ -66,14 +66,14 @@ def matrices(draw: st.DrawFn, *, dtype: str, index_dtype: str) -> cases.Sample:
 
 
 def dense(packed: _native.PackedOperand) -> np.ndarray:
-    """What was packed, by `unpack`."""
+    """Return the packed matrix as a dense array, by `unpack`."""
     indptr, indices, data = packed.unpack()
     return sp.csr_array((data, indices, indptr), shape=(packed.sizes["i"], packed.sizes["k"])).toarray()
 
 
 def held_by(fmt: Format, taken: cases.Sample) -> cases.Sample:
-    """With values that a table holds, where the format numbers them: sums of entries of one place too."""
-    return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == NUMBERED else taken
+    """Reduce the values to their signs where the format is dictionary-encoded, so that a table holds all sums."""
+    return dataclasses.replace(taken, data=np.sign(taken.data)) if fmt.values == DICTIONARY else taken
 
 
 @pytest.mark.parametrize("made", SLICED, ids=cases.label)
@@ -94,12 +94,12 @@ def test_kernel_equals_interpreter_equals_scipy(
 )
 def test_every_instruction_set_gives_the_same(isa: str, dtype: str, at: int) -> None:
     taken = banded(45, dtype)
-    taken.data[:] = np.arange(taken.data.size) % 15 + 1  # every place of a table
+    taken.data[:] = np.arange(taken.data.size) % 15 + 1  # every entry of a table
     check([*SLICED[1:6], *NUMBERING][at], taken, transposed=False, seed=1, isa=isa)
 
 
 def banded(n: int, dtype: str = "float32") -> cases.Sample:
-    """Five diagonals."""
+    """Return a matrix with five diagonals."""
     matrix = sp.diags_array([np.arange(1.0, n + 1)] * 5, offsets=[-7, -1, 0, 1, 7], shape=(n, n)).tocsr().astype(dtype)
     return cases.Sample(Pattern(n, n, matrix.indptr.astype(np.int32), matrix.indices.astype(np.int32)), matrix.data)
 
@@ -115,7 +115,7 @@ def banded(n: int, dtype: str = "float32") -> cases.Sample:
 def test_unpack_inverts_pack_and_the_size_is_known_before(
     fmt: Format, data: st.DataObject, transposed: bool, dtype: str, index_dtype: str
 ) -> None:
-    dtype = dtype if fmt.values != NUMBERED else f"float{8 * np.dtype(dtype).alignment}"
+    dtype = dtype if fmt.values != DICTIONARY else f"float{8 * np.dtype(dtype).alignment}"
     taken = held_by(fmt, data.draw(matrices(dtype=dtype, index_dtype=index_dtype)))
     packed = _native.pack(taken.pattern, taken.data, fmt, transposed=transposed)
     expected = taken.matrix.T if transposed else taken.matrix
@@ -155,7 +155,7 @@ def test_every_row_is_in_one_lane_and_padding_stays_within_its_slice(fmt: Format
         of_slice = owners == owner
         if (packed.crd["what"][owner - 1] & slices.KIND_MASK) != slices.DIAGONAL:
             touched = set(coordinates["k1"][of_slice & is_stored].tolist())
-            assert set(coordinates["k1"][of_slice].tolist()) <= touched  # no cache line beyond what is read anyhow
+            assert set(coordinates["k1"][of_slice].tolist()) <= touched  # no further cache lines are read
 
 
 def test_sorting_within_windows_is_what_least_padding_asks_for() -> None:

@@ -1,4 +1,4 @@
-"""Parts of whole rows in one sweep over B: the same answer, the same bits for any threads as parts alone have."""
+"""Tests of parts computed in one sweep over B: the same result and the same bits as the parts alone."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 import scipy.sparse as sp
 from autosparse._native import runtime_api
 from autosparse._native.kernels.composite import BoundSwept, is_swept
-from autosparse.tuner.hybrid.divisions import Division
+from autosparse.tuner.hybrid.partitions import Partition
 from autosparse.tuner.hybrid.schedules import runtime
 
 from autosparse import _native
 from autosparse.core.composite import REST, Blocks, Composite, Part, Rows
 from autosparse.core.pattern import Pattern
-from autosparse.tuning.sweeps import NEAR_READS, PANEL, near_division, near_share, panels, sweeps
+from autosparse.tuning.sweeps import PANEL, RESIDENT_READS, panels, resident_partition, resident_share, sweeps
 from tests.native.test_composites import bound_of, product
 
 FOUR, EIGHT, ONE = (panels("matmul", n) for n in (4, 8, 1))
@@ -28,13 +28,13 @@ SWEPT = (
     Composite(parts=(Part(Rows(200), EIGHT), Part(Rows(60, 199), FOUR), Part(REST, AHEAD))),
     Composite(parts=(Part(Rows(1), FOUR), Part(REST, BY_COLUMN))),
     Composite(parts=(Part(Rows(1000), FOUR), Part(REST, BY_COLUMN))),
-    Composite(parts=(Part(Rows(20), ONE), Part(REST, AHEAD))),  # its rows of B are read often: copied into tiles
+    Composite(parts=(Part(Rows(20), ONE), Part(REST, AHEAD))),  # rows of B are read often: B is copied into tiles
     Composite(parts=(Part(Rows(200), FOUR), Part(Rows(20, 199), ONE), Part(REST, AHEAD))),
 )
 
 
 def matrix(dtype: str = "float32", n_cols: int = 2 * PANEL + 90) -> Any:
-    """Rows of 0 to 2/3 of the columns, in no order; some columns, and the first panel of some rows, are empty."""
+    """Return a matrix with rows of 0 to 2/3 of the columns; some columns and first panels are empty."""
     rng = np.random.default_rng(4)
     dense = rng.random((61, n_cols)) < (rng.random(61)[:, None] ** 3) * 0.7
     dense[[3, 17, 60]] = False
@@ -47,7 +47,7 @@ def matrix(dtype: str = "float32", n_cols: int = 2 * PANEL + 90) -> Any:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("composite", SWEPT, ids=str)
 def test_swept_parts_compute_the_product(composite, dtype, isa):
-    """Widths take slices and tiles of every size; threads take slices, and change no bit."""
+    """Cover widths with slices and tiles of every size, and several numbers of threads."""
     A = matrix(dtype)
     bound, _ = bound_of(A, composite)
     assert isinstance(bound, BoundSwept)
@@ -92,7 +92,7 @@ def test_a_result_that_padding_spoils_is_told():
 
 
 def test_what_is_swept():
-    """Panels, and rows by their first column, all of the runtime; anything else is computed part by part."""
+    """Check that only panels followed by rows in order of their first column, all of the runtime, are swept."""
     assert all(map(is_swept, SWEPT))
     others = itertools.product((FOUR, BY_COLUMN), (runtime("matmul"), runtime("matmul", "degree")))
     assert not any(is_swept(Composite(parts=(Part(Rows(9), one), Part(REST, rest)))) for one, rest in others)
@@ -101,7 +101,7 @@ def test_what_is_swept():
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_tiles_of_B_are_chosen_by_reads_and_change_no_bit(dtype):
-    """A row among many, whose rows of B are copied into tiles, is what it is alone, where they are not."""
+    """Compare a row among many, with B copied into tiles, with the row alone, where B is not copied."""
     A, B = matrix(dtype), np.random.default_rng(3).standard_normal((2 * PANEL + 90, 100)).astype(dtype)
     A = sp.csr_matrix(A[np.diff(A.indptr) > 0])
     together, alone = (Composite(parts=(Part(Rows(1), ONE), Part(REST, AHEAD))) for _ in range(2))
@@ -113,11 +113,11 @@ def test_tiles_of_B_are_chosen_by_reads_and_change_no_bit(dtype):
 
 def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
     pattern = Pattern(*A.shape, A.indptr, A.indices)
-    return sweeps("matmul", pattern, Division((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
+    return sweeps("matmul", pattern, Partition((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
 
 
 def test_what_a_search_proposes():
-    """Rows of one entry in most panels are stored in panels too, short ones by first column."""
+    """Check that rows with one entry in most panels are stored in panels too, and short rows by first column."""
     rng = np.random.default_rng(0)
     dense = rng.random((80, 4 * PANEL)) < 0.02
     dense[:6] = True
@@ -135,26 +135,26 @@ def test_what_a_search_proposes():
     dense[2:] &= rng.random(dense[2:].shape) < 0.1
     two = sp.csr_matrix(dense)
     assert [one.parts[0].schedule for one in proposed(two, 1000)] == [ONE, FOUR]
-    blocks = Division((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
+    blocks = Partition((Blocks(4, 4, 0.5), REST), ("blocks", "rest"), 0.9)
     assert not sweeps("matmul", Pattern(*long.shape, long.indptr, long.indices), blocks, 64)
 
 
 def test_rows_of_a_few_entries_in_every_panel_are_a_part():
-    """They are asked for where they read B often enough to copy it; those of many entries may stand side by side."""
+    """Check panels for rows that read B often enough to copy it; rows with more entries may form groups."""
     rng = np.random.default_rng(0)
     dense = rng.random((400, 4 * PANEL)) < 0.002
     dense[:90] = rng.random((90, 4 * PANEL)) < 0.1
     dense[:2] = True
     A = sp.csr_matrix(dense)
     pattern = Pattern(*A.shape, A.indptr, A.indices)
-    (found,) = near_division(pattern, 64)
+    (found,) = resident_partition(pattern, 64)
     assert found.selections == (Rows(8), REST)
     kinds = [[part.schedule for part in one.parts] for one in sweeps("matmul", pattern, found, 64)]
     assert kinds == [[ONE, AHEAD], [FOUR, ONE, AHEAD], [ONE, AHEAD], [FOUR, ONE, AHEAD]]
-    assert near_share(pattern, 64) > 0.8
-    assert not near_division(pattern, 1)
-    few = sp.csr_matrix(dense[: 2 + NEAR_READS])
-    assert near_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
+    assert resident_share(pattern, 64) > 0.8
+    assert not resident_partition(pattern, 1)
+    few = sp.csr_matrix(dense[: 2 + RESIDENT_READS])
+    assert resident_share(Pattern(*few.shape, few.indptr, few.indices), 64) == 0.0
     whole = sp.csr_matrix(dense[:90])
-    assert near_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
-    assert not near_division(Pattern(*whole.shape, whole.indptr, whole.indices), 64)
+    assert resident_share(Pattern(*whole.shape, whole.indptr, whole.indices), 64) == 1.0
+    assert not resident_partition(Pattern(*whole.shape, whole.indptr, whole.indices), 64)

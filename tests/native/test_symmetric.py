@@ -1,4 +1,4 @@
-"""Symmetric storage: one triangle, the same product; other matrices are refused."""
+"""Tests of symmetric storage: one triangle gives the same product; other matrices are refused."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SIZES = (0, 1, 7, 40)
 def symmetric(
     n: int, dtype: str = "float32", index_dtype: str = "int32", *, seed: int = 0
 ) -> tuple[Pattern, np.ndarray]:
-    """Small integers, an empty row and an empty diagonal where there is room, rows not sorted."""
+    """Return a random symmetric pattern with unsorted rows, and small integers as values."""
     A = sp.random_array((n, n), density=0.2, format="coo", random_state=np.random.default_rng(seed))
     A.data[:] = np.random.default_rng(seed).integers(1, 4, A.nnz)
     A = sp.csr_array(A + A.T, dtype=dtype)
@@ -48,7 +48,7 @@ def dense_of(pattern: Pattern, data: np.ndarray) -> np.ndarray:
     return sp.csr_array((data, pattern.indices, pattern.indptr), shape=pattern.shape).toarray()
 
 
-def check(of: _native.Kernel | None, spec: _native.KernelSpec, dtype: str, index_dtype: str) -> None:
+def check(of: _native.CompiledKernel | None, spec: _native.KernelSpec, dtype: str, index_dtype: str) -> None:
     for seed, n in enumerate(SIZES):
         pattern, data = symmetric(n, dtype, index_dtype, seed=seed)
         packed = _native.pack(pattern, data, spec.schedule.format, transposed=bool(seed % 2))
@@ -126,7 +126,7 @@ def test_a_search_looks_for_symmetry_before_it_offers_it() -> None:
     assert seems_symmetric(pattern)
     lower = sp.csr_array(np.tril(np.ones((40, 40))))
     assert not seems_symmetric(Pattern(40, 40, lower.indptr, lower.indices))
-    outline = space.Outline("matmul", 16, (), 1 << 20, is_far=True, is_symmetric=True)
+    outline = space.Outline("matmul", 16, (), 1 << 20, is_streaming=True, is_symmetric=True)
     found = space._space(outline, _native.supports, False)
     assert any(one.format.symmetric for one in found)
     assert spaces.space_signature("matmul")

@@ -1,4 +1,4 @@
-"""WACONet in C: equal to a dense reference in NumPy, and to PyTorch where that is installed."""
+"""Tests of WACONet in C against a dense reference in NumPy, and against PyTorch where it is installed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def random_weights(n_dims: int, n_layers: int, seed: int = 0) -> dict[str, np.nd
 
 
 def dense_reference(pattern: Coordinates, weights: dict[str, np.ndarray]) -> np.ndarray:
-    """The definition, cell by cell, on dense arrays in double precision."""
+    """Return the result by definition, cell by cell, on dense arrays in double precision."""
     n_dims = len(pattern.shape)
     occupied = np.zeros(pattern.shape, bool)
     occupied[pattern.indices] = True
@@ -41,7 +41,7 @@ def dense_reference(pattern: Coordinates, weights: dict[str, np.ndarray]) -> np.
                 place = tuple(c * stride + step - size // 2 for c, step in zip(cell, steps, strict=True))
                 inside = all(0 <= p < extent for p, extent in zip(place, occupied.shape, strict=True))
                 if inside and occupied[place]:
-                    offset = sum(step * size**axis for axis, step in enumerate(steps))  # the first axis fastest
+                    offset = sum(step * size**axis for axis, step in enumerate(steps))  # the first axis is fastest
                     results[cell] += values[place] @ kernel[offset]
         values, occupied = np.maximum(results, 0.0), coarse
         pooled.append(values[occupied].mean(axis=0))
@@ -62,7 +62,7 @@ PATTERNS = {
 
 @pytest.fixture(params=["baseline", "avx2", "avx512"])
 def isa(request):
-    """Each instruction set that this machine has."""
+    """Force each instruction set that this machine has."""
     wanted = ["baseline", "avx2", "avx512"].index(request.param)
     if runtime_api.lib.asp_best_isa() < wanted:
         pytest.skip(f"this machine has no {request.param}")

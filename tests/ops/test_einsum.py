@@ -1,4 +1,4 @@
-"""The row of einsum: registered like the others, and explained with the loops that run."""
+"""Tests of the operation `einsum`: it is registered like the others, and explained with the loops that run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from autosparse.tuner.space.families import schedule
 
 import autosparse as asp
 from autosparse import _native
-from autosparse.asymptotic import remembered
-from autosparse.asymptotic.routes import paid
+from autosparse.contraction import remembered
+from autosparse.contraction.routes import paid
 from autosparse.errors import EinsumError, OptionError
 from autosparse.explain import explain_einsum
 from autosparse.ops import EINSUM, OPS

@@ -1,4 +1,4 @@
-"""Law: mttkrp(T, factors, mode) is einsum's answer for every order, mode, rank and layout; coordinates as they come."""
+"""Tests of `mttkrp` against `numpy.einsum`: every order, mode, rank and layout, coordinates unsorted and repeated."""
 
 from __future__ import annotations
 
@@ -30,7 +30,10 @@ def isa(request: Any) -> Any:
 
 
 def wanted(T: Any, factors: Any, mode: int, *, magnitude: bool = False) -> Any:
-    """Einsum over the dense tensor in float64; `magnitude`: the same of absolute values."""
+    """Return the result of `numpy.einsum` on the dense tensor in float64.
+
+    With `magnitude`, values and factors are replaced by their absolute values.
+    """
     letters = "abcdefg"[: T.ndim]
     others = [n for n in range(T.ndim) if n != mode]
     text = f"{letters},{','.join(letters[n] + 'z' for n in others)}->{letters[mode]}z"
@@ -42,7 +45,7 @@ def wanted(T: Any, factors: Any, mode: int, *, magnitude: bool = False) -> Any:
 
 
 def assert_right(M: Any, T: Any, factors: Any, mode: int) -> None:
-    """Every order of summation and multiplication keeps (nnz + order) eps times the sum of magnitudes."""
+    """Check shape and dtype of `M`, and its values within 4 (nnz + order) eps times the sum of magnitudes."""
     assert M.shape == (T.shape[mode], next(f for n, f in enumerate(factors) if n != mode).shape[1])
     assert M.dtype == np.result_type(T.dtype, *(f for n, f in enumerate(factors) if n != mode))
     eps = np.finfo(M.dtype).eps if M.dtype.kind == "f" else 0
@@ -51,7 +54,7 @@ def assert_right(M: Any, T: Any, factors: Any, mode: int) -> None:
 
 
 def make(rng: Any, shape: Any, nnz: int, dtype: str, index: str = "int64") -> Any:
-    """Unsorted coordinates that repeat, small integers as values, explicit zeros among them."""
+    """Return a random tensor: unsorted and repeated coordinates, small integers as values, some of them zero."""
     nnz = nnz if np.prod(shape) else 0
     coords = np.stack([rng.integers(0, max(n, 1), nnz) for n in shape]).astype(index)
     return autosparse.tensor(coords, rng.integers(-2, 3, nnz).astype(dtype), shape)
@@ -113,7 +116,7 @@ def test_levels_come_so_that_they_have_few_nodes() -> None:
     rng = np.random.default_rng(7)
     nnz, shape = 20_000, (300, 5, 400, 30)
     i = rng.integers(0, 300, nnz)
-    # A short mode that varies in every row, a long one that the row decides, one between the two.
+    # One short mode that varies in every row, one long mode determined by the row, one mode in between.
     coords = np.stack([i, rng.integers(0, 5, nnz), i * 7 % 400, (i + rng.integers(0, 2, nnz)) % 30]).astype(np.int32)
     pattern = autosparse.tensor(coords, np.ones(nnz), shape)._entries.pattern
     assert pattern.level_order(0) == (0, 2, 3, 1)
@@ -185,7 +188,7 @@ def test_out_takes_the_result() -> None:
     square = [np.ones((8, 9), "f4"), None, np.ones((8, 9), "f4")]
     S = make(rng, (8, 8, 8), 60, "float32")
     alone = autosparse.mttkrp(S, square, 1)
-    np.testing.assert_array_equal(autosparse.mttkrp(S, square, 1, out=square[0]), alone)  # a factor itself
+    np.testing.assert_array_equal(autosparse.mttkrp(S, square, 1, out=square[0]), alone)  # `out` is in a factor
 
 
 def test_tensors_come_from_coo_arrays_and_go_into_pickles() -> None:
@@ -257,12 +260,12 @@ def test_bad_factors_are_explained() -> None:
 
 @pytest.mark.parametrize("shape", [5, "abc", (2.5, 3, 3), (None,) * 3, [[1, 2], 3, 4], object()])
 def test_shapes_that_are_none_are_explained(shape: Any) -> None:
-    with pytest.raises(TypeError, match=r"(?s)a sequence of integers.*Given: shape=.*Cure: "):
+    with pytest.raises(TypeError, match=r"(?s)a sequence of integers.*Given: shape=.*Hint: "):
         autosparse.tensor(np.zeros((3, 2), int), np.ones(2), shape)
 
 
 def test_extents_beyond_64_bits_are_explained() -> None:
-    with pytest.raises(ValueError, match=r"(?s)extents must be < 2\*\*63.*Cure: "):
+    with pytest.raises(ValueError, match=r"(?s)extents must be < 2\*\*63.*Hint: "):
         autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2**70, 2, 2))
 
 
@@ -271,5 +274,5 @@ def test_extents_beyond_64_bits_are_explained() -> None:
 )
 def test_factors_that_are_none_are_explained(factors: Any) -> None:
     T = autosparse.tensor(np.zeros((3, 2), int), np.ones(2), (2, 3, 4))
-    with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Cure: "):
+    with pytest.raises(TypeError, match=r"(?s)mttkrp: factor.*Given: .*Hint: "):
         autosparse.mttkrp(T, factors, 0)

@@ -1,4 +1,4 @@
-"""An operation of SpMM's shape that is added while the program runs: one row, and everything knows it."""
+"""Tests of an operation of SpMM's shape that is registered at run time: it is computed, tuned and explained."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def registered() -> Iterator[None]:
 
 
 def aggregate(A: Any, F: np.ndarray) -> np.ndarray:
-    """What the row's file would hold beside the row: how a call is made."""
+    """Compute the operation, as the module of a built-in operation would: allocate the output and make the call."""
     operand = A._cell
     rows, n_vecs, address = operand.rows or operand.validate(), F.shape[1], runtime_api.address_of
     H = np.empty((A.shape[0], n_vecs), F.dtype)

@@ -1,4 +1,4 @@
-"""Law: sddmm(A, X, Y) is A ∘ (X @ Y) at the entries of A, in its class and pattern, in whatever memory operands lie."""
+"""Tests of `sddmm(A, X, Y)`: A ∘ (X @ Y) at the entries of A, in A's class and pattern, for any memory layout."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def dense(rng: np.random.Generator, shape: tuple[int, int], dtype: str) -> Any:
 
 
 def wanted(A: Any, X: Any, Y: Any) -> Any:
-    """Values entry by entry, in the order of A.data."""
+    """Return the expected values entry by entry, in the order of `A.data`."""
     coo = A.tocoo()
     rows, columns = (part[: A.nnz] for part in (coo.coords if hasattr(coo, "coords") else (coo.row, coo.col)))
     return A.data[: A.nnz] * (X @ Y)[rows, columns]
 
 
 def assert_sampled(S: Any, A: Any, X: Any, Y: Any) -> None:
-    """S has A's pattern, entry by entry, NumPy's dtype, and its values up to rounding."""
+    """Check that S has A's shape and pattern, NumPy's dtype, and the expected values up to rounding."""
     assert S.shape == A.shape
     values = wanted(A, X, Y)
     assert S.dtype == values.dtype
@@ -114,7 +114,7 @@ def test_class_and_pattern_stay_and_arrays_are_not_shared(make: str) -> None:
     assert type(S) is type(A)
     for name in ("data", "indices", "indptr"):
         assert not np.may_share_memory(getattr(S, name), getattr(A, name))
-    # a matrix like any other
+    # the result works in further products and sums
     np.testing.assert_allclose((S @ np.ones(30)), S.toarray() @ np.ones(30))
     np.testing.assert_allclose((S + S).toarray(), 2 * S.toarray())
 
@@ -168,7 +168,7 @@ def test_out_takes_the_values() -> None:
             assert autosparse.sddmm(A, X, Y, out=out) is out
             np.testing.assert_array_equal(out, values)
         B = A.copy()
-        autosparse.sddmm(B, X, Y, out=B.data)  # the operand's own values: read before they are written
+        autosparse.sddmm(B, X, Y, out=B.data)  # values are read before they are overwritten
         np.testing.assert_array_equal(B.data, values)
         assert_sampled(autosparse.sddmm(B, X, Y), B.base, X, Y)
 
@@ -182,13 +182,13 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("cure", MISTAKES)
-def test_shapes_that_do_not_fit_are_explained(cure: str) -> None:
-    x_shape, y_shape, error = MISTAKES[cure]
+@pytest.mark.parametrize("hint", MISTAKES)
+def test_shapes_that_do_not_fit_are_explained(hint: str) -> None:
+    x_shape, y_shape, error = MISTAKES[hint]
     A = autosparse.csr_array((4, 6))
     with pytest.raises(error, match="shapes do not fit") as caught:
         autosparse.sddmm(A, np.ones(x_shape), np.ones(y_shape))
-    assert cure in str(caught.value)
+    assert hint in str(caught.value)
 
 
 def test_other_mistakes_are_explained() -> None:
@@ -210,7 +210,7 @@ def test_other_mistakes_are_explained() -> None:
             autosparse.sddmm(A, X, right)
 
 
-def test_text_is_refused_with_the_cure():
+def test_text_is_refused_with_the_hint():
     A = sps.csr_array(np.eye(3))
     for X, Y, name in ((np.full((3, 2), "a"), np.ones((2, 3)), "X"), (np.ones((3, 2)), np.full((2, 3), "a"), "Y")):
         with pytest.raises(TypeError, match=rf"{name} holds no numbers(.|\n)*<U1(.|\n)*convert"):
@@ -220,7 +220,7 @@ def test_text_is_refused_with_the_cure():
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
 @pytest.mark.parametrize("values", ["float64", "complex64", "int64"])
 def test_indices_of_any_integers_are_followed(fmt: str, values: str) -> None:
-    """SciPy's attributes take arrays of any dtype; out of bounds they are refused, and where they hold no integers."""
+    """Check index arrays of every integer dtype; indices out of bounds and floating-point indices must raise."""
     rng = np.random.default_rng(8)
     X, Y = rng.standard_normal((13, 20)), rng.standard_normal((20, 9))
     plain = raw_csr(rng, (13, 9), 0.3, values, "int32")

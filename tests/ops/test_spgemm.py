@@ -1,4 +1,4 @@
-"""Law: A @ B of two sparse operands is SciPy's product to the last bit: entries, their order, their sums."""
+"""Tests of A @ B with two sparse operands: entries, their order and their sums equal SciPy's to the last bit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ DTYPES = ("float32", "float64", "complex64", "complex128")
 
 
 def raw_csr(rng: np.random.Generator, shape: tuple[int, int], density: float, dtype: str, index: str) -> Any:
-    """Unsorted rows with duplicates, explicit zeros and small integers, whose sums often cancel."""
+    """Return a random CSR array: unsorted rows with duplicates, explicit zeros, and sums that often cancel."""
     n_rows, n_cols = shape
     lengths = rng.binomial(2 * n_cols, density / 2, n_rows) if n_cols else np.zeros(n_rows, int)
     indptr = np.concatenate(([0], np.cumsum(lengths))).astype(index)
@@ -63,7 +63,7 @@ def test_product_is_scipys_to_the_last_bit(
 
 
 def blocks(rng: np.random.Generator, n_nodes: int, size: int, dtype: str, order: str) -> Any:
-    """Rows that share their columns in groups of `size` (several unknowns per node); sums cancel or round."""
+    """Return a matrix whose rows share columns in groups of `size`; sums of its values cancel or round."""
     nodes = sps.random_array((n_nodes, n_nodes), density=min(1.0, 6 / n_nodes), random_state=rng, format="csr")
     pattern = sps.kron(nodes, np.ones((size, size)), format="csr")
     pattern.data = rng.choice((-1, 0, 1, 0.1, 1 / 3, 1e8), pattern.nnz).astype(dtype)
@@ -72,7 +72,7 @@ def blocks(rng: np.random.Generator, n_nodes: int, size: int, dtype: str, order:
 
 
 def shuffled(A: Any, rng: np.random.Generator, *, repeat: bool) -> Any:
-    """`A` with the entries of neighbouring rows of one length in one random order, and some columns twice."""
+    """Return `A` with shuffled rows: rows of the same length share one random order; `repeat` duplicates a column."""
     orders: dict[int, Any] = {}
     starts, stops = A.indptr[:-1], A.indptr[1:]
     indices, data = A.indices.copy(), A.data.copy()
@@ -169,7 +169,7 @@ def test_product_is_like_one_that_a_constructor_made(name: str, index: str) -> N
     rng = np.random.default_rng(2)
     A, B = (raw_csr(rng, shape, 0.3, "float64", index) for shape in ((9, 7), (7, 12)))
     for one in (A, B):
-        one.data = np.abs(one.data) + 1  # where sums cancel, SciPy's index type depends on what lies behind the entries
+        one.data = np.abs(one.data) + 1  # where sums cancel, SciPy's index type depends on memory beyond the entries
     theirs = getattr(sps, name)(A) @ getattr(sps, name)(B)
     ours = getattr(autosparse, name)(A) @ getattr(autosparse, name)(B)
     again = getattr(autosparse, name)((ours.data, ours.indices, ours.indptr), shape=ours.shape)
@@ -204,7 +204,7 @@ EMPTY = {
 @pytest.mark.parametrize("name", EMPTY)
 @pytest.mark.parametrize("formats", list(itertools.product(("csr", "csc"), ("csr", "csc", "coo"))))
 def test_products_without_entries_have_scipys_types(name: str, formats: tuple[str, str]) -> None:
-    # SciPy narrows a matrix by what lies behind its entries, which is anything where sums have cancelled.
+    # SciPy chooses a matrix's index type from memory beyond its entries, which is arbitrary where sums have cancelled.
     left = ("array",) if name == "all sums cancel" else ("array", "matrix")
     for kinds in itertools.product(left, ("array", "matrix")):
         for indices in itertools.product(("int32", "int64"), repeat=2):

@@ -1,4 +1,4 @@
-"""What every test of torch shares: our kernels also serve products that are few, or would be left to PyTorch's."""
+"""Fixtures of the torch tests: kernels of autosparse serve small products too, which are otherwise PyTorch's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture
 def tiny_product(monkeypatch):
-    """Set the number of multiplications below which PyTorch is asked."""
+    """Return a function that sets the number of multiplications below which PyTorch computes a product."""
     pytest.importorskip("torch")
     from autosparse.torch import thresholds
 
@@ -16,7 +16,7 @@ def tiny_product(monkeypatch):
 
 @pytest.fixture
 def builtin(monkeypatch):
-    """The builtins for few multiplications, as they are without these fixtures; whether they are asked."""
+    """Return a function that turns the builtins for small products on or off."""
     pytest.importorskip("torch")
     from autosparse.torch.dispatcher import small_operands
 

@@ -1,4 +1,4 @@
-"""Products of tensors on the CPU while another default device is set, as programs for a GPU do."""
+"""Tests of products of tensors on the CPU while another default device is set, as in programs for a GPU."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shapes, structures and numbers at the edges: PyTorch's answers, and memory that nobody else writes."""
+"""Tests of edge cases of shapes, structures and numbers: PyTorch's answers, in memory that nothing else writes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_matrices_without_entries_and_operands_without_columns(layout, shape):
 
 
 def uneven():
-    """First, last and inner rows without entries, one row with every column, and one column in every third row."""
+    """Return a matrix with empty first, last and inner rows, one full row, and one column in every third row."""
     D = torch.zeros(60, 500)
     D[7] = numbers(500, seed=3)
     D[1:-1:3, 11] = 2.0
@@ -104,7 +104,7 @@ def test_infinities_nans_zeros_and_subnormals_go_where_pytorch_sends_them(width)
 
 @pytest.mark.parametrize("dtype", VALUES, ids=str)
 def test_results_are_new_memory_that_no_later_product_writes(dtype):
-    """Also results large enough for recycled pages."""
+    """Check that results own their memory, also when they are large enough for recycled pages."""
     D = dense(1500, 40, dtype=dtype)
     A, B = compressed(D), numbers(40, 1000, dtype=dtype)
     first = A @ B
@@ -141,7 +141,7 @@ def test_out_may_be_an_operand_or_lie_by_columns():
 @pytest.mark.parametrize("alpha", [1, -0.5, 3])
 @pytest.mark.parametrize("beta", [1, 0, 0.25])
 def test_small_sums_are_scaled_as_pytorch_scales_them(alpha, beta):
-    """Whatever the order, the shape and the sign bit of what is added; with beta 0 it is not read."""
+    """Check any order, shape and sign bit of the added operand; with beta 0 it is not read."""
     D, B = dense(6, 5), numbers(5, 7)
     A, C = compressed(D), numbers(6, 7, seed=3)
     bases = {"rows": C, "columns": C.t().contiguous().t(), "one row": C[0], "one number": C[0, 0]}
@@ -196,7 +196,7 @@ def test_gradients_go_where_they_are_asked_for(value_grad, dense_grad):
 
 
 def test_index_arrays_of_two_dtypes_are_pytorchs():
-    """PyTorch builds such a tensor when told not to look; read as one dtype it would be other numbers."""
+    """Check int32 row pointers with int64 columns, which PyTorch accepts without checks of invariants."""
     crow, col = torch.tensor([0, 1, 2], dtype=torch.int32), torch.tensor([1, 0])
     A = torch.sparse_csr_tensor(crow, col, torch.tensor([2.0, 3.0]), (2, 2), check_invariants=False)
     B, D = numbers(2, 3), torch.tensor([[0.0, 2.0], [3.0, 0.0]])
@@ -224,7 +224,7 @@ def test_transformed_functions_answer_or_refuse_as_pytorch():
             return type(error)
 
     for place, call in enumerate(calls):
-        with ThreadPoolExecutor(1) as elsewhere:  # where the block does not hold
+        with ThreadPoolExecutor(1) as elsewhere:  # a thread where the block is not in force
             assert not elsewhere.submit(asp.installed).result()
             outcomes = outcome(call), elsewhere.submit(outcome, call).result()
         assert type(outcomes[0]) is type(outcomes[1]), place
@@ -254,7 +254,7 @@ def test_tuning_that_fails_leaves_the_product(failure, monkeypatch):
 
     notices.forget_warnings()
     asp.forget_structures()
-    monkeypatch.setattr(setup, "lab_of", fails)
+    monkeypatch.setattr(setup, "context_of", fails)
     monkeypatch.setattr(live.LiveTuner, "_affordable", lambda *_: True)  # on a machine of any speed
     D, B = dense(400, 400, 0.1), numbers(400, 64)
     A = compressed(D)
@@ -279,7 +279,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
     A = compressed(D)
     with config.options(overhead=1.0, runs=10**6, effort="measure"):
         with monkeypatch.context() as patch:
-            patch.setattr(setup, "lab_of", interrupted)
+            patch.setattr(setup, "context_of", interrupted)
             patch.setattr(live.LiveTuner, "_affordable", lambda *_: True)
             with pytest.raises(KeyboardInterrupt):
                 [A @ B for _ in range(100)]
@@ -289,7 +289,7 @@ def test_interrupted_tuning_leaves_a_matrix_that_multiplies(monkeypatch):
 
 
 def test_values_written_while_the_background_thread_tunes_are_seen(monkeypatch):
-    """Every job of the thread is run between two writes, in the middle of the user's program."""
+    """Run the jobs of the background thread between two writes of the user's program."""
     asp.forget_structures()
     jobs = []
     monkeypatch.setattr(background, "submit", jobs.append)

@@ -1,4 +1,4 @@
-"""spmm, sddmm, edge_softmax, attention, gat and `Csr`: what they compute, what they take, what they refuse."""
+"""Tests of spmm, sddmm, edge_softmax, attention, gat and `Csr`: results, accepted operands, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SHAPES = ((6, 5), (1, 9), (9, 1), (0, 4), (4, 0), (60, 50))
 
 
 def entries(A):
-    """(rows, columns) of a `Csr`'s entries."""
+    """Return (rows, columns) of a `Csr`'s entries."""
     rows = torch.repeat_interleave(torch.arange(A.rows.n_rows), A.rows.crow.long().diff())
     return rows, A.rows.col.long()
 
@@ -141,7 +141,7 @@ def test_attention_is_sddmm_softmax_spmm(heads):
 @pytest.mark.parametrize("heads", [0, 2])
 @pytest.mark.parametrize("features", [0, 3])
 def test_nothing_at_all_has_a_shape_and_gradients_too(heads, features):
-    """No heads: a division by their number was the end of the process. No columns: a reshape that cannot be."""
+    """Check tensors without heads or columns: such shapes led to a division by zero and to an impossible reshape."""
     A = asp.csr(dense(6, 5))
     leaves = [
         numbers(*shape, heads, *last).requires_grad_()
@@ -163,7 +163,7 @@ def test_nothing_at_all_has_a_shape_and_gradients_too(heads, features):
 
 
 def test_complex_gradients_of_a_compressed_tensor():
-    """Its values are a view that PyTorch cannot conjugate."""
+    """Check a matrix whose values are a view that PyTorch cannot conjugate."""
     D, X, Y = (numbers(*shape, dtype=COMPLEX, seed=8) for shape in ((6, 5), (6, 3), (3, 5)))
     for call in (lambda S, Y: asp.spmm(S, Y.t()), lambda S, Y: asp.sddmm(S, X, Y).values):
         grads = []
@@ -174,7 +174,7 @@ def test_complex_gradients_of_a_compressed_tensor():
         assert_close(*grads)
 
 
-def test_mistakes_are_told_with_facts_and_a_cure():
+def test_mistakes_are_told_with_facts_and_a_hint():
     A = asp.csr(dense(4, 3))
     X = numbers(3, 2)
     mistakes = (
@@ -213,11 +213,11 @@ def test_mistakes_are_told_with_facts_and_a_cure():
         with pytest.raises(kind, match=words) as caught:
             call()
         assert isinstance(caught.value, AutosparseError)
-        assert "Cure:" in str(caught.value)
+        assert "Hint:" in str(caught.value)
 
 
 class Wrapped(torch.Tensor):
-    """A tensor around another one, without memory of its own (as torch_geometric.EdgeIndex)."""
+    """Tensor around another one without memory of its own, as torch_geometric.EdgeIndex."""
 
     @staticmethod
     def __new__(cls, inner):
@@ -244,7 +244,7 @@ def test_tensors_without_memory_are_unwrapped_or_refused():
         lambda: asp.csr(edges) @ torch.empty(3, 2, device="meta"),
         lambda: asp.csr(torch.empty(3, 3, device="meta")),
     ):
-        with pytest.raises(InputError, match="Cure:"):
+        with pytest.raises(InputError, match="Hint:"):
             call()
 
 

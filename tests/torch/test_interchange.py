@@ -1,4 +1,4 @@
-"""torch's objects beside the library's other functions, and ours beside torch's: mttkrp, files, copies, `asp.csr`."""
+"""Tests of torch tensors in functions of the library, and of its arrays in torch: mttkrp, files, copies, `asp.csr`."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.torch.world import assert_close, compressed, dense, numbers, torch
 import autosparse  # isort: skip
 import autosparse.torch as asp  # isort: skip
 from autosparse.errors import InputError, InputTypeError, ShapeError, StructureError  # isort: skip
-from autosparse.torch.structure import Rows  # isort: skip
+from autosparse.torch.structure import IndexArrays  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*[Bb]eta")
 
 
 def cube(dtype=torch.float32):
-    """A tensor (4, 5, 6) with a third of its entries."""
+    """Return a tensor of shape (4, 5, 6) with a third of its entries."""
     generator = torch.Generator().manual_seed(3)
     D = torch.randn(4, 5, 6, dtype=dtype, generator=generator)
     return D * (torch.rand(4, 5, 6, generator=generator) < 0.3)
@@ -37,13 +37,13 @@ def test_mttkrp_of_torch_tensors_on_a_cpu(mode, dtype):
         got = autosparse.mttkrp(T, given, mode)
         assert isinstance(got, torch.Tensor)
         assert_close(got, want)
-    T._values().mul_(2)  # values are read live
+    T._values().mul_(2)  # values are read at every call
     out = torch.empty_like(want)
     assert autosparse.mttkrp(T, factors, mode, out=out) is out
     assert_close(out, 2 * want)
     doubled = torch.sparse_coo_tensor(torch.cat([T._indices()] * 2, 1), torch.cat([T._values()] * 2), T.shape)
     assert_close(autosparse.mttkrp(doubled, factors, mode), 4 * want)
-    T._indices()[:, 0] = 0  # and so are coordinates
+    T._indices()[:, 0] = 0  # coordinates are read at every call too
     want = torch.einsum(text, T.to_dense(), factors[left], factors[right])
     assert_close(autosparse.mttkrp(T, factors, mode), want)
 
@@ -97,10 +97,10 @@ def test_what_a_file_says_is_checked():
     made_again = A.__reduce__()[0]
     for given in ((crow, col + 4, 5, 4), (crow + 1, col, 5, 4), (crow, col, 6, 4)):
         with pytest.raises(StructureError):
-            Rows(*given)
+            IndexArrays(*given)
     for given in ((crow, col, 5, 2**70), (crow, col, 5, "4"), (crow, [0], 5, 4), (None, col, 5, 4)):
         with pytest.raises((InputError, InputTypeError)):
-            Rows(*given)
+            IndexArrays(*given)
     with pytest.raises(InputTypeError):
         made_again(crow, A.values, False)
     with pytest.raises(ShapeError):

@@ -1,6 +1,6 @@
-"""Lengths and ids: what does not fit is refused before native code reads it, wherever and whenever it comes in.
+"""Tests of lengths and indices that do not fit: they are refused before native code reads them.
 
-A read past an array often goes unpunished, so that a test of it needs no crash to fail: it asks for the exception.
+Reads beyond an array often have no visible effect. So the tests expect an exception, not a crash.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from autosparse.errors import AutosparseError, InputError, InputTypeError, Shape
 from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
-from autosparse.torch.structure import Rows  # isort: skip
+from autosparse.torch.structure import IndexArrays  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 FAR = 10**9
@@ -25,12 +25,12 @@ def refused(kind, call, words):
     with pytest.raises(kind, match=words) as caught:
         call()
     assert isinstance(caught.value, AutosparseError)
-    assert "Cure:" in str(caught.value)
+    assert "Hint:" in str(caught.value)
 
 
 @pytest.mark.parametrize("shape", [(0,), (1,), (4,), (6,), (5, 1), (5, 2), (1, 5), ()], ids=str)
 def test_values_of_another_length_are_refused(shape):
-    """Five entries; with_values, values=, and values put into the attribute."""
+    """Check values of a wrong length for five entries: in `with_values`, as an argument, and as an attribute."""
     edges = torch.tensor([[0, 0, 1, 2, 2], [0, 1, 2, 0, 1]])
     A, values, X = asp.csr(edges), torch.ones(shape), numbers(3, 4)
     S = A.to_torch()
@@ -106,7 +106,7 @@ def test_a_shape_beside_a_matrix_must_be_its_own():
 
 
 def test_values_beside_a_matrix_are_taken():
-    """They were left out without a word."""
+    """Check that values given for a torch tensor are used, which were ignored once."""
     S, X = compressed(dense(4, 3)), numbers(3, 2)
     want = torch.sparse_csr_tensor(S.crow_indices(), S.col_indices(), torch.ones(S._nnz()), S.shape).to_dense() @ X
     assert_close(asp.csr(S, torch.ones(S._nnz())) @ X, want)
@@ -151,7 +151,10 @@ def test_coordinates_outside_the_shape_are_refused(indices, is_coalesced):
 
 
 def test_coordinates_that_only_claim_to_be_sorted_do_no_harm():
-    """Large enough for our kernels; PyTorch promises a wrong answer for this, and memory that nobody else writes."""
+    """Check duplicates that are marked as coalesced, in a matrix large enough for our kernels.
+
+    PyTorch promises wrong answers, but no stray writes.
+    """
     n = 3000
     rows = torch.randint(n, (4, n), generator=torch.Generator().manual_seed(3)).flatten()
     at = torch.stack([rows, torch.arange(n).repeat(4)])
@@ -179,8 +182,8 @@ def test_index_arrays_are_checked_where_they_are_kept():
         (crow, torch.tensor([0, 9, 1])[::2]),
         (torch.tensor(0), col), (crow.to("meta"), col.to("meta")),
     ):  # fmt: skip
-        refused((InputError, StructureError), lambda arrays=arrays: Rows(*arrays, 2, 3), None)
-    assert Rows(crow, col, 2, 3).structure.nnz == 2
+        refused((InputError, StructureError), lambda arrays=arrays: IndexArrays(*arrays, 2, 3), None)
+    assert IndexArrays(crow, col, 2, 3).structure.nnz == 2
 
 
 @pytest.mark.parametrize("write", [-1, 3, FAR])
@@ -205,7 +208,7 @@ def test_index_arrays_and_values_resized_after_the_first_look_are_checked_again(
 
 
 def test_scipys_room_at_the_end_of_its_arrays_is_left_out():
-    """SciPy allows arrays longer than indptr says."""
+    """Check arrays longer than indptr says, which SciPy allows."""
     D = dense(5, 4, dtype=torch.float64)
     M = scipy.sparse.csr_array(D.numpy())
     n = M.nnz
@@ -234,7 +237,7 @@ def test_arrays_written_by_numpy_are_looked_at_where_a_matrix_is_made_again():
 
 
 def test_large_products_of_the_override_look_at_a_structure_once():
-    """PyTorch follows the indices of a compressed tensor unseen; ours does only where a look would cost."""
+    """Check an index out of bounds in a compressed tensor, which PyTorch follows."""
     n = 600
     S = compressed(dense(n, n, 0.5))
     col = S.col_indices().clone()

@@ -1,4 +1,4 @@
-"""Modes, threads, processes and files that torch programs use."""
+"""Tests of modes, threads, processes and files as torch programs use them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_inference_mode_and_no_grad():
 
 
 def test_autocast_is_served():
-    """It casts to bfloat16, which PyTorch's own sparse kernels refuse."""
+    """Check autocast, which casts to bfloat16; PyTorch's own sparse kernels refuse it."""
     D, X = dense(30, 20), numbers(20, 4)
     A = compressed(D)
     with torch.autocast("cpu", dtype=torch.bfloat16):
@@ -110,7 +110,7 @@ def test_forked_children_multiply():
 
 
 class Rows(torch.utils.data.Dataset):
-    """Products with a matrix of the parent process."""
+    """Dataset whose items are products with a matrix of the parent process."""
 
     def __init__(self, A, X):
         self.A, self.X = A, X
@@ -164,7 +164,7 @@ def test_linear_layers_with_sparse_weights():
 
 
 def test_graph_library_products_arrive():
-    """What torch_geometric.utils.spmm and EdgeIndex.matmul call for a torch.sparse adjacency."""
+    """Check the calls of torch_geometric.utils.spmm and EdgeIndex.matmul for a torch.sparse adjacency."""
     D, X = dense(30, 30), numbers(30, 8)
     A = compressed(D)
     with counted() as calls:
@@ -186,7 +186,7 @@ def test_fewer_threads_when_torch_is_told_so():
 
 
 def sent(A, way):
-    """`A` after a journey."""
+    """Return `A` after pickling, saving or copying."""
     if way == "pickle":
         return pickle.loads(pickle.dumps(A))
     if way == "torch.save":

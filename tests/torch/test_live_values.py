@@ -1,4 +1,4 @@
-"""Values are read at every product and structures are recognised, whatever was written and by whom."""
+"""Tests that values are read at every product and changed structures are noticed, however they were written."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def overridden():
 
 
 def warm(A, B, G, times=20):
-    """Products in both directions until transposes and plans exist."""
+    """Run products in both directions until transposes and plans exist."""
     for _ in range(times):
         A @ B, A.t() @ G
 
 
 def routes(A, v):
-    """(name, a way to write the values of A, which were made from v)."""
+    """Yield (name, function that writes the values of A); `v` is the tensor that A was made from."""
     yield "values().mul_", lambda: A.values().mul_(2)
     yield "the tensor given to the constructor", lambda: v.add_(1)
     yield "data", lambda: A.values().data.neg_()
@@ -104,7 +104,7 @@ def test_forget_structures_after_a_single_hidden_write():
     A = compressed(dense(N, N, 0.1))
     B, G = numbers(N, 64), numbers(N, 64)
     warm(A, B, G)
-    A.col_indices().numpy()[0] = (A.col_indices()[0] + 1) % N  # too small for the samples
+    A.col_indices().numpy()[0] = (A.col_indices()[0] + 1) % N  # too small a write for the samples
     asp.forget_structures()
     D = torch.sparse_csr_tensor(A.crow_indices(), A.col_indices(), A.values(), A.shape).to_dense()
     assert_close(A @ B, D @ B)
@@ -113,7 +113,7 @@ def test_forget_structures_after_a_single_hidden_write():
 
 @pytest.mark.parametrize("n_matrices", [6, pytest.param(12, marks=pytest.mark.full)])
 def test_memory_that_is_used_again_by_another_matrix_is_another_matrix(n_matrices):
-    """Allocators give the same addresses out again: shape and entries equal, columns not."""
+    """Check matrices at recycled addresses, with equal shapes and numbers of entries but other columns."""
     B, G = numbers(N, 64), numbers(N, 64)
     for seed in range(n_matrices):
         shift = torch.randperm(N, generator=torch.Generator().manual_seed(seed))
@@ -185,7 +185,7 @@ def test_background_tuning_outlives_the_matrices_it_looks_at():
 
 @pytest.mark.parametrize("inference", [False, True])
 def test_a_pinned_operand_reads_memory_that_stays_and_counts_its_writes(inference):
-    """What a background thread sees: never freed memory, and never two contents under one version."""
+    """Check what a background thread reads: never freed memory, and one content per version."""
     asp.forget_structures()
     A = compressed(dense(N, N, 0.1))
     D = A.to_dense()
@@ -205,7 +205,7 @@ def test_a_pinned_operand_reads_memory_that_stays_and_counts_its_writes(inferenc
     same = ours.data.copy()
     del A, D, B
     gc.collect()
-    numbers(len(v)), numbers(len(v))  # what the allocator gives out again
+    numbers(len(v)), numbers(len(v))  # reuse memory that was freed
     assert not known.dead
     assert (ours.indptr == arrays[0]).all()
     assert (ours.indices == arrays[1]).all()

@@ -1,4 +1,4 @@
-"""Memory of large results: pages of earlier ones, in tensors that PyTorch may do anything with."""
+"""Tests of large results in recycled pages, as tensors that PyTorch may use in any way."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def empty_pool():
 
 
 def product():
-    """A result of `SHAPE` and what it should be."""
+    """Return a result of `SHAPE` and its expected value."""
     D, B = dense(300, 100), numbers(100, 200)
     with asp.override():
         return compressed(D) @ B, D @ B
@@ -111,13 +111,13 @@ def test_the_pool_is_bounded_and_can_be_turned_off():
         kept = [product()[0] for _ in range(5)]
         assert results._held_bytes() <= 600_000
     del kept
-    kept = [results.empty((50_000 + n,), torch.float32) for n in range(3 * results.MOST_STORAGES)]
-    assert sum(map(len, results._pool.values())) <= results.MOST_STORAGES
+    kept = [results.empty((50_000 + n,), torch.float32) for n in range(3 * results.MAX_STORAGES)]
+    assert sum(map(len, results._pool.values())) <= results.MAX_STORAGES
     assert len({one.data_ptr() for one in kept}) == len(kept)
 
 
 def test_index_arrays_leave_the_pool():
-    """A structure is known by the addresses of its arrays: they must not serve again while it is remembered."""
+    """Check that pages of index arrays are not reused while a structure is known by their addresses."""
     n = 40_000
     memory = results.empty((n, 2), torch.float32)
     col = memory.view(torch.int64).view(-1)

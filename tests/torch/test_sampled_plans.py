@@ -1,4 +1,4 @@
-"""Sampled products of PyTorch that are large enough go through the executor, where a tuned kernel may serve them."""
+"""Tests that large sampled products of PyTorch go through the executor, where a tuned kernel may serve them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ N, M, K = 60, 45, 16
 
 @pytest.fixture
 def served(monkeypatch):
-    """Every sampled product is large enough; the names of operations that the executor was asked for."""
+    """Return the names of operations that the executor was asked for; every sampled product counts as large."""
     monkeypatch.setattr(thresholds, "DIRECT_SAMPLE", 0)
     asked, serve = [], executor.serve
 
@@ -35,7 +35,7 @@ def served(monkeypatch):
 
 def operands(*, by_columns=False, dtype=torch.float32):
     D = dense(N, M, dtype=dtype)
-    D[3, 5] = torch.nan  # 0 · nan in beta · S is nan, as in PyTorch
+    D[3, 5] = torch.nan  # 0 · NaN in beta · S is NaN, as in PyTorch
     S = compressed(D, index_dtype=torch.int32)
     X, Y = numbers(N, K, dtype=dtype), numbers(M, K, seed=2, dtype=dtype).t()
     return S, X, Y if by_columns else Y.contiguous()

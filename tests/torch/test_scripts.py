@@ -1,4 +1,4 @@
-"""The examples and the benchmarks of torch, end to end on small graphs."""
+"""Tests of the examples and benchmarks of torch, end to end on small graphs."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_loss_curves_are_measured_beside_torchs_own(folder):
 
 @pytest.mark.full
 def test_comparison_with_pytorchs_own_tests_tells_right_from_wrong(tmp_path):
-    """On two tests in the form of PyTorch's: equal under the override, noticed when products are wrong."""
+    """Run two tests in the form of PyTorch's: both agree under the override, and wrong products are noticed."""
     script, file = Path(__file__).with_name("upstream.py"), tmp_path / "test_small.py"
     file.write_text(
         "import torch\n"
@@ -108,7 +108,7 @@ def test_examples_run_on_a_small_graph(name, monkeypatch, capsys):
     if not examples.is_dir():
         pytest.skip("the examples are not installed with the package")
     monkeypatch.syspath_prepend(examples)
-    for module in ("graph", "training"):  # of other folders, perhaps
+    for module in ("graph", "training"):  # modules of other folders may have these names
         monkeypatch.delitem(sys.modules, module, raising=False)
     graph = importlib.import_module("graph")
     monkeypatch.setattr(graph, "communities", partial(graph.communities, n=300))

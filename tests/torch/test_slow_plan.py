@@ -1,4 +1,4 @@
-"""A tuned kernel that turned out to be slow is given up by torch's products too."""
+"""Tests that a tuned kernel that turned out to be slow is dropped in torch's products too."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import autosparse as asp
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.torch.world import torch
 from tests.tuning.conftest import tuned_is_slower  # noqa: F401
 
@@ -33,16 +33,16 @@ def test_a_slow_plan_is_given_up(*, transposed: bool) -> None:
             left @ B
         with held(A.rows, A.values, transposed=transposed) as ours:
             state = state_for(ours, ours.rows, 64, False)
-            lab = lab_of(ours, state)
+            context = context_of(ours, state)
             plan = Plan(schedule=schedule, why="", default_s=1.0, measured_s=0.5)
-            decision = planner.adopt(lab, plan)
+            decision = planner.adopt(context, plan)
             assert decision.trial is not None
             live_tuner = live_tuner_of(state, ours)
             session = session_of(live_tuner, ours)
-            session.lab = lab
+            session.context = context
             live_tuner.install(session, decision.plan, decision.trial)
         for _ in range(400):
             left @ B
-            if session.champion is None:
+            if session.incumbent is None:
                 return
         raise AssertionError("a slow kernel still serves")

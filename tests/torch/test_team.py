@@ -1,4 +1,4 @@
-"""Products on torch tensors share the threads of PyTorch's OpenMP while the override's kernels are registered."""
+"""Tests that products on torch tensors share PyTorch's OpenMP threads while the override's kernels are registered."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = [
 
 
 def run(code: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
-    """What a fresh process prints."""
+    """Run the code in a new process and return its output."""
     command, environment = [sys.executable, "-W", "ignore", "-c", code], {**os.environ, **variables}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -32,7 +32,7 @@ def run(code: str, variables: Mapping[str, str] = MappingProxyType({})) -> str:
 
 
 def world(n: int = 3000, m: int = 16) -> tuple[torch.Tensor, torch.Tensor]:
-    """A matrix that is large enough for several threads, and an operand."""
+    """Return a matrix that is large enough for several threads, and an operand."""
     generator = torch.Generator().manual_seed(0)
     crow = torch.arange(n + 1) * 20
     col = torch.randint(n, (n, 20), generator=generator).sort(1).values.reshape(-1)
@@ -79,7 +79,7 @@ def test_no_threads_of_our_own_are_started_where_pytorchs_serve():
 
 
 def test_a_forked_child_multiplies_with_threads_of_its_own():
-    """Threads of OpenMP do not survive a fork, and waiting for them would never end."""
+    """Check a forked child: OpenMP threads do not survive a fork, and waiting for them would never end."""
     code = (
         PRODUCTS
         + """
@@ -105,7 +105,7 @@ def test_a_library_without_openmp_changes_nothing(monkeypatch):
 
 
 def test_programs_on_tensors_do_not_import_scipy_sparse():
-    """The first look of the planner imported it, which takes longer than most programs' first steps."""
+    """Check that products do not import scipy.sparse, which takes longer than most programs' first steps."""
     code = (
         PRODUCTS
         + """
@@ -150,7 +150,7 @@ print(os.waitpid(child, 0)[1])
     ids=["registered before the fork", "registered in the child", "imported in the child"],
 )
 def test_a_child_multiplies_where_only_its_parent_has_used_openmp(before, inside):
-    """PyTorch's own product does not end in such a child."""
+    """Check products in a forked child, where PyTorch's own product would not end."""
     assert run(FORKED.format(before=before, inside=inside)) == "0"
 
 
@@ -226,7 +226,7 @@ print(failures)
 
 
 def test_autograds_threads_multiply():
-    """Reentrant backward passes run on threads of the engine."""
+    """Check reentrant backward passes, which run on threads of the engine."""
     code = (
         PRODUCTS
         + """
@@ -294,7 +294,7 @@ print("done")
 
 
 def test_threads_of_our_own_serve_after_the_last_uninstall(monkeypatch):
-    """Scipy-like products after it do not depend on PyTorch's library."""
+    """Check that the team is released afterwards, so that later products do not depend on PyTorch's library."""
     calls: list[tuple[int, int]] = []
     real = runtime_api.lib
 

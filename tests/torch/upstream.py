@@ -1,15 +1,15 @@
-"""PyTorch's own tests of sparse CSR tensors, with and without the override: the same tests must pass.
+"""Run PyTorch's own tests of sparse CSR tensors with and without the override: the same tests must pass.
 
     python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py
     python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py --all
     python tests/torch/upstream.py ~/pytorch/test/test_sparse_csr.py --control
 
-The file comes from a checkout of PyTorch that fits the installed version (with `expecttest` installed), or is a port of
-it to another device that runs on the CPU, such as test/xpu/test_sparse_csr_xpu.py of intel/torch-xpu-ops. It is run
+The file comes from a checkout of PyTorch that fits the installed version (with `expecttest` installed), or is a port
+of it to another device that runs on the CPU, such as test/xpu/test_sparse_csr_xpu.py of intel/torch-xpu-ops. It is run
 three times, each in a process of its own: by PyTorch, under the override, and under the override without the builtin
-for few multiplications, which the tests' small matrices would else all take. `--control` makes our products wrong by 1
-in the last element: tests that fail then are those that look at our answers. Exit status 0: equal (with --control:
-some fail).
+for small products, which would otherwise compute most of the tests' products. `--control` makes our products wrong by
+1 in the last element: tests that fail then do check our answers. Exit status 0: outcomes are equal (with --control:
+some tests fail).
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ KERNELS = {
     "native": ("mm", "sddmm", "extreme", "extreme_backward"), "products": ("mm",),
     "dispatcher.direct": ("multiply", "sample"), "dispatcher.small_operands": ("matrix", "vector"),
 }  # fmt: skip
-WRONG = ("mm", "sddmm", "multiply", "sample", "matrix", "vector")  # what --control spoils
+WRONG = ("mm", "sddmm", "multiply", "sample", "matrix", "vector")  # functions whose results --control changes
 
 
 class Outcomes:
-    """Pytest plugin: the outcome of every test, and how many calls our kernels served, as JSON."""
+    """Pytest plugin that writes the outcome of every test and the calls of our kernels as JSON."""
 
     def __init__(self, mode: str, path: Path) -> None:
         self.path = path
@@ -45,7 +45,7 @@ class Outcomes:
             from autosparse.torch.dispatcher import small_operands
 
             self._count(spoil=mode == "control")
-            thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: ours shall be looked at
+            thresholds.PYTORCH_PRODUCT = 0  # the tests' matrices are small: our kernels must serve them
             if mode == "long way":
                 small_operands.matrix = small_operands.vector = small_operands.none
             autosparse.torch.install()
@@ -71,24 +71,24 @@ class Outcomes:
         return call
 
     def pytest_runtest_logreport(self, report) -> None:
-        """Failures of set-up and tear-down count too."""
+        """Record the outcome of a test; failures of set-up and tear-down count too."""
         if report.when == "call" or report.outcome != "passed":
             kind = "xfailed" if hasattr(report, "wasxfail") and report.skipped else report.outcome
             self.outcomes[report.nodeid.split("::", 1)[-1]] = kind
 
     def pytest_sessionfinish(self) -> None:
-        """Tell the parent."""
+        """Write outcomes and calls for the parent process."""
         self.path.write_text(json.dumps({"outcomes": self.outcomes, "calls": self.calls}))
 
 
 def pytest_configure(config) -> None:
-    """Entry of the plugin, in the child process."""
+    """Register the plugin in the child process."""
     if MODE in os.environ:
         config.pluginmanager.register(Outcomes(os.environ[MODE], Path(os.environ[OUT])), "upstream-outcomes")
 
 
 def run(file: Path, mode: str, selection: str) -> dict[str, dict[str, str]]:
-    """Outcomes and calls of one process."""
+    """Return outcomes and calls of one process."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "outcomes.json"
         here = str(Path(__file__).resolve().parent)
@@ -109,7 +109,7 @@ def run(file: Path, mode: str, selection: str) -> dict[str, dict[str, str]]:
 
 
 def main() -> int:
-    """Run, compare, tell."""
+    """Run the tests in each mode, compare the outcomes, and print the result."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("file", type=Path, help="test_sparse_csr.py of a checkout of PyTorch, or a port of it")
     parser.add_argument("--all", action="store_true", help="every test but Triton's, not only products")

@@ -17,7 +17,7 @@ TOLERANCE = {
 
 
 def dense(n, m, density=0.3, dtype=torch.float32, seed=0):
-    """n × m with about density · n · m numbers other than 0."""
+    """Return an n × m tensor with about density · n · m nonzeros."""
     generator = torch.Generator().manual_seed(seed)
     values = torch.randn(n, m, dtype=dtype, generator=generator)
     return values * (torch.rand(n, m, generator=generator) < density)
@@ -28,7 +28,7 @@ def numbers(*shape, dtype=torch.float32, seed=1):
 
 
 def compressed(D, layout=torch.sparse_csr, index_dtype=torch.int64):
-    """`D` in a compressed layout with indices of `index_dtype`."""
+    """Return `D` in a compressed layout with indices of `index_dtype`."""
     A = D.to_sparse(layout=layout)
     names = ("crow_indices", "col_indices") if layout == torch.sparse_csr else ("ccol_indices", "row_indices")
     first, second = (getattr(A, name)().to(index_dtype) for name in names)
@@ -44,7 +44,7 @@ def assert_close(got, want):
 
 @contextmanager
 def counted():
-    """A list that grows by a name with every call of one of our kernels."""
+    """Yield a list that grows by a name with every call of one of our kernels."""
     from autosparse.torch import native, products
     from autosparse.torch.dispatcher import direct, small_operands
 
@@ -56,7 +56,7 @@ def counted():
     def counting(name, function):
         def call(*args, **kwargs):
             result = function(*args, **kwargs)
-            if result is not None:  # what `direct` leaves to others
+            if result is not None:  # None: left to others
                 calls.append(name)
             return result
 

@@ -1,4 +1,4 @@
-"""Laws of choosing a kernel: what is refused, what is never done in a capture, where launches go, what is kept."""
+"""Checks of choosing a GPU kernel: refusals, captured graphs, the device of launches, and what is kept."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from autosparse.tuner.gpu import space
 
 import autosparse as asp
 from autosparse.cuda import choice, device, matrix, products, structure
-from autosparse.cuda.choice import Choice, Kind
+from autosparse.cuda.choice import LaunchChoice, ProductKind
 from autosparse.errors import PackError
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton.surfaces import matrix_of, torch_product, use_ours
 
-KIND = Kind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
+KIND = ProductKind(operation="matmul", transposed=False, n_dense_cols=8, dtype="float32", vector=4)
 
 
 @contextmanager
 def standing_in(made: device.Device) -> Iterator[None]:
-    """Another device for tensors in the host's memory."""
+    """Use another device for tensors in the host's memory."""
     device.DEVICES["cpu"] = made
     try:
         yield
@@ -36,7 +36,7 @@ def standing_in(made: device.Device) -> Iterator[None]:
 
 @contextmanager
 def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
-    """Attribute `name` of `home` is `by`."""
+    """Set attribute `name` of `home` to `by` for the block."""
     kept = getattr(home, name)
     setattr(home, name, by)
     try:
@@ -45,8 +45,8 @@ def replaced(home: Any, name: str, by: Any) -> Iterator[None]:
         setattr(home, name, kept)
 
 
-def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice, torch.Tensor]:
-    """The choice that one product with many runs promised makes, and the product."""
+def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[LaunchChoice, torch.Tensor]:
+    """Return the choice made by one product with many expected runs, and the product."""
     anew = replaced(choice, "open_store", lambda: Store(None))
     with anew, asp.options(**{"runs": 10**9, "effort": "estimate", **options}):
         product = A @ B
@@ -55,7 +55,7 @@ def planned(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> tuple[Choice,
 
 
 class StandIn:
-    """A launch that gives torch's product, or what `spoil` makes of it."""
+    """Launch that gives torch's product, or a wrong one by `spoil`."""
 
     def __init__(self, A: matrix.CudaCsr, spoil: Callable[[torch.Tensor], Any] = lambda product: product) -> None:
         self.A, self.spoil = A, spoil
@@ -97,7 +97,7 @@ def test_a_kernel_that_fails_later_leaves_torch() -> None:
     A, B = matrix.csr(matrix_of()), torch.randn(23, 8)
     A @ B
     (made,) = A.structure.choices.values()
-    made.is_settled, made.launch = True, StandIn(A, broken)
+    made.is_finished, made.launch = True, StandIn(A, broken)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         torch.testing.assert_close(A @ B, torch_product(A, B))
@@ -144,7 +144,7 @@ def test_deterministic_mode_plans_anew() -> None:
         with asp.options(deterministic=deterministic):
             keys.append(choice._key(A.structure, KIND, "NVIDIA H100"))
     assert keys[0] != keys[1]
-    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device believed
+    assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device accepted
 
 
 def test_nothing_is_compiled_in_a_capture() -> None:
@@ -172,7 +172,7 @@ def test_nothing_is_compiled_in_a_capture() -> None:
         host.capturing = True
         torch.testing.assert_close(A @ B, torch_product(A, B))
         assert launched == [False, True]
-        unaligned = torch.empty(A.nnz + 1)[1:].copy_(A.values)  # Triton compiles for it apart
+        unaligned = torch.empty(A.nnz + 1)[1:].copy_(A.values)  # Triton compiles separately for it
         A.with_values(unaligned) @ B
         assert launched == [False, True]
 
@@ -219,7 +219,7 @@ def test_a_gpu_that_is_not_current_is_made_so() -> None:
 
 def test_a_launch_keeps_no_workspace() -> None:
     A, B = matrix.csr(matrix_of(pattern="one huge row")), torch.randn(67, 8)
-    parts = (Part(layout="unrolled", rows=4, step=4, split=8), Part(layout="fill", rows=8))
+    parts = (GpuPart(layout="unrolled", rows=4, step=4, split=8), GpuPart(layout="fill", rows=8))
     launch = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16))
     assert launch.packed.n_slots
     taken = []
@@ -237,7 +237,7 @@ def test_a_launch_keeps_no_workspace() -> None:
 
 
 class Compiled:
-    """Machine code that tells how it was started."""
+    """Machine code that records how it was started."""
 
     function, packed_metadata = "function", "metadata"
 
@@ -271,9 +271,12 @@ def test_machine_code_that_was_found_is_started_without_a_search() -> None:
 
 
 def test_launched_code_is_given_addresses_and_only_aligned_ones() -> None:
-    """Of a tensor Triton would ask the driver; machine code for aligned operands would misread others."""
+    """Check that launches get addresses, and only aligned ones.
+
+    For a tensor, Triton would ask the driver. Machine code for aligned operands would misread others.
+    """
     A, room = matrix.csr(matrix_of()), torch.randn(23 * 8 + 1)
-    parts = (Part(layout="rows", rows=1, step=8), Part(layout="fill", rows=8))
+    parts = (GpuPart(layout="rows", rows=1, step=8), GpuPart(layout="fill", rows=8))
     launch, seen = choice.launch_of(A.structure, KIND, DeviceSchedule(operation="matmul", parts=parts, tile=16)), []
     launch._ready["kernel"] = SimpleNamespace(start=lambda grid, given: seen.append((grid, given)))
     B, out, packed = room[:-1].view(23, 8), torch.full((19, 8), -1.0), launch.packed
@@ -304,10 +307,10 @@ def test_a_pattern_is_forgotten_with_its_tensor() -> None:
 
 
 def test_choices_are_bounded() -> None:
-    known = structure.Known()
-    for n in range(structure.MOST_CHOICES + 5):
+    known = structure.KnownPattern()
+    for n in range(structure.MAX_CHOICES + 5):
         known.choose((n,), n)
-    assert list(known.choices.values()) == list(range(5, structure.MOST_CHOICES + 5))
+    assert list(known.choices.values()) == list(range(5, structure.MAX_CHOICES + 5))
 
 
 def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
@@ -319,4 +322,4 @@ def test_copies_exceed_the_second_cache_and_come_in_turn() -> None:
     assert len(set(addresses)) == copies.n
     assert addresses[: copies.n] == addresses[copies.n :]
     torch.testing.assert_close(copies.next(1), B)
-    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MOST_COPIES
+    assert products.Rotation(B[:1, :1], l2_bytes=2**30).n == products.MAX_COPIES

@@ -1,4 +1,4 @@
-"""Ahead-of-time compilation of emitted kernels for a GPU that need not be there."""
+"""Ahead-of-time compilation of emitted kernels, for GPUs that need not be present."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from autosparse.gpu.schedule import DOT_LAYOUTS
 from tests.triton.resources import Resources, resources_of
 
 ALIGNED: Final = (("tt.divisibility", 16),)
-"""What torch's allocator gives: addresses are multiples of 16 bytes and more."""
+"""Alignment of pointers that is assumed: torch's allocator gives at least 16 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What came out of the compiler, and what it says about itself."""
+    """Result of a compilation: PTX, cubin and resources."""
 
     ptx: str
     cubin: bytes
@@ -28,15 +28,16 @@ class Compiled:
 
 
 def uses_tensor_cores(spec: DeviceSpec) -> bool:
-    """Whether a part is promised to run in Tensor Cores."""
+    """Return whether a part is expected to run in Tensor Cores."""
     is_rounded = spec.dtype in ("float16", "bfloat16") or spec.schedule.precision == "tf32"
     return is_rounded and any(part.layout in DOT_LAYOUTS for part in spec.schedule.parts)
 
 
 def compile_ahead(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:
-    """``kernel`` of `module`, emitted from `spec`, for compute capability `capability` (80: A100, 90: H100).
+    """Compile ``kernel`` of `module`, emitted from `spec`, for a compute capability (80: A100, 90: H100).
 
-    Addresses are taken to be multiples of 16 bytes, as torch's are. BuildError with the compiler's words.
+    Addresses are assumed to be multiples of 16 bytes, as torch's are. A failure raises BuildError with the compiler's
+    message.
     """
     signature = {argument.name: argument.type for argument in arguments(spec)}
     schedule = spec.schedule
@@ -45,7 +46,7 @@ def compile_ahead(spec: DeviceSpec, module: ModuleType, *, capability: int) -> C
 
 
 def compile_reduce(spec: DeviceSpec, module: ModuleType, *, capability: int) -> Compiled:
-    """``reduce`` of `module`: the sums of shared rows."""
+    """Compile ``reduce`` of `module`, which sums rows shared by several programs."""
     sums = "*fp64" if spec.dtype == "float64" else "*fp32"
     types = ("*i64", "*i64", sums, f"*{VALUES[spec.dtype]}", "i32", "i32", "i32")
     signature = dict(zip(REDUCE_ARGUMENTS, types, strict=True))

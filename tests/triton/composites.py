@@ -1,6 +1,6 @@
-"""Composites in Triton's interpreter against SciPy, in one process: laws of `test_surfaces`, and all cases as lines.
+"""Composites in Triton's interpreter against SciPy: checks for `test_surfaces`, and all cases in one process.
 
-``python -m tests.triton.composites`` answers with a JSON line for each case, with an error or none.
+``python -m tests.triton.composites`` prints a JSON line for each case, with an error or null.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import autosparse as asp
 from autosparse.config import Effort
 from autosparse.core.composite import REST, Blocks, ColumnList, Diagonals, RowList, Rows, Selection
 from autosparse.cuda import choice, matrix
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.cuda.structure import structure_of
 from autosparse.gpu.schedule import DeviceSchedule
 from autosparse.gpu.target import target_of
@@ -51,7 +51,7 @@ COLUMNS: Final = 5
 
 
 def planted(n: int = 36) -> Any:
-    """A full block of 16 x 16, one of 4 x 4, scatter, and empty rows."""
+    """Return a matrix with a full block of 16 x 16, one of 4 x 4, scattered entries, and empty rows."""
     cells = np.random.default_rng(0).random((n, n)) < 0.05
     cells[:16, 16:32] = cells[20:24, 4:8] = True
     cells[32:35] = False
@@ -59,14 +59,14 @@ def planted(n: int = 36) -> Any:
 
 
 def one_dense_row(n: int = 20) -> Any:
-    """A dense row among rows of one entry or none."""
+    """Return a matrix with one dense row among rows of one entry or none."""
     cells = np.eye(n) * (np.arange(n) % 3 > 0)
     cells[7] = 1
     return sp.csr_array(cells)
 
 
 def power_law(n: int = 30) -> Any:
-    """Row i has about n / (i + 1) entries."""
+    """Return a matrix whose row i has about n / (i + 1) entries."""
     rng = np.random.default_rng(1)
     return sp.csr_array((rng.random((n, n)) < 1 / (1 + np.arange(n)[:, None])).astype(float))
 
@@ -78,13 +78,13 @@ PATTERNS: Final = {
 
 @dataclass(frozen=True)
 class Case:
-    """One product by one schedule."""
+    """Product by one schedule."""
 
     operation: str
     dtype: str
     pattern: str
     rules: str
-    at: int  # which of the schedules that are offered
+    at: int  # index into the offered schedules
 
     @property
     def id(self) -> str:
@@ -93,29 +93,29 @@ class Case:
 
     @property
     def schedule(self) -> DeviceSchedule:
-        """What is emitted."""
+        """Schedule that the kernel is emitted from."""
         return offered(self.operation, self.dtype, RULES[self.rules])[self.at]
 
 
 def offered(operation: str, dtype: str, rules: tuple[Selection, ...]) -> list[DeviceSchedule]:
-    """One schedule for each way to lay out the parts."""
+    """Return one schedule for each layout of the parts."""
     columns = 1 if operation == "spmv" else COLUMNS
-    asked = space.Setting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
+    asked = space.GpuSetting(operation=operation, n_dense_cols=columns, dtype=dtype, vector=1)
     return first_of_each(one for _, one in composites.schedules(asked, rules) if one.is_deterministic)
 
 
 def first_of_each(schedules: Iterable[DeviceSchedule]) -> list[DeviceSchedule]:
-    """The first schedule of each way to lay out the parts."""
+    """Return the first schedule of each layout of the parts."""
     found: dict[tuple[object, ...], DeviceSchedule] = {}
     for one in schedules:
-        # unrolled parts have as many rows as fit beside the tile
+        # the number of rows of unrolled parts depends on the tile
         laid_out = (replace(part, rows=1) if part.layout == "unrolled" else part for part in one.parts)
         found.setdefault(tuple(laid_out), one)
     return list(found.values())
 
 
 def cases() -> Iterator[Case]:
-    """Every operation, dtype and rule; the layouts of each rule and the patterns take turns."""
+    """Yield cases of every operation, dtype and rule; the patterns take turns."""
     patterns = itertools.cycle(PATTERNS)
     for operation, dtype, rules in itertools.product(("matmul", "spmv", "sddmm"), DTYPES, RULES):
         for at in range(len(offered(operation, dtype, RULES[rules]))):
@@ -134,11 +134,11 @@ USUAL: Final = (
     Case("sddmm", "float32", "one dense row", "listed rows", 0),
     Case("sddmm", "float64", "power law", "diagonals", 0),
 )
-"""Those of `make test`; `make test-full` runs all."""
+"""Cases of `make test`; `make test-full` runs all."""
 
 
 class World:
-    """A launch of one case, its operands, and SciPy's answer."""
+    """Launch of one case, its operands, and SciPy's answer."""
 
     def __init__(self, case: Case) -> None:
         self.case, self.dtype = case, getattr(torch, case.dtype)
@@ -156,7 +156,7 @@ class World:
         return torch.as_tensor(rng.standard_normal(shape)).to(self.dtype)
 
     def product(self) -> torch.Tensor:
-        """By the launch, into memory that held nothing of use."""
+        """Return the launch's product, written over NaN."""
         if self.case.operation == "sddmm":
             out = torch.full_like(self.values, float("nan"))
             return self.launch.sddmm(self.values, self.X, self.B, out, alpha=2.0, beta=1.0)
@@ -164,7 +164,7 @@ class World:
         return (self.launch.spmv if self.B.dim() == 1 else self.launch.matmul)(self.values, self.B, out)
 
     def wanted(self) -> tuple[Any, Any]:
-        """(SciPy's product in float64, sum of the magnitudes of its terms)."""
+        """Return (SciPy's product in float64, sum of the magnitudes of its terms)."""
         values, B, X = (one.double().cpu().numpy() for one in (self.values, self.B, self.X))
         A = sp.csr_array((values, self.A.indices, self.A.indptr), shape=self.A.shape)
         with np.errstate(invalid="ignore"):
@@ -175,7 +175,10 @@ class World:
             return 2 * terms.sum(1) + values, 2 * abs(terms).sum(1) + abs(values)
 
     def check(self) -> torch.Tensor:
-        """The product, which is SciPy's: numbers within rounding, nan and infinity where SciPy has them."""
+        """Check the product against SciPy's and return it.
+
+        Numbers agree within rounding; NaN and infinity are where SciPy has them.
+        """
         found, (wanted, scale) = self.product(), self.wanted()
         is_finite, numbers = np.isfinite(wanted), found.double().cpu().numpy()
         np.testing.assert_array_equal(numbers[~is_finite], wanted[~is_finite])
@@ -185,7 +188,7 @@ class World:
 
 
 def check(case: Case) -> None:
-    """SciPy's answer, the same bits again, values as they stand now, and infinity where SciPy has it."""
+    """Check SciPy's answer, equal bits in a second run, changed values, and infinities."""
     world = World(case)
     first = world.check()
     assert torch.equal(world.product(), first), "another order of sums"
@@ -202,16 +205,16 @@ def test_composites_are_scipys_products() -> None:
 
 
 BLOCKS: Final = (Blocks(16, 16, 0.5), REST)
-KIND: Final = Kind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
+KIND: Final = ProductKind(operation="matmul", transposed=False, n_dense_cols=64, dtype="float16", vector=8)
 
 
-def offered_of(A: matrix.CudaCsr, kind: Kind = KIND, **options: Any) -> list[choice.Candidate]:
+def offered_of(A: matrix.CudaCsr, kind: ProductKind = KIND, **options: Any) -> list[choice.Candidate]:
     with asp.options(**options):
         return choice.candidates(A.structure, kind, target_of("NVIDIA H100"), deterministic=True)
 
 
 def blocks_and_scatter(n: int = 320, density: float = 0.02, share: float = 0.0) -> matrix.CudaCsr:
-    """Full blocks on the diagonal and, so large a share of them, elsewhere; and scattered entries."""
+    """Return a matrix with full blocks on the diagonal, a share `share` of the others full, and scattered entries."""
     rng = np.random.default_rng(3)
     cells = rng.random((n, n)) < density
     full = rng.random((n // 16, n // 16)) < share
@@ -226,10 +229,10 @@ def test_composites_are_offered_where_they_are_wanted() -> None:
     divided = [(name, one) for name, one in wanted if one.is_composite]
     assert any(one.selections == BLOCKS for _, one in divided), {name for name, _ in divided}
     assert any("blocks" in name for name, _ in divided)
-    assert not any(one.is_composite for _, one in [*forbidden, *unasked])  # so small a matrix is not divided unasked
+    assert not any(one.is_composite for _, one in [*forbidden, *unasked])  # small matrices are divided on request only
     assert [one for one in wanted if not one[1].is_composite] == forbidden
     order = choice.tried(wanted, Effort.MEASURE)
-    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MOST_COMPOSITES
+    assert [one.is_composite for _, one in order] == [False] * 5 + [True] * choice.MAX_COMPOSITES
     assert choice.tried(wanted, Effort.FULL)[: len(forbidden)] == forbidden
 
 
@@ -238,7 +241,7 @@ def test_composites_of_large_matrices_are_offered_when_the_model_likes_them() ->
     from tests.triton.choosing import replaced
 
     A = blocks_and_scatter()
-    with replaced(offers, "LEAST_NNZ", 1000):
+    with replaced(offers, "MIN_NNZ", 1000):
         found, measured = (offered_of(A, effort=effort) for effort in ("full", "measure"))
     assert not any(one.is_composite for _, one in measured)
     n_better = [one.is_composite for _, one in found].index(False)
@@ -267,14 +270,14 @@ def _check_remembered() -> None:
 
     A, B = blocks_and_scatter(), torch.randn(320, 64).half()
     asked = {"hybrid": True, "runs": 10**9, "effort": "measure"}
-    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MOST_TRIED", {Effort.MEASURE: 0})
+    always = replaced(choice, "ACCEPTED", float("inf")), replaced(choice, "MAX_TRIED", {Effort.MEASURE: 0})
     with always[0], always[1], replaced(choice, "launch_of", lambda *given: StandIn(A)):
         with asp.options(**asked):
             A @ B
         (made,) = A.structure.choices.values()
         assert made.schedule is not None, made.why
         assert made.schedule.is_composite
-        assert len(made.measured_s) == 1 + choice.MOST_COMPOSITES
+        assert len(made.measured_s) == 1 + choice.MAX_COMPOSITES
         again = matrix.CudaCsr(structure_of(A.structure.crow.clone(), A.structure.col, 320), A.values)
         with asp.options(**asked):
             again @ B
@@ -301,7 +304,7 @@ def test_an_operation_that_is_registered_late_has_kernels() -> None:
 
 
 def main() -> None:
-    """A line for each case; after ``cuda`` on a GPU."""
+    """Print a line for each case; with the argument ``cuda``, on a GPU."""
     from tests.triton.places import is_on_gpu, of_share
 
     is_on_gpu()
@@ -310,7 +313,7 @@ def main() -> None:
         error = None
         try:
             check(case)
-        except Exception:  # noqa: BLE001  whatever it is, the test of this case tells
+        except Exception:  # noqa: BLE001  reported by the test of this case
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": case.id, "error": error}), flush=True)
 

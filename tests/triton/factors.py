@@ -1,4 +1,4 @@
-"""Laws of MTTKRP with factors on a device that the interpreter stands for."""
+"""Checks of MTTKRP with factors on a device that Triton's interpreter simulates."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LETTERS = "iklmn"
 
 
 def tensor_of(shape: tuple[int, ...] = SHAPE, dtype: torch.dtype = torch.float32, nnz: int = 40) -> torch.Tensor:
-    """Entries in no order, some of which repeat; the last index of each mode has none."""
+    """Return a tensor with entries in no order, some of them repeated; the last index of each mode has none."""
     coords = torch.stack([torch.randint(extent - 1, (nnz,)) for extent in shape])
     coords[:, -3:] = coords[:, :3]
     return torch.sparse_coo_tensor(coords, torch.randn(nnz, dtype=dtype), shape)
@@ -34,12 +34,12 @@ def dense_mttkrp(T: torch.Tensor, factors: list[Any], mode: int) -> torch.Tensor
     return torch.einsum(f"{left}->{letters[mode]}r", T.to_dense(), *(factors[n] for n in others))
 
 
-def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.Choice]:
-    """M by the model's favourite kernel: the interpreter never wins a race against torch."""
+def forced(T: torch.Tensor, factors: list[Any], mode: int, **how: Any) -> tuple[torch.Tensor, choice.LaunchChoice]:
+    """Return M by the model's first candidate, and its choice; the interpreter never wins a race against torch."""
     fibers.mttkrp(T, factors, mode)
     known = fibers.fibers_of(T._indices(), tuple(T.shape), mode % T.dim())
     made = list(known.choices.values())[-1]
-    made.is_settled, target = True, choice.target_of("NVIDIA H100")
+    made.is_finished, target = True, choice.target_of("NVIDIA H100")
     made.schedule = choice.candidates(known, made.kind, target, deterministic=True)[0][1]
     made.launch = choice.launch_of(known, made.kind, made.schedule)
     return fibers.mttkrp(T, factors, mode, **how), made
@@ -67,7 +67,7 @@ def test_mttkrp_plans_once_and_reads_values_live() -> None:
         torch.testing.assert_close(fibers.mttkrp(T, factors, 1), dense_mttkrp(T, factors, 1))
     known = fibers.fibers_of(T._indices(), SHAPE, 1)
     (made,) = known.choices.values()
-    assert made.is_settled
+    assert made.is_finished
     assert not made.rejected
     assert len(made.measured_s) > 1, made.why
     _, again = forced(T, factors, 1)
@@ -131,7 +131,7 @@ def test_mttkrp_says_what_does_not_fit() -> None:
         (DtypeError, [A, B, C], 0, {"out": torch.empty(5, 5, dtype=torch.float64)}),
     )
     for kind, factors, mode, more in wrong:
-        with pytest.raises(kind, match="Cure"):
+        with pytest.raises(kind, match="Hint"):
             fibers.mttkrp(T, factors, mode, **more)
     for given in (T.to_dense(), object()):
         with pytest.raises(InputTypeError, match="sparse COO"):

@@ -1,7 +1,7 @@
-"""Laws that only a GPU can show: streams, graphs, products that wait for nothing, CuPy, and every schedule offered.
+"""Checks that need a GPU: streams, graphs, products without synchronisation, CuPy, and every schedule offered.
 
-``python -m tests.triton.hardware cuda`` answers with a JSON line for each law and each kind of product, with an error
-or none; `test_hardware` reads them.
+``python -m tests.triton.hardware cuda`` prints a JSON line for each check and each kind of product, with an error or
+null. `test_hardware` reads the lines.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from autosparse.tuner.gpu.space import vector_of
 
 import autosparse as asp
 from autosparse.cuda import aten, choice, device, fibers, matrix, structure
-from autosparse.cuda.choice import Kind
+from autosparse.cuda.choice import ProductKind
 from autosparse.errors import StructureError
 from autosparse.gpu.target import target_of
 from tests.triton.places import everywhere
 
 TOLERANCES: Final = {"float16": 2e-3, "bfloat16": 1e-2, "float32": 2e-6, "float64": 1e-14}
-"""Largest error of an element, relative to the sum of the magnitudes of its terms (and of 1 unit beside it)."""
+"""Maximum error of an element, relative to the sum of the magnitudes of its terms plus 1."""
 WIDTHS: Final = (32, 100, 128)
 
 
 def power_law(n: int = 1500, m: int = 1100) -> Any:
-    """Rows of 0 to some 400 entries, the long ones first, and blocks of 16 by 16: every part has work."""
+    """Return a matrix with rows of 0 to about 400 entries, the long ones first, and blocks of 16 by 16."""
     rng = np.random.default_rng(7)
     lengths = np.minimum(m // 2, (500 / (1 + np.arange(n))).astype(int) + rng.integers(0, 6, n))
     rows = np.repeat(np.arange(n), lengths)
@@ -47,13 +47,13 @@ def power_law(n: int = 1500, m: int = 1100) -> Any:
 
 
 def on_gpu(A: Any, dtype: torch.dtype = torch.float32) -> torch.Tensor:
-    """A with random values as torch has it on a GPU."""
+    """Return A with random values as a torch tensor, on the default device."""
     arrays = [torch.as_tensor(one.astype(np.int32)) for one in (A.indptr, A.indices)]
     return torch.sparse_csr_tensor(*arrays, torch.randn(A.nnz).to(dtype), A.shape, check_invariants=False)
 
 
 def dense_of(stored: torch.Tensor) -> torch.Tensor:
-    """The same in float64, dense."""
+    """Return the tensor as a dense one in float64."""
     rows = torch.repeat_interleave(torch.arange(stored.shape[0]), stored.crow_indices().long().diff())
     zeros = torch.zeros(stored.shape, dtype=torch.float64)
     return zeros.index_put_((rows, stored.col_indices().long()), stored.values().double(), accumulate=True)
@@ -61,7 +61,7 @@ def dense_of(stored: torch.Tensor) -> torch.Tensor:
 
 @dataclass(frozen=True)
 class Offered:
-    """All that is offered for one kind of product, by its own launches."""
+    """Check of all schedules offered for one kind of product, by their own launches."""
 
     operation: str
     dtype: str
@@ -74,12 +74,12 @@ class Offered:
         return f"{self.operation}, {self.dtype}, {self.columns} columns" + ", transposed" * self.transposed
 
     def check(self) -> None:
-        """Every schedule gives the product in float64, and the same bits again where it says so."""
+        """Check that every schedule gives the product in float64, and the same bits again if it is deterministic."""
         given, dtype = on_gpu(power_law(), getattr(torch, self.dtype)), getattr(torch, self.dtype)
         A = matrix.csr(given)
         D = dense_of(given).T if self.transposed else dense_of(given)
         n, m = D.shape
-        kind = Kind(
+        kind = ProductKind(
             operation=self.operation, transposed=self.transposed, n_dense_cols=self.columns, dtype=self.dtype,
             vector=1 if self.operation == "spmv" else vector_of(self.dtype, self.columns),
         )  # fmt: skip
@@ -114,7 +114,7 @@ class Offered:
 
 
 def offered() -> Iterator[Offered]:
-    """Every operation by dtype and width, and transposes."""
+    """Yield every operation by dtype and width, and transposes."""
     for dtype in TOLERANCES:
         yield from (Offered(operation, dtype, width) for operation in ("matmul", "sddmm") for width in WIDTHS)
         yield from (Offered("spmv", dtype, 1, flag) for flag in (False, True))
@@ -123,9 +123,9 @@ def offered() -> Iterator[Offered]:
 
 @contextlib.contextmanager
 def ours(**more: Any) -> Iterator[None]:
-    """Our kernels serve whatever they take, also where torch's are faster, from an empty cache."""
-    kept = choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR
-    choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = float("inf"), 0, 0
+    """Serve all products by our kernels, also where torch's are faster, with an empty cache."""
+    kept = choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT
+    choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = float("inf"), 0, 0
     try:
         with (
             tempfile.TemporaryDirectory() as folder,
@@ -133,23 +133,23 @@ def ours(**more: Any) -> Iterator[None]:
         ):
             yield
     finally:
-        choice.ACCEPTED, aten.FEW, aten.FEW_OF_A_VECTOR = kept
+        choice.ACCEPTED, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = kept
 
 
 def served(A: matrix.CudaCsr) -> None:
-    """Each kind of product so far was given to a kernel of ours."""
+    """Check that a kernel of ours serves each kind of product so far."""
     for made in A.structure.choices.values():
         assert made.launch is not None, made.why
 
 
 def operands(dtype: torch.dtype = torch.float32) -> tuple[matrix.CudaCsr, torch.Tensor, torch.Tensor]:
-    """A, B with 64 columns, and x."""
+    """Return A, B with 64 columns, and x."""
     A = matrix.csr(on_gpu(power_law(), dtype))
     return A, torch.randn(A.shape[1], 64).to(dtype), torch.randn(A.shape[1]).to(dtype)
 
 
 def dense_by_rows(A: matrix.CudaCsr) -> torch.Tensor:
-    """A with its values as they stand now, dense and of its dtype."""
+    """Return A with its current values as a dense tensor of its dtype."""
     S = torch.sparse_csr_tensor(A.structure.crow, A.structure.col, A.values, A.shape, check_invariants=False)
     return dense_of(S).to(A.dtype)
 
@@ -162,7 +162,7 @@ def law_products_follow_the_stream_that_is_current() -> None:
         stream = torch.cuda.Stream()
         torch.cuda.synchronize()
         with torch.cuda.stream(stream):
-            torch.cuda._sleep(10**8)  # a launch elsewhere would read what stood there before
+            torch.cuda._sleep(10**8)  # a launch on another stream would read the earlier values
             B.mul_(-3)
             x.mul_(5)
             found = A @ B, A @ x
@@ -191,14 +191,14 @@ def law_a_graph_replays_products_with_what_stands_there_then() -> None:
 
 def law_nothing_is_planned_in_a_capture() -> None:
     A, B, _ = operands()
-    A @ B  # by torch, whose library makes its workspace
+    A @ B  # by torch, whose library allocates its workspace
     with ours():
         torch.cuda.synchronize()
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph):
             found = A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
         graph.replay()
     torch.testing.assert_close(found, dense_by_rows(A) @ B, rtol=1e-4, atol=1e-3)
 
@@ -283,7 +283,7 @@ def law_the_override_serves_torch() -> None:
 
 
 def calls(S: torch.Tensor) -> dict[str, tuple[Callable[[], Any], torch.Tensor]]:
-    """Name -> product of torch's with S, and the answer from dense tensors."""
+    """Return a dict from name to (torch product with S, answer from dense tensors)."""
     D, (n, m) = S.to_dense(), S.shape
     B, x, C = (torch.randn(*shape, dtype=torch.float64) for shape in ((m, 64), (m,), (n, 64)))
     y, X, out = torch.randn(n, dtype=torch.float64), torch.randn(64, n, dtype=torch.float64), torch.empty_like(C)
@@ -351,7 +351,7 @@ def law_mttkrp_is_that_of_dense() -> None:
 def law_structures_that_point_outside_raise_before_a_kernel_reads() -> None:
     crow, col = torch.tensor([0, 2, 3]), torch.tensor([0, 1, 7])
     A = matrix.CudaCsr(structure.structure_of(crow, col, 3), torch.ones(3))
-    with pytest.raises(StructureError, match="Cure"):
+    with pytest.raises(StructureError, match="Hint"):
         A.structure.facts(False)
     torch.cuda.synchronize()
 
@@ -370,13 +370,13 @@ def _copies(source: torch.Tensor, target: torch.Tensor, n: int, number: int) -> 
 
 
 def laws() -> dict[str, Callable[[], None]]:
-    """Every law, and every kind of product, by name."""
+    """Return every check and every kind of product, by name."""
     found = {name: law for name, law in globals().items() if name.startswith("law_")}
     return found | {one.id: one.check for one in offered()}
 
 
 def main() -> None:
-    """A line for each."""
+    """Print a line for each check."""
     from tests.triton.places import is_on_gpu, of_share
 
     if not is_on_gpu():
@@ -387,7 +387,7 @@ def main() -> None:
         error = None
         try:
             law()
-        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+        except Exception:  # noqa: BLE001  reported by the test of this check
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": name, "error": error}), flush=True)
 

@@ -1,7 +1,7 @@
 """Every layout × operation × dtype × pattern in Triton's interpreter, or on a GPU, in one process.
 
-The interpreter has to be asked for before Triton is imported, so the tests start this module once and read its answers:
-one JSON line for each case, with an error or none. ``python -m tests.triton.interpreted cuda`` runs all on a GPU.
+Triton's interpreter must be enabled before Triton is imported. So the tests start this module once and read one JSON
+line for each case, with an error or null. ``python -m tests.triton.interpreted cuda`` runs all cases on a GPU.
 """
 
 from __future__ import annotations
@@ -14,34 +14,34 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from tests.triton import patterns
 
-FILL = Part(layout="fill", rows=8)
-SHORT = Part(layout="rows", rows=4, step=4, at_most=4)
-ROWS = Part(layout="rows", rows=1, step=8)
-SPLIT = Part(layout="rows", rows=2, step=4, split=8)
-UNROLLED = Part(layout="unrolled", rows=8, step=4)
-UNROLLED_SHORT = Part(layout="unrolled", rows=4, step=2, at_most=4)
-UNROLLED_SPLIT = Part(layout="unrolled", rows=2, step=4, split=8)
-ELL = Part(layout="ell", rows=8, step=4, at_most=4)
-SEGMENTS = Part(layout="segments", step=8, split=16)
-WINDOWS = Part(layout="windows", rows=16, step=16)
-DENSE_WINDOWS = Part(layout="windows", rows=16, step=16, at_least=3)
-NARROW = Part(layout="windows", rows=8, step=16)
-BLOCKS = Part(layout="blocks", rows=16, step=16)
-DENSE_BLOCKS = Part(layout="blocks", rows=8, step=16, at_least=5)
-CUT_WINDOWS = Part(layout="windows", rows=8, step=16, split=16)
-CUT_BLOCKS = Part(layout="blocks", rows=16, step=16, split=16)
-ENTRIES = Part(layout="entries", rows=32)
+FILL = GpuPart(layout="fill", rows=8)
+SHORT = GpuPart(layout="rows", rows=4, step=4, at_most=4)
+ROWS = GpuPart(layout="rows", rows=1, step=8)
+SPLIT = GpuPart(layout="rows", rows=2, step=4, split=8)
+UNROLLED = GpuPart(layout="unrolled", rows=8, step=4)
+UNROLLED_SHORT = GpuPart(layout="unrolled", rows=4, step=2, at_most=4)
+UNROLLED_SPLIT = GpuPart(layout="unrolled", rows=2, step=4, split=8)
+ELL = GpuPart(layout="ell", rows=8, step=4, at_most=4)
+SEGMENTS = GpuPart(layout="segments", step=8, split=16)
+WINDOWS = GpuPart(layout="windows", rows=16, step=16)
+DENSE_WINDOWS = GpuPart(layout="windows", rows=16, step=16, at_least=3)
+NARROW = GpuPart(layout="windows", rows=8, step=16)
+BLOCKS = GpuPart(layout="blocks", rows=16, step=16)
+DENSE_BLOCKS = GpuPart(layout="blocks", rows=8, step=16, at_least=5)
+CUT_WINDOWS = GpuPart(layout="windows", rows=8, step=16, split=16)
+CUT_BLOCKS = GpuPart(layout="blocks", rows=16, step=16, split=16)
+ENTRIES = GpuPart(layout="entries", rows=32)
 
-LAYOUTS: dict[str, tuple[Part, ...]] = {
+LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
     "rows": (ROWS,),
-    "rows in lock-step": (Part(layout="rows", rows=8, step=4),),
+    "rows in lock-step": (GpuPart(layout="rows", rows=8, step=4),),
     "rows binned, long ones split": (SHORT, SPLIT),
     "unrolled": (UNROLLED,),
     "unrolled, binned and split": (UNROLLED_SHORT, UNROLLED_SPLIT),
-    "hyb": (ELL, Part(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
+    "hyb": (ELL, GpuPart(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
     "segments": (SEGMENTS,),
     "windows 16": (WINDOWS,),
     "windows 8": (NARROW,),
@@ -51,16 +51,16 @@ LAYOUTS: dict[str, tuple[Part, ...]] = {
     "blocks, cut": (CUT_BLOCKS,),
     "blocks and segments": (DENSE_BLOCKS, SEGMENTS),
 }
-VECTOR_LAYOUTS: dict[str, tuple[Part, ...]] = {
-    "rows": (Part(layout="rows", rows=1, step=16),),
-    "rows in lock-step": (Part(layout="rows", rows=8, step=4),),
-    "rows binned, long ones split": (Part(layout="rows", rows=8, step=4, at_most=4), SPLIT),
-    "hyb": (ELL, Part(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
+VECTOR_LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
+    "rows": (GpuPart(layout="rows", rows=1, step=16),),
+    "rows in lock-step": (GpuPart(layout="rows", rows=8, step=4),),
+    "rows binned, long ones split": (GpuPart(layout="rows", rows=8, step=4, at_most=4), SPLIT),
+    "hyb": (ELL, GpuPart(layout="ell", rows=2, step=8, at_most=16), SEGMENTS),
     "segments": (SEGMENTS,),
 }
-SAMPLED_LAYOUTS: dict[str, tuple[Part, ...]] = {
+SAMPLED_LAYOUTS: dict[str, tuple[GpuPart, ...]] = {
     "entries": (ENTRIES,),
-    "rows": (Part(layout="rows", rows=2, step=4, split=8),),
+    "rows": (GpuPart(layout="rows", rows=2, step=4, split=8),),
     "unrolled": (UNROLLED_SPLIT,),
     "windows": (WINDOWS,),
     "windows and entries": (DENSE_WINDOWS, ENTRIES),
@@ -73,7 +73,7 @@ TOLERANCES = {"float16": 1e-2, "bfloat16": 6e-2, "float32": 1e-5, "float64": 1e-
 
 @dataclass(frozen=True)
 class Case:
-    """One product: what it is called, its operation, schedule, types and pattern."""
+    """Product in one case: its name, operation, schedule, types and pattern."""
 
     operation: str
     layout: str
@@ -85,7 +85,7 @@ class Case:
     transposed: bool = False
     panel: int = 0
     vector: int = 1
-    full: bool = False  # the layout meets the type or its neighbour the pattern without it
+    full: bool = False  # run with --full only: other cases cover the type and the pattern
 
     @property
     def id(self) -> str:
@@ -99,9 +99,9 @@ class Case:
 
     @property
     def schedule(self) -> DeviceSchedule:
-        """What is emitted."""
+        """Schedule that the kernel is emitted from."""
         parts = {"spmv": VECTOR_LAYOUTS, "matmul": LAYOUTS, "sddmm": SAMPLED_LAYOUTS}.get(self.operation, {})
-        own = parts.get(self.layout, (Part(layout="fibers", step=4, split=2),))
+        own = parts.get(self.layout, (GpuPart(layout="fibers", step=4, split=2),))
         return DeviceSchedule(
             operation=self.operation, parts=own if self.operation == "sddmm" else (*own, FILL),
             tile=0 if self.operation == "spmv" else 16, vector=self.vector, reduction=self.reduction, panel=self.panel,
@@ -109,7 +109,7 @@ class Case:
 
 
 def cases() -> Iterator[Case]:
-    """All of them: every layout with every dtype and every pattern at least once, and the axes one by one.
+    """Yield all cases: every layout with every dtype and every pattern at least once, and the parameters one by one.
 
     Without --full a layout meets every third pattern, its neighbours the others.
     """
@@ -137,7 +137,7 @@ def cases() -> Iterator[Case]:
 
 
 def operands(case: Case) -> tuple[Any, Any, Any]:
-    """(entries, values, the matrix dense in float64); torch's tensors."""
+    """Return (entries, values, the matrix dense in float64) as torch tensors."""
     import torch
     from autosparse._native.triton.entries import entries_of_csr, entries_of_transpose
 
@@ -152,7 +152,7 @@ def operands(case: Case) -> tuple[Any, Any, Any]:
 
 
 def launch_of(case: Case, entries: Any, nnz: int, store: Any) -> Any:
-    """The bound kernel."""
+    """Return the bound kernel."""
     from autosparse._native.triton import packing, source
     from autosparse._native.triton.launch import Launch
     from autosparse._native.triton.spec import DeviceSpec
@@ -164,7 +164,7 @@ def launch_of(case: Case, entries: Any, nnz: int, store: Any) -> Any:
 
 
 def check_product(case: Case, store: Any) -> None:
-    """A @ B, or A @ x."""
+    """Check A @ B, or A @ x."""
     import torch
 
     entries, values, dense = operands(case)
@@ -179,7 +179,7 @@ def check_product(case: Case, store: Any) -> None:
 
 
 def check_sampled(case: Case, store: Any) -> None:
-    """2 ⟨X[i], Y[j]⟩ - 3 A[i, j], then without A."""
+    """Check 2 ⟨X[i], Y[j]⟩ - 3 A[i, j], then without A."""
     import torch
 
     entries, values, _ = operands(case)
@@ -197,7 +197,7 @@ def check_sampled(case: Case, store: Any) -> None:
 
 
 def check_mttkrp(case: Case, store: Any) -> None:
-    """out[i] = Σ A[i, k, l] B[k] ∘ D[l]."""
+    """Check out[i] = Σ A[i, k, l] B[k] ∘ D[l]."""
     import torch
     from autosparse._native.triton.entries import entries_of_csf
 
@@ -216,7 +216,7 @@ def check_mttkrp(case: Case, store: Any) -> None:
 
 
 def assert_close(case: Case, out: Any, wanted: Any, scale: Any) -> None:
-    """Each element within the dtype's tolerance of the sum of the magnitudes that were added."""
+    """Check each element within the dtype's tolerance times the sum of the magnitudes of its terms."""
     error = ((out.double() - wanted).abs() / scale).max().item() if out.numel() else 0.0
     assert error <= TOLERANCES[case.dtype], f"off by {error:.3g} of the sum of magnitudes"
     assert not out.isnan().any(), "not every element was written"
@@ -228,7 +228,7 @@ CHECKS: dict[str, Callable[[Case, Any], None]] = {
 
 
 def mend_interpreter() -> None:
-    """Triton 3.9's interpreter multiplies the bits of bfloat16 in ``tl.dot`` as if they were integers."""
+    """Correct ``tl.dot`` of bfloat16, whose bits Triton 3.9's interpreter multiplies as integers."""
     import numpy as np
     import triton.language as tl
     from triton.runtime import interpreter
@@ -247,7 +247,7 @@ def mend_interpreter() -> None:
 
 
 def main() -> None:
-    """Run the cases whose ids stand in the standard input, on a GPU all, and answer with a line for each."""
+    """Run the cases whose ids are read from standard input, or all on a GPU; print a line for each."""
     import torch
     from autosparse.cache import Store
 
@@ -265,7 +265,7 @@ def main() -> None:
         error = None
         try:
             CHECKS[case.operation](case, store)
-        except Exception:  # noqa: BLE001  whatever it is, the test of this case tells
+        except Exception:  # noqa: BLE001  reported by the test of this case
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": case.id, "error": error}), flush=True)
 

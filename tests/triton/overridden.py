@@ -1,7 +1,7 @@
-"""Laws of torch's own products on a device that the interpreter stands for, under the override of `SparseCsrCUDA`.
+"""Checks of torch's own products under the override of `SparseCsrCUDA`, on a device that the interpreter simulates.
 
-There is no such tensor on a machine without a GPU: the table of that dispatch key is registered for the host's, and the
-dispatcher and autograd lead to it as they would on a GPU.
+Such tensors do not exist on a machine without a GPU. So the table of this dispatch key is registered for the host's
+key, and dispatcher and autograd reach it as they would on a GPU.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ KERNELS = ("spmv", "matmul", "sddmm")
 
 @contextmanager
 def overridden(**how: Any) -> Iterator[list[str]]:
-    """The override, with the model's favourite kernel in place of the fastest; names of launches as they come."""
+    """Install the override with the model's first candidate in place of the fastest; yield the names of launches."""
     kept = registration.TABLES.copy(), registration.PREFIXES.copy(), registration.SPARSE_GRADIENTS.copy()
-    originals = {name: getattr(Launch, name) for name in KERNELS}
-    plan, few, launched = choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR), []
+    aten_fallbacks = {name: getattr(Launch, name) for name in KERNELS}
+    plan, few, launched = choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT), []
 
     def counting(name: str) -> Any:
         def run(*given: Any, **more: Any) -> Any:
             launched.append(name)
-            return originals[name](*given, **more)
+            return aten_fallbacks[name](*given, **more)
 
         return run
 
     def favourite(made: Any, structure: Any, device: Any, run: Any, vendor: Any) -> None:
-        made.is_settled = True
+        made.is_finished = True
         target = choice.target_of("NVIDIA H100")
         made.schedule = choice.candidates(structure, made.kind, target, deterministic=True)[0][1]
         made.launch = choice.launch_of(structure, made.kind, made.schedule)
 
-    asp.torch.uninstall()  # the kernels that other tests have registered
-    if torch.get_default_device().type == "cpu":  # else the tables of a GPU are registered for one
+    asp.torch.uninstall()  # removes kernels that other tests have registered
+    if torch.get_default_device().type == "cpu":  # otherwise the tables of a GPU are registered for a GPU
         _replace(registration.TABLES, {"SparseCsrCPU": registration.ON_GPU})
         _replace(registration.SPARSE_GRADIENTS, {"AutogradCPU": registration.GRADIENTS_ON_GPU})
         _replace(registration.PREFIXES, {"SparseCsrCPU": "cuda::", "AutogradCPU": "cuda::autograd::"})
-    choice.plan, aten.FEW, aten.FEW_OF_A_VECTOR = favourite, 0, 0
+    choice.plan, aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT = favourite, 0, 0
     for name in KERNELS:
         setattr(Launch, name, counting(name))
     try:
@@ -55,9 +55,9 @@ def overridden(**how: Any) -> Iterator[list[str]]:
             yield launched
     finally:
         asp.torch.uninstall()
-        choice.plan, (aten.FEW, aten.FEW_OF_A_VECTOR) = plan, few
+        choice.plan, (aten.SMALL_PRODUCT, aten.SMALL_VECTOR_PRODUCT) = plan, few
         for name in KERNELS:
-            setattr(Launch, name, originals[name])
+            setattr(Launch, name, aten_fallbacks[name])
         for table, before in zip(
             (registration.TABLES, registration.PREFIXES, registration.SPARSE_GRADIENTS), kept, strict=True
         ):
@@ -71,7 +71,7 @@ def _replace(table: dict[str, Any], by: dict[str, Any]) -> None:
 
 
 def calls(A: torch.Tensor) -> dict[str, tuple[Callable[[], torch.Tensor], torch.Tensor]]:
-    """Name -> product of torch's with A, and the answer from dense tensors."""
+    """Return a dict from name to (torch product with A, answer from dense tensors)."""
     D, dtype = A.to_dense(), A.dtype
     B, x, C = torch.randn(23, 5, dtype=dtype), torch.randn(23, dtype=dtype), torch.randn(19, 5, dtype=dtype)
     y, X = torch.randn(19, dtype=dtype), torch.randn(4, 19, dtype=dtype)

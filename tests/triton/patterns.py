@@ -1,4 +1,4 @@
-"""Small patterns with every oddity: (crow, col, shape) of matrices, CSF levels of tensors."""
+"""Small irregular patterns: (crow, col, shape) of matrices, CSF levels of tensors."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ def _of_lengths(lengths: list[int], n_cols: int, *, seed: int) -> Matrix:
 
 
 def mixed() -> Matrix:
-    """Empty rows at both ends and inside, short rows and long ones."""
+    """Return a matrix with empty rows at both ends and inside, short rows and long ones."""
     return _of_lengths([0, 3, 1, 0, 17, 5, 2, 9, 4, 1, 1, 0, 21, 3, 2, 6, 0, 7, 0], 23, seed=1)
 
 
 def huge_row() -> Matrix:
-    """One row that is longer than all the others together."""
+    """Return a matrix with one row that is longer than all the others together."""
     return _of_lengths([1, 0, 61, 2, 1], 67, seed=2)
 
 
 def all_empty() -> Matrix:
-    """Rows and columns, but no entries."""
+    """Return a matrix with rows and columns, but no entries."""
     return [0] * 8, [], (7, 5)
 
 
 def no_rows() -> Matrix:
-    """Columns only."""
+    """Return a matrix with columns only."""
     return [0], [], (0, 5)
 
 
 def duplicates() -> Matrix:
-    """Entries of one row and column, next to each other and not."""
+    """Return a matrix with repeated entries, adjacent and not."""
     return [0, 5, 5, 8, 9], [2, 2, 0, 3, 2, 1, 1, 1, 3], (4, 4)
 
 
 def dense_block() -> Matrix:
-    """Blocks of 8 × 8 without holes, off the grid of 16."""
+    """Return a matrix with full blocks of 8 × 8, which are not aligned to blocks of 16."""
     lengths = [8] * 16 + [0, 1]
     cols = [c for row in range(16) for c in range(8 * (row // 8), 8 * (row // 8) + 8)]
     return [0, *np.cumsum(lengths).tolist()], [*cols, 17], (18, 18)
@@ -58,7 +58,7 @@ Tensor = tuple[list[int], list[int], list[int], list[int], tuple[int, int, int]]
 
 
 def fibers() -> Tensor:
-    """Roots without fibers, fibers of several lengths, a root that is split."""
+    """Return a tensor with roots without fibers, fibers of several lengths, and a root that is divided."""
     return (
         [0, 2, 2, 7, 8, 8],
         [0, 3, 1, 2, 3, 4, 0, 4],
@@ -69,7 +69,7 @@ def fibers() -> Tensor:
 
 
 def empty_tensor() -> Tensor:
-    """No entries at all."""
+    """Return a tensor without entries."""
     return [0, 0, 0], [], [0], [], (2, 3, 4)
 
 

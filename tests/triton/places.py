@@ -1,4 +1,4 @@
-"""Where laws of GPU products are tried: Triton's interpreter, or a GPU, which then is torch's default device."""
+"""Selection of the device for checks of GPU products: Triton's interpreter, or a GPU as torch's default device."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 def is_on_gpu() -> bool:
-    """Whether the first argument is ``cuda``; torch then makes its tensors there."""
+    """Return whether the first argument is ``cuda``; if so, make torch create tensors there."""
     import torch
 
     if sys.argv[1:2] != ["cuda"]:
@@ -23,7 +23,7 @@ def is_on_gpu() -> bool:
 
 @contextmanager
 def everywhere(**options: Any) -> Iterator[None]:
-    """Options for all threads: torch goes backward in one of its own on a GPU."""
+    """Set options for all threads, because torch runs backward passes in a thread of its own on a GPU."""
     import autosparse as asp
     from autosparse import config
 
@@ -37,6 +37,6 @@ def everywhere(**options: Any) -> Iterator[None]:
 
 
 def of_share(cases: list[T]) -> list[T]:
-    """Every n-th of `cases` from the k-th on, as the variable TEST_SHARE says by ``k/n``: processes share the work."""
+    """Return every n-th case from the k-th on, for TEST_SHARE=``k/n``, with which processes share the work."""
     k, n = map(int, os.environ.get("TEST_SHARE", "0/1").split("/"))
     return cases[k::n]

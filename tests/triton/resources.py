@@ -1,4 +1,4 @@
-"""What a compiled kernel says about itself: registers, spills, shared memory, and its instructions by kind."""
+"""Resources of a compiled kernel: registers, spills, shared memory, and its instructions by kind."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ KINDS: Final = {
     "shared": r"^(ld|st)\.shared|^ldmatrix",
     "barrier": r"^bar\.|^barrier",
 }
-"""Kind of instruction -> beginning of its PTX, predicates aside."""
+"""Beginning of the PTX, without predicates, of each kind of instruction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """Of one kernel: per thread registers and bytes spilled, per block bytes of shared memory and threads."""
+    """Resources of one kernel: registers and spilled bytes per thread, shared memory and threads per block."""
 
     registers: int
     spilled_bytes: int
@@ -41,11 +41,11 @@ class Resources:
     widest_load_bytes: int  # of one load from global memory
 
     def blocks_per_sm(self, *, registers: int, shared_bytes: int, threads: int, blocks: int) -> int:
-        """Blocks that one multiprocessor with so much of everything holds at once."""
+        """Return the number of blocks that one multiprocessor with these resources holds at once."""
         warps = -(-self.threads // WARP)
-        per_warp = -(-self.registers * WARP // 256) * 256  # registers are given out 256 at a time
+        per_warp = -(-self.registers * WARP // 256) * 256  # registers are allocated 256 at a time
         by_registers = registers // (per_warp * warps) if per_warp else blocks
-        reserved = self.shared_bytes + 1024  # one KiB of each block belongs to the system
+        reserved = self.shared_bytes + 1024  # one KiB of each block is reserved for the system
         return min(by_registers, shared_bytes // reserved, threads // self.threads, blocks)
 
 
@@ -63,13 +63,13 @@ def resources_of(cubin: bytes, ptx: str, *, shared_bytes: int, warps: int) -> Re
 
 
 def instructions(ptx: str) -> list[str]:
-    """Instructions of PTX text, without predicates."""
+    """Return the instructions of PTX text, without predicates."""
     lines = (re.sub(r"^\s*(@!?%\w+\s+)?", "", line) for line in ptx.split("\n"))
     return [line for line in lines if re.match(r"[a-z]+[\w.:]*\s+[^:]", line) and not line.startswith(".")]
 
 
 def counts_of(ptx: str) -> dict[str, int]:
-    """Number of instructions of each kind of KINDS."""
+    """Return the number of instructions of each kind of KINDS."""
     found: Counter[str] = Counter()
     for line in instructions(ptx):
         found.update(kind for kind, pattern in KINDS.items() if re.match(pattern, line))
@@ -77,7 +77,7 @@ def counts_of(ptx: str) -> dict[str, int]:
 
 
 def widest_load(ptx: str) -> int:
-    """Bytes that the widest load (or asynchronous copy) from global memory takes for one thread."""
+    """Return the bytes per thread of the widest load (or asynchronous copy) from global memory."""
     widest = 0
     for line in instructions(ptx):
         if match := re.match(r"ld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", line):
@@ -88,7 +88,7 @@ def widest_load(ptx: str) -> int:
 
 
 def _usage(cubin: bytes) -> tuple[int, int]:
-    """(registers of a thread, bytes of local memory it spills to) as the tool that comes with Triton reads them."""
+    """Return (registers per thread, bytes of local memory per thread), as Triton's own tool reads them."""
     text = _inspect("cuobjdump", "--dump-resource-usage", cubin)
     match = re.search(r"REG:(\d+)\s+STACK:(\d+)\s+SHARED:\d+\s+LOCAL:(\d+)", text)
     if match is None:

@@ -1,7 +1,7 @@
 """Roofline estimate of a compiled kernel, from the instructions and bytes of its own main loop.
 
-It knows nothing of the analytic model: instructions come from PTX, iterations from the packed operand. Both are told
-side by side, and a test holds them together.
+It is independent of the analytic model: instructions come from PTX, iterations from the packed operand. A test
+compares the two estimates.
 """
 
 # mypy: allow-untyped-calls
@@ -20,13 +20,13 @@ from autosparse.gpu.target import DeviceTarget
 from tests.triton.resources import WARP, counts_of, instructions
 
 ISSUERS: Final = 4
-"""Warp instructions that one multiprocessor issues in one clock."""
+"""Warp instructions that one multiprocessor issues per clock."""
 SECTOR_BYTES: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loop:
-    """One iteration of the main loop: of one thread, bytes of its widest loads, multiply-adds, and instructions.
+    """One iteration of the main loop of one thread: bytes of its loads, multiply-adds, and instructions.
 
     `dot_flops` are those of one warp: Tensor Cores are used by warps, not by threads.
     """
@@ -39,7 +39,7 @@ class Loop:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Roofline:
-    """Seconds under each roof; the estimate is the highest."""
+    """Seconds for each limit of the roofline; the estimate is the largest."""
 
     memory_s: float
     l2_s: float
@@ -48,18 +48,18 @@ class Roofline:
 
     @property
     def seconds(self) -> float:
-        """The roof that binds."""
+        """Largest of the limits."""
         return max(self.memory_s, self.l2_s, self.compute_s, self.issue_s)
 
 
 def main_loop(ptx: str) -> Loop:
-    """The innermost loop that multiplies most (the whole kernel where the compiler has unrolled it)."""
+    """Return the innermost loop with most multiplications, or the whole kernel where the compiler has unrolled it."""
     bodies = _innermost(ptx) or [ptx]
     return max((_loop(body) for body in bodies), key=lambda loop: (loop.dot_flops, loop.fmas, loop.load_bytes))
 
 
 def _innermost(ptx: str) -> list[str]:
-    """Bodies of loops that hold no other: from a label to the branch back to it."""
+    """Return the bodies of innermost loops: from a label to the branch back to it."""
     lines = ptx.split("\n")
     labels = {line.split(":")[0].strip(): at for at, line in enumerate(lines) if re.match(r"\$L\w+:", line.strip())}
     spans = []
@@ -84,7 +84,7 @@ def _loop(body: str) -> Loop:
 
 
 def _bytes_of(line: str) -> int:
-    """Bytes that one thread gets from global memory by this instruction."""
+    """Return the bytes that one thread loads from global memory by this instruction."""
     if match := re.match(r"ld\.global\S*?(?:\.v(\d))?\.[bfsu](\d+)\s", line):
         return int(match[1] or 1) * int(match[2]) // 8
     match = re.match(r"cp\.async\S*\.shared\.global\S*\s+\[[^\]]*\],\s*\[[^\]]*\],\s*(0x\w+|\d+)", line)
@@ -92,16 +92,16 @@ def _bytes_of(line: str) -> int:
 
 
 def _flops_of(line: str) -> int:
-    """Operations that one warp does by this instruction in Tensor Cores."""
+    """Return the operations of one warp in Tensor Cores by this instruction."""
     match = re.match(r"(wgmma\.mma_async|mma)\.\S*?m(\d+)n(\d+)k(\d+)", line)
     if match is None:
         return 0
     flops = 2 * int(match[2]) * int(match[3]) * int(match[4])
-    return flops // 4 if match[1].startswith("wgmma") else flops  # four warps do it together
+    return flops // 4 if match[1].startswith("wgmma") else flops  # four warps share it
 
 
 def iterations(packed: Packed, *, n_dense_cols: int) -> int:
-    """Iterations of the main loop over all programs; schedules of one part beside `fill`."""
+    """Return the iterations of the main loop over all programs, for schedules of one part beside `fill`."""
     schedule = packed.spec.schedule
     part = schedule.parts[0]
     names = part_arrays(packed.spec, 0)
@@ -125,12 +125,12 @@ def _steps(lengths: torch.Tensor, step: int) -> torch.Tensor:
 
 
 def estimate(loop: Loop, packed: Packed, *, n_dense_cols: int, item_bytes: int, target: DeviceTarget) -> Roofline:
-    """Roofs of one product: every iteration's loads and instructions, every operand's bytes once."""
+    """Estimate one product: every iteration's loads and instructions, every operand's bytes once."""
     schedule = packed.spec.schedule
     n, warps = iterations(packed, n_dense_cols=n_dense_cols), schedule.warps
     threads = n * warps * WARP
     dense = (packed.n_rows + packed.n_cols) * n_dense_cols * item_bytes
-    # A number gathered by one thread moves a whole sector.
+    # A number gathered by one thread loads a whole sector.
     load_bytes = SECTOR_BYTES * loop.fmas if schedule.is_vector else loop.load_bytes
     flops_s = 2.0 * threads * loop.fmas / target.core_flops(packed.spec.dtype)
     if loop.dot_flops:

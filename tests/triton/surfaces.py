@@ -1,4 +1,4 @@
-"""Products on a device that the interpreter stands for: the laws, run by `test_surfaces` in a process of its own."""
+"""Checks of products on a device that Triton's interpreter simulates; `test_surfaces` runs them in another process."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ def matrix_of(dtype: torch.dtype = torch.float32, pattern: str = "mixed") -> tor
     )
 
 
-def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.Choice:
-    """One product with many runs promised: the choice that it made, forced to be a kernel of ours."""
+def settled(A: matrix.CudaCsr, B: torch.Tensor, **options: Any) -> choice.LaunchChoice:
+    """Run a product with many expected runs; return its choice, after checking that kernels of ours were timed."""
     with asp.options(runs=10**9, **options):
         A @ B
     made = next(iter(A.structure.choices.values()))
-    assert made.is_settled
+    assert made.is_finished
     assert "torch" in made.measured_s, made.why
     assert len(made.measured_s) > 1, made.why
     return made
 
 
 def use_ours(A: matrix.CudaCsr, B: torch.Tensor) -> None:
-    """Let the model's favourite serve: the interpreter never wins a race against torch."""
+    """Let the model's first candidate serve, for the interpreter never wins a race against torch."""
     A @ B
     made = next(iter(A.structure.choices.values()))
-    made.is_settled = True
+    made.is_finished = True
     target = choice.target_of("NVIDIA H100")
     made.schedule = choice.candidates(A.structure, made.kind, target, deterministic=True)[0][1]
     made.launch = choice.launch_of(A.structure, made.kind, made.schedule)
@@ -52,7 +52,7 @@ def test_torch_serves_first() -> None:
     torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
     assert made.launch is None
-    assert not made.is_settled
+    assert not made.is_finished
 
 
 def torch_product(A: matrix.CudaCsr, B: torch.Tensor) -> torch.Tensor:
@@ -126,7 +126,7 @@ def test_nothing_is_planned_in_a_capture() -> None:
         with asp.options(runs=10**9):
             A @ B
         (made,) = A.structure.choices.values()
-        assert not made.is_settled
+        assert not made.is_finished
     finally:
         device.DEVICES["cpu"] = device.HostDevice()
 
@@ -156,7 +156,7 @@ def test_a_cache_that_cannot_be_opened_leaves_torch() -> None:
         patch.setattr(choice, "open_store", refused)
         torch.testing.assert_close(A @ B, torch_product(A, B))
     (made,) = A.structure.choices.values()
-    assert made.is_settled
+    assert made.is_finished
     assert "platformdirs" in made.why
 
 
@@ -180,16 +180,16 @@ def test_shapes_and_dtypes_are_checked() -> None:
 
 
 def test_infinity_stays_in_its_rows() -> None:
-    """Holes of windows are zeros, and 0 · inf must not appear where A has no entry."""
-    from autosparse.gpu.schedule import DeviceSchedule, Part
+    """Check that padding in windows does not produce 0 · inf where A has no entry."""
+    from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 
     stored, B = matrix_of(pattern="mixed"), torch.randn(23, 16)
     B[7, 3] = float("inf")
     structure = structure_of(stored.crow_indices(), stored.col_indices(), 23)
     for rows in (8, 16):
-        parts = (Part(layout="windows", rows=rows, step=16), Part(layout="fill", rows=8))
+        parts = (GpuPart(layout="windows", rows=rows, step=16), GpuPart(layout="fill", rows=8))
         schedule = DeviceSchedule(operation="matmul", parts=parts, tile=16)
-        kind = choice.Kind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
+        kind = choice.ProductKind(operation="matmul", transposed=False, n_dense_cols=16, dtype="float32", vector=1)
         launch = choice.launch_of(structure, kind, schedule)
         found = launch.matmul(stored.values(), B, torch.empty(19, 16))
         wanted = torch.sparse.mm(stored, B)
@@ -201,9 +201,9 @@ def test_what_does_not_fit_is_refused_before_a_kernel_sees_it() -> None:
     stored = matrix_of()
     A = matrix.csr(stored)
     for values, error in ((stored.values()[:-1], ShapeError), (stored.values().cpu().numpy(), InputTypeError)):
-        with pytest.raises(error, match="Cure"):
+        with pytest.raises(error, match="Hint"):
             A.with_values(values)
-    with pytest.raises(InputTypeError, match="Cure"):
+    with pytest.raises(InputTypeError, match="Hint"):
         A @ "x"
 
 
@@ -219,7 +219,7 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
     ):
         broken = structure_of(torch.as_tensor(starts), torch.as_tensor(columns), 3)
         for ask in (broken.facts, broken.entries):
-            with pytest.raises(StructureError, match="Cure"):
+            with pytest.raises(StructureError, match="Hint"):
                 ask(False)
     coords = torch.tensor([[0, 1], [0, 5], [0, 0]])
     with pytest.raises(StructureError, match="coordinates outside"):
@@ -227,7 +227,7 @@ def test_structures_that_point_outside_are_found_before_anything_is_planned() ->
 
 
 def tests() -> dict[str, Callable[[], None]]:
-    """Every law by name."""
+    """Return every check by name."""
     from tests.triton import choosing, composites, factors, overridden, surfaces
 
     homes = (surfaces, choosing, composites, overridden, factors)
@@ -241,11 +241,11 @@ HOST_ONLY = (
     "test_launches_and_measurements_go_to_the_device_of_the_tensors",
     "test_reductions_of_torch_and_their_gradients_are_ours",
 )  # fmt: skip
-"""Laws that put another device in the host's place, or ask torch for what only CPUs have: see `hardware`."""
+"""Checks that replace the host's device, or use properties that torch has on CPUs only: see `hardware`."""
 
 
 def main() -> None:
-    """A line for each law, or for those that are named; after ``cuda`` on a GPU."""
+    """Print a line for each check, or for those named in the arguments; after ``cuda``, on a GPU."""
     device.DEVICES["cpu"] = device.HostDevice()
     torch.set_num_threads(1)
     import sys
@@ -261,7 +261,7 @@ def main() -> None:
         error, start_s = None, time.process_time()
         try:
             law()
-        except Exception:  # noqa: BLE001  whatever it is, the test of this law tells
+        except Exception:  # noqa: BLE001  reported by the test of this check
             error = traceback.format_exc()[-3000:]
         print(json.dumps({"id": name, "error": error, "cpu_s": time.process_time() - start_s}), flush=True)
 

@@ -1,4 +1,4 @@
-"""What Triton's compiler makes of the schedules that are offered, for GPUs that are not here."""
+"""Tests of the offered schedules after Triton's compiler, for GPUs that are not present."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.triton import roofline  # noqa: E402
 
 TARGETS = ("a100-80gb", "h100-sxm")
 AGREEMENT = 2.5
-"""Factor within which the analytic model's roofs and those of the compiled loop agree."""
+"""Factor within which the roofs of the analytic model and of the compiled loop agree."""
 
 USUAL = {
     ("matmul", "unrolled", "float32", "a100-80gb"), ("matmul", "segments", "float32", "h100-sxm"),
@@ -33,7 +33,7 @@ USUAL = {
     ("sddmm", "entries", "float32", "a100-80gb"), ("sddmm", "windows 16", "float16", "h100-sxm"),
     ("mttkrp", "fibers 16", "float32", "a100-80gb"),
 }  # fmt: skip
-"""Compiled by `make test`; `make test-full` compiles all."""
+"""Schedules compiled by `make test`; `make test-full` compiles all."""
 
 
 def _cases() -> list[object]:
@@ -49,7 +49,7 @@ def _cases() -> list[object]:
 
 
 def schedules_of(operation: str, dtype: str, columns: int = 64) -> dict[str, object]:
-    """The first schedule of each family that is offered: that with the widest tile."""
+    """Return the first schedule of each family that is offered, which has the widest tile."""
     precision, dtype = ("tf32", "float32") if dtype == "tf32" else ("ieee", dtype)
     vector = 1 if operation == "spmv" else space.vector_of(dtype, columns)
     offered = space.schedules(operation, n_dense_cols=columns, dtype=dtype, vector=vector, precision=precision)
@@ -81,7 +81,7 @@ def test_triton_compiles_what_was_promised(operation, family, dtype, device, sto
     assert found.spilled_bytes == 0
     most = {"registers": target.registers, "shared_bytes": target.shared_bytes}
     blocks = found.blocks_per_sm(**most, threads=target.threads, blocks=target.blocks)
-    allowed = target.registers // (schedule.registers * found.threads) * found.threads  # half of all with 64 registers
+    allowed = target.registers // (schedule.registers * found.threads) * found.threads  # 64 registers: half of all
     assert blocks * found.threads >= min(target.threads / 2, allowed), "fewer threads than its registers allow"
     if schedule.vector * model.ITEM_BYTES[spec.dtype] == 16:
         assert found.widest_load_bytes == 16
@@ -116,7 +116,7 @@ def test_triton_compiles_the_sum_of_shared_rows(store):
 
 
 def random_pattern() -> tuple[torch.Tensor, torch.Tensor, int]:
-    """1,000 rows of 20 or so entries, blocks of 16 × 16 on the diagonal, and one long row."""
+    """Return a pattern of 1,000 rows with about 20 entries, blocks of 16 × 16 on the diagonal, and one long row."""
     n, generator = 1000, torch.Generator().manual_seed(0)
     present = torch.rand(n, n, generator=generator) < 0.02
     present[5] = torch.rand(n, generator=generator) < 0.5
@@ -137,7 +137,7 @@ MODELLED = [
 @in_turn("modelled", "device", first=MODELLED, second=TARGETS, label="-".join)
 def test_triton_roofline_agrees_with_the_model(modelled, device, store):
     operation, family, dtype = modelled
-    """Bytes and instructions of the compiled loop against those that the model counts from the pattern."""
+    """Compare bytes and instructions of the compiled loop with those that the model counts from the pattern."""
     target, columns = targets()[device], 1 if operation == "spmv" else 64
     schedule = schedules_of(operation, dtype)[family]
     spec = DeviceSpec(schedule=schedule, dtype=dtype)
@@ -146,8 +146,8 @@ def test_triton_roofline_agrees_with_the_model(modelled, device, store):
     item = model.ITEM_BYTES[dtype]
     loop = roofline.main_loop(compiled(spec, target, store).ptx)
     measured = roofline.estimate(loop, packed, n_dense_cols=columns, item_bytes=item, target=target)
-    product = model.Product(n_dense_cols=columns, dtype=dtype)
+    product = model.ProductSizes(n_dense_cols=columns, dtype=dtype)
     work = model.work_of(facts.facts_of(crow, col, n), schedule, product, target)
-    reached = model.TILED_RATE if schedule.parts[0].layout in DOT_LAYOUTS else 1.0  # the model asks for more by it
+    reached = model.TILED_RATE if schedule.parts[0].layout in DOT_LAYOUTS else 1.0  # the model divides by it
     expected_s = max(model.roofs(work, product, schedule, target)) * reached
     assert 1 / AGREEMENT < expected_s / measured.seconds < AGREEMENT

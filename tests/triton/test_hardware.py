@@ -1,4 +1,4 @@
-"""Laws of GPU products on a GPU, where there is one: each home of laws is run in a process of its own."""
+"""Tests of GPU products on a GPU, where there is one: each module of checks runs in a process of its own."""
 
 from __future__ import annotations
 

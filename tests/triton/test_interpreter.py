@@ -1,4 +1,4 @@
-"""Emitted Triton kernels compute what float64 does: each case of `interpreted`, run in one process."""
+"""Tests that emitted Triton kernels compute the float64 result: each case of `interpreted`, run in one process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CASES = [pytest.param(one, id=one.id, marks=pytest.mark.full if one.full else ()
 
 @pytest.fixture(scope="module")
 def answers(request: pytest.FixtureRequest) -> dict[str, str | None]:
-    """Case -> its error, or None. Only the cases that were selected are run."""
+    """Return the error of each selected case, or None."""
     with_full = request.config.getoption("--full")
     chosen = [item.callspec.params["case"] for item in request.session.items if item.module is request.module]
     asked = [case.id for case in chosen if with_full or not case.full]

@@ -1,4 +1,4 @@
-"""Products on a GPU that Triton's interpreter stands for, and what is imported where there is none."""
+"""Tests of GPU products in Triton's interpreter, and of what is imported on a machine without a GPU."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def run(*arguments: str, **extra: str) -> str:
 
 @pytest.fixture(scope="module")
 def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
-    """Errors by law. The cache is the process's own: plans of another worker's process would be remembered here."""
+    """Return errors by check, from a process with its own cache, in which there are no plans of other workers."""
     cache = str(tmp_path_factory.mktemp("cache"))
     lines = run("-m", "tests.triton.surfaces", TRITON_INTERPRET="1", AUTOSPARSE_CACHE_DIR=cache).splitlines()
     return {line["id"]: line["error"] for line in map(json.loads, lines)}
@@ -90,7 +90,7 @@ assert len(told) == 1, told
 assert "libcuda is broken" in told[0] and "doctor" in told[0] and chr(10) not in told[0], told
 assert "libcuda is broken" in A.explain()
 (found,) = doctor._gpu()
-assert "Triton" in found.value and "libcuda is broken" in found.value and found.cure, found
+assert "Triton" in found.value and "libcuda is broken" in found.value and found.hint, found
 schedule = DeviceSchedule(operation="spmv", parts=(Part(layout="rows"), Part(layout="fill", rows=8)), tile=0)
 assert implementations.supports("spmv", schedule) is None
 assert "not of matmul" in implementations.supports("matmul", schedule)

@@ -1,4 +1,4 @@
-"""Trials made of arithmetic: a schedule's time is a function, and a fake clock moves only when something runs."""
+"""Simulated trials: a schedule's time is a function, and a fake clock advances only when something runs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.core.schedule import SuperSchedule
 
 @dataclass
 class FakeClock:
-    """Seconds that pass only when told."""
+    """Clock whose seconds pass only when told."""
 
     now_s: float = 0.0
 
@@ -24,7 +24,12 @@ class FakeClock:
 
 @dataclass
 class Noise:
-    """Multiplicative noise: every run takes (1 + |heavy tail|) times its true time, now and then ten times as much."""
+    """Multiplicative noise: every run takes (1 +
+
+    heavy tail
+
+    ) times its true time, and some runs ten times as much.
+    """
 
     seed: int
     level: float = 0.05
@@ -42,7 +47,7 @@ class Noise:
 
 @dataclass
 class FakeTrial:
-    """A schedule whose product takes `true_s`, whose build takes `build_true_s`."""
+    """Trial of a schedule whose product takes `true_s`, and whose build takes `build_true_s`."""
 
     schedule: SuperSchedule | None
     clock: FakeClock
@@ -58,7 +63,7 @@ class FakeTrial:
     pack_s: float = 0.0
     n_runs: int = 0
     packed: bool = False
-    crowded: bool = False
+    lacks_memory: bool = False
     reads_live: bool = True
     looked_ns: int = 0
     service: None = None
@@ -84,8 +89,8 @@ class FakeTrial:
         assert self.failed is None, "packed after a failed build"
         self.clock.spend(self.pack_true_s)
         self.pack_s = self.pack_true_s
-        self.crowded = not self.room(self)
-        if self.crowded:
+        self.lacks_memory = not self.room(self)
+        if self.lacks_memory:
             return
         self.packed = True
         if self.pack_fails:
@@ -102,7 +107,7 @@ class FakeTrial:
 
 @dataclass
 class FakeFactory:
-    """Makes trials and remembers them."""
+    """Factory that makes trials and keeps a list of them."""
 
     clock: FakeClock
     time_of: Callable[[SuperSchedule | None], float]

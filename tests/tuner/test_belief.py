@@ -1,4 +1,4 @@
-"""What is taken on a model's word, unmeasured: laws of `effort="estimate"`."""
+"""Tests of `effort="estimate"`: which predictions are accepted without a measurement."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import pytest
 from autosparse.tuner import tune
 from autosparse.tuner.analytic.matmul import Proposal
-from autosparse.tuner.search.search import MOST_REFUSED
+from autosparse.tuner.search.search import MAX_REFUSED
 from autosparse.tuner.space import families as space
 
 from autosparse.config import Effort
@@ -32,7 +32,7 @@ def test_estimate_runs_nothing_and_trusts_only_a_sure_model() -> None:
 
 @dataclasses.dataclass
 class Named:
-    """A learned model that names these schedules and their ratios."""
+    """Learned model that proposes the given schedules with their ratios."""
 
     proposals: Sequence[Proposal]
     price_s: float = 1e-3
@@ -99,7 +99,10 @@ def test_of_wide_products_less_is_believed_of_what_both_models_expect(columns, r
 
 
 def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None:
-    """It has seen what they like; alone they are believed from a larger gain on, the larger the wider the product."""
+    """Check the gain required of statistics alone: it grows with the number of columns.
+
+    The learned model's opinion takes precedence, because it was trained on these problems.
+    """
     for columns, ratio, learned, taken in (
         (32, 0.79, False, True), (32, 0.81, False, False), (32, 0.5, True, False), (256, 0.71, False, False),
         (256, 0.69, False, True),
@@ -115,7 +118,7 @@ def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None
 
 
 def test_an_estimate_leaves_the_number_of_threads_to_those_who_see_what_pays() -> None:
-    """Kernels for one thread were faster on matrices that the model has seen: that says little of this one."""
+    """Check that a proposal's number of threads is not taken: it was chosen for the model's training matrices."""
     problem = make_problem()
     named = dataclasses.replace(space.candidates(problem, few_schedules)[0], threads=1)
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
@@ -144,15 +147,15 @@ def test_of_sampled_products_nothing_is_taken_unmeasured() -> None:
 
 
 def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
-    """Schedules of a format that was refused are refused, too; after a few formats the default kernel stays."""
+    """Check that all schedules of a refused format are skipped; after a few formats the default kernel stays."""
     problem = make_problem()
     by_format: dict[object, list[SuperSchedule]] = {}
     for one in space.candidates(problem, any_schedule):
         by_format.setdefault(one.format, []).append(one)
     several = [group[:4] for group in by_format.values() if len(group) >= 4 and not group[0].format.is_csr]
-    assert len(several) > MOST_REFUSED
+    assert len(several) > MAX_REFUSED
     proposals = [Proposal(one, 0.5 + 0.001 * at) for at, one in enumerate(itertools.chain.from_iterable(several))]
-    for n_refused, taken in ((0, 0), (2, 2), (MOST_REFUSED - 1, MOST_REFUSED - 1), (MOST_REFUSED, None)):
+    for n_refused, taken in ((0, 0), (2, 2), (MAX_REFUSED - 1, MAX_REFUSED - 1), (MAX_REFUSED, None)):
         unfit = {group[0].format for group in several[:n_refused]}
 
         def refuse(trial: FakeTrial, unfit: set[object] = unfit) -> None:
@@ -163,4 +166,4 @@ def test_estimate_goes_on_with_other_formats_where_some_do_not_fit() -> None:
         search.propose = Named(proposals)
         plan = tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock)
         assert plan.schedule == (several[taken][0] if taken is not None else None)
-        assert len([trial for trial in factory.made if trial.schedule is not None]) == min(n_refused + 1, MOST_REFUSED)
+        assert len([trial for trial in factory.made if trial.schedule is not None]) == min(n_refused + 1, MAX_REFUSED)

@@ -1,4 +1,4 @@
-"""A composite serves only where it beats the default kernel and the best single format, on memory as users have it."""
+"""Tests that a composite serves only where it beats the default kernel and the best single format in the last race."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DEFAULT_S = 0.01
 
 @dataclasses.dataclass
 class GivenComposites:
-    """A divider that has found these."""
+    """Divider that returns the given composites."""
 
     found: tuple[Schedule, ...]
     price_s: float = 0.0
@@ -41,7 +41,7 @@ def searched(
     in_search: dict[Any, float], *, room: int = 2, found: tuple[Schedule, ...] = (SINGLE, COMPOSITE),
     always: tuple[Any, ...] = (),
 ) -> tuple[Any, Any, FakeClock]:  # fmt: skip
-    """(search, its plan, clock) after a search whose times relative to the default kernel's are these; others: 2."""
+    """Return (search, plan, clock) after a search with the given times relative to the default kernel; others: 2."""
     clock = FakeClock()
     factory = FakeFactory(clock, lambda schedule: DEFAULT_S * (1.0 if schedule is None else in_search.get(schedule, 2)))
 
@@ -58,7 +58,7 @@ def searched(
 
 
 def served_by(clock: FakeClock, fresh: dict[Any, float], named: dict[Any, float]) -> Any:
-    """A lab whose products take so long where users have them, by a way and a schedule."""
+    """Return a context whose products take the given times, by schedule and by kind of result memory."""
 
     def served(trial: FakeTrial, *, is_fresh: bool) -> Callable[[], object]:
         assert trial.ready
@@ -73,8 +73,8 @@ def served_by(clock: FakeClock, fresh: dict[Any, float], named: dict[Any, float]
     [
         ((0.7, 0.8), (0.7, 0.8), COMPOSITE),
         ((0.79, 0.8), (0.79, 0.8), SINGLE),  # a tie
-        ((0.9, 0.8), (0.9, 0.8), SINGLE),  # slower than it was in the search
-        ((0.6, 0.8), (0.9, 0.8), SINGLE),  # slower in one way
+        ((0.9, 0.8), (0.9, 0.8), SINGLE),  # slower than in the search
+        ((0.6, 0.8), (0.9, 0.8), SINGLE),  # slower in one kind of result memory
         ((1.1, 0.9), (1.1, 0.9), SINGLE),
         ((0.9, 1.1), (0.9, 1.1), COMPOSITE),
         ((1.1, 1.1), (1.1, 1.1), None),
@@ -85,13 +85,13 @@ def test_composite_must_win_the_last_race(in_search, fresh, named, chosen):
     order = (COMPOSITE, SINGLE)
     search, found, clock = searched(dict(zip(order, in_search, strict=True)))
     assert found.schedule == min(order, key=lambda one: in_search[order.index(one)])
-    lab = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
-    plan = confirmed(lab, search, found, limit_s=1.0, clock=clock)
+    context = served_by(clock, *(dict(zip(order, times, strict=True)) for times in (fresh, named)))
+    plan = confirmed(context, search, found, limit_s=1.0, clock=clock)
     if found.schedule == SINGLE and chosen == COMPOSITE:
-        chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before: it does not come back
+        chosen = SINGLE if fresh[1] <= 0.96 else None  # it was beaten before, so it does not return
     assert plan.schedule == chosen
-    assert search.champion.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert search.incumbent.schedule == chosen
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(("composite", "chosen"), [(0.7, COMPOSITE), (0.79, SINGLE)])
@@ -109,13 +109,13 @@ ANOTHER = Composite(parts=(Part(Rows(9), runtime("matmul")), Part(REST, runtime(
     ("other", "limit_s", "chosen"), [(0.7, 10.0, OTHER), (0.9, 10.0, SINGLE), (0.7, 0.1, SINGLE), (1.1, 10.0, SINGLE)]
 )
 def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
-    """... where there is time for it: the race of the search knows one result only."""
+    """Check that a close loser may win the final race, where there is time for it."""
     search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, found=(), always=(SINGLE, OTHER))
     assert found.schedule == SINGLE
     times = {SINGLE: 0.8, OTHER: other}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(
@@ -123,27 +123,27 @@ def test_a_close_loser_may_win_where_products_are_run(other, limit_s, chosen):
     [(0.7, 10.0, COMPOSITE), (0.79, 10.0, SINGLE), (0.9, 10.0, SINGLE), (1.1, 10.0, SINGLE), (0.7, 0.1, SINGLE)],
 )
 def test_a_composite_that_lost_by_little_may_win_where_products_are_run(composite, limit_s, chosen):
-    """... by more than a tie, as ever, and where there is time for one more."""
+    """Check that a composite that lost by little may win the final race, by more than a tie and where there is time."""
     search, found, clock = searched({SINGLE: 0.8, COMPOSITE: 0.82})
     assert found.schedule == SINGLE
     times = {SINGLE: 0.8, COMPOSITE: composite}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize(
     ("second", "limit_s", "chosen"), [(0.6, 10.0, ANOTHER), (0.75, 10.0, COMPOSITE), (0.6, 0.1, COMPOSITE)]
 )
 def test_a_composite_that_lost_to_another_by_little_races_as_well(second, limit_s, chosen):
-    """Of both the faster one serves, where products are run: planted blocks had been served by the slower one."""
+    """Check that two close composites both enter the final race, and the faster one serves."""
     in_search = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: 0.71}
     search, found, clock = searched(in_search, room=3, found=(COMPOSITE, ANOTHER), always=(SINGLE,))
     assert found.schedule == COMPOSITE
     times = {SINGLE: 0.9, COMPOSITE: 0.7, ANOTHER: second}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=limit_s, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 @pytest.mark.parametrize("fresh", [0.6, 0.9])
@@ -160,11 +160,11 @@ def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
     times = {SINGLE: 1.1, OTHER: other}
     plan = confirmed(served_by(clock, times, times), search, found, limit_s=10.0, clock=clock)
     assert plan.schedule == chosen
-    assert all(one.packed == (one is search.champion) for one in search.trials)
+    assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
 def test_what_always_races_takes_no_candidates_place():
-    """Composites, then formats that need no compiler, whatever the model expects; as many others as without them."""
+    """Check that composites and formats that need no compiler race first, and take no places of other candidates."""
     numbers = []
     for found, always in (((), ()), ((COMPOSITE,), (SINGLE, OTHER))):
         search, _, _ = searched({}, found=found, always=always)
@@ -201,4 +201,4 @@ def test_composites_race_while_their_share_of_the_budget_lasts(is_late: bool) ->
     raced = [one.schedule for one in search.trials]
     assert raced[:2] == [found[0], SINGLE]  # the first one, and the single format that it must beat
     assert [one for one in raced if isinstance(one, Composite)] == list(found[:1] if is_late else found)
-    assert len(raced) > 5  # single formats have what is left
+    assert len(raced) > 5  # the rest of the budget is for single formats

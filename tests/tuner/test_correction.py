@@ -1,4 +1,4 @@
-"""Laws of what times of some schedules say about others, and of the search that asks for them."""
+"""Tests of correcting predictions by measured times of some schedules, and of the search that uses them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.tuner.test_tuner_search import FlatModel, make_problem, make_search
 
 
 def of_rows(r: int, prefetch: int) -> SuperSchedule:
-    """Blocks of r rows."""
+    """Return blocks of r rows."""
     return space.schedule("matmul", "ucu", {"r": r}, tile=32, prefetch=prefetch)
 
 
@@ -61,7 +61,7 @@ def test_predictions_far_apart_outweigh_an_error() -> None:
 
 
 class Asked:
-    """A learned model that names blocks of two rows first, and knows what it predicts of all."""
+    """Learned model that names blocks of two rows first, and has predictions for all schedules."""
 
     price_s = 1e-3
 
@@ -84,7 +84,7 @@ def search_of(factory: FakeFactory, asked: Asked, *, is_live: bool = False) -> S
 
 
 def test_the_model_is_asked_again_after_its_favourites_were_measured() -> None:
-    """Blocks of four rows are the fastest, which it expected to be slower than those of two."""
+    """Check that blocks of four rows are found as the fastest although the model predicts them to be slower."""
     asked, clock = Asked(), FakeClock()
     factory = FakeFactory(clock, lambda one: 1e-3 if one is None or one.format.split("i") != 4 else 5e-4)
     plan = tune(search_of(factory, asked), runner=factory.run_of, budget_s=100, clock=clock)

@@ -1,4 +1,4 @@
-"""A search that goes on over processes: what earlier ones measured is not measured again, and it comes to an end."""
+"""Tests of a search over several processes: measurements are not repeated, and the search comes to an end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ EVERYTHING = space.candidates(PROBLEM, any_schedule)
 
 
 def begun(factory: FakeFactory, known: Plan | None) -> Search:
-    """A live search of a new process that goes on where the plan of an earlier one was left."""
+    """Return a live search of a new process that continues from the plan of an earlier one."""
     search = make_search(factory, PROBLEM, style=LIVE)
     search.earlier = Earlier.of(known)
     start = search.earlier.best(LIVE.rule) or (known.schedule if known is not None else None)
@@ -33,7 +33,7 @@ def begun(factory: FakeFactory, known: Plan | None) -> Search:
 
 
 def a_process(factory: FakeFactory, known: Plan | None, *, budget_s: float) -> tuple[Search, Plan]:
-    """Search for so long by the factory's clock, then end."""
+    """Search for `budget_s` seconds of the factory's clock, then end; return the search and its plan."""
     search = begun(factory, known)
     loop = StepLoop(search.steps())
     loop.run(WithinBudget(runner=factory.run_of, budget_s=budget_s, clock=factory.clock))
@@ -79,7 +79,7 @@ def test_no_candidate_is_raced_twice_but_the_best_one() -> None:
 
 
 def test_a_plan_is_admitted_by_a_race_with_the_default_kernel_in_its_own_process() -> None:
-    """What the record says about the best one is no reason to use it."""
+    """Check that the best schedule of a record is not used without a new measurement."""
     best = EVERYTHING[3]
     known = Plan(
         schedule=best, why="", default_s=1e-3, measured_s=1e-4,
@@ -91,7 +91,7 @@ def test_a_plan_is_admitted_by_a_race_with_the_default_kernel_in_its_own_process
     search, plan = a_process(factory, known, budget_s=1e6)
     assert plan.schedule is None
     assert best in raced(search)
-    assert len(raced(search)) > 1  # the record's winner lost: nothing of it counts
+    assert len(raced(search)) > 1  # the record's winner lost, so nothing of the record counts
 
 
 def test_what_a_record_says_never_makes_a_slower_kernel_serve() -> None:

@@ -1,4 +1,4 @@
-"""Divisions and the greedy choice of tiles: pure arithmetic, judged by the exact optimum on small matrices."""
+"""Tests of partitions and of the greedy choice of tiles against the exact optimum on small matrices."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from autosparse.tuner.hybrid import divisions as divisions_module
+from autosparse.tuner.hybrid import partitions as partitions_module
 from autosparse.tuner.hybrid import primitives
 from autosparse.tuner.hybrid.costs import CSR, REFERENCE, Operator
-from autosparse.tuner.hybrid.divisions import divisions, sample_of
 from autosparse.tuner.hybrid.greedy import GreedyOptions, plan_tiles
+from autosparse.tuner.hybrid.partitions import partitions, sample_of
 from autosparse.tuner.hybrid.schedules import tried
 from autosparse.tuner.hybrid.tiles import block_operators
 
@@ -22,7 +22,7 @@ from autosparse.core.pattern import Pattern
 from autosparse.ops import OPS
 from tests.tuner.tile_optimum import optimal_cost, single_cost
 
-GROUP_ROWS = math.lcm(*(r for r, _ in divisions_module.BLOCK_SHAPES))
+GROUP_ROWS = math.lcm(*(r for r, _ in partitions_module.BLOCK_SHAPES))
 
 OPERATORS = block_operators()
 N = 16
@@ -34,7 +34,7 @@ def pattern_of(dense: Any) -> Pattern:
 
 
 def small(seed: int) -> Pattern:
-    """16 x 16: planted blocks with scatter (two of four), rows of power-law lengths, uniform."""
+    """Return a 16 x 16 pattern: planted blocks with scattered entries (two of four), power-law rows, or uniform."""
     rng = np.random.default_rng(seed)
     dense = np.zeros((N, N), bool)
     if seed % 4 < 2:
@@ -53,7 +53,7 @@ def small(seed: int) -> Pattern:
 
 
 def regrets(seeds: range) -> Any:
-    """Planned cost over the optimum; never above the best single operator's, nor below the optimum."""
+    """Return planned cost over the optimum; check that no plan costs more than the best single operator."""
     found = []
     for seed in seeds:
         pattern = small(seed)
@@ -74,7 +74,7 @@ def test_greedy_is_near_the_optimum():
 
 @pytest.mark.parametrize(("side", "tail", "most"), [(4, 12, 1.13), (4, 8, 1.0), (8, 8, 1.0)])
 def test_greedy_is_near_the_optimum_on_the_papers_pattern(side, tail, most):
-    """Dense blocks on the diagonal, the first row of each goes on to the right (STile, Section 5.4)."""
+    """Check dense blocks on the diagonal, the first row of each longer than the others (STile, Section 5.4)."""
     dense = np.zeros((N, N + tail), bool)
     for first in range(0, N, side):
         dense[first : first + side, first : first + side] = True
@@ -113,7 +113,7 @@ MEANS = (
 
 
 def cost_of(pattern: Pattern, plan: Any) -> float:
-    """Planned cost of a plan without runs, from the operator of each entry alone."""
+    """Compute the planned cost of a plan without runs, from the operator of each entry alone."""
     rows, tiles_cost = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths), 0.0
     touched = np.zeros((len(plan.operators), pattern.n_rows), bool)
     for at, operator in enumerate(plan.operators):
@@ -131,7 +131,7 @@ def cost_of(pattern: Pattern, plan: Any) -> float:
 @pytest.mark.parametrize("options", MEANS, ids=str)
 @pytest.mark.parametrize("index_dtype", ["int32", "int64"])
 def test_planned_cost_is_that_of_the_tiles(options, index_dtype):
-    """Rows that fill no window, entries that are there twice and wide indices too."""
+    """Check rows that fill no window, repeated entries and wide indices too."""
     for seed in range(8):
         A = small(seed)
         indptr, indices = A.indptr[:15].astype(index_dtype), A.indices[: A.indptr[14]].astype(index_dtype)
@@ -152,7 +152,7 @@ def test_planned_cost_is_that_of_the_tiles(options, index_dtype):
 
 
 def test_windows_are_planned_as_if_alone():
-    """A matrix of many windows costs what its windows cost, one by one."""
+    """Check that the cost of a matrix of many windows is the sum of the costs of its windows."""
     patterns = [small(seed) for seed in range(4)]
     indices = np.concatenate([one.indices[: one.nnz] for one in patterns])
     lengths = np.concatenate([one.row_lengths for one in patterns])
@@ -185,47 +185,47 @@ def test_dense_rows_and_planted_blocks_are_found():
     few = sp.random_array((400, 400), density=0.01, random_state=rng).toarray() > 0
     few[::40] |= rng.random((10, 400)) < 0.6
     pattern = pattern_of(few)
-    best = divisions(pattern, 256, _native.block_fill)[0]
+    best = partitions(pattern, 256, _native.block_fill)[0]
     assert isinstance(best.selections[0], Rows)
     assert best.kinds == ("dense", "rest")
     assert best.selections[1] == REST
     planted = np.kron(rng.random((50, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((200, 200)) < 0.03)
     pattern = pattern_of(planted)
-    rules = [one.selections[0] for one in divisions(pattern, 256, _native.block_fill)]
+    rules = [one.selections[0] for one in partitions(pattern, 256, _native.block_fill)]
     assert any(isinstance(rule, Blocks) and (rule.r, rule.c) == (4, 4) for rule in rules)
 
 
 def test_sampled_rows_keep_their_blocks(monkeypatch):
-    """The sample is of whole groups: each entry has the fill that it has in the matrix, and estimates are near."""
+    """Check that the sample consists of whole groups, so that fills are exact and estimates are close."""
     rng = np.random.default_rng(0)
     planted = np.kron(rng.random((96, 50)) < 0.1, np.ones((4, 4), bool)) | (rng.random((384, 200)) < 0.03)
     pattern = pattern_of(planted)
-    whole = divisions(pattern, 256, _native.block_fill)
-    monkeypatch.setattr(divisions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
+    whole = partitions(pattern, 256, _native.block_fill)
+    monkeypatch.setattr(partitions_module, "SAMPLED_ENTRIES", pattern.nnz // 3)
     sample = sample_of(pattern)
     assert 0 < sample.nnz < pattern.nnz / 2
     firsts = range(GROUP_ROWS, pattern.n_rows, 3 * GROUP_ROWS)
     entries = [np.arange(pattern.indptr[first], pattern.indptr[first + GROUP_ROWS]) for first in firsts]
-    for r, c in divisions_module.BLOCK_SHAPES:
+    for r, c in partitions_module.BLOCK_SHAPES:
         wanted = _native.block_fill(pattern, r, c)[np.concatenate(entries)]
         np.testing.assert_array_equal(_native.block_fill(sample, r, c), wanted)
-    sampled = divisions(pattern, 256, _native.block_fill)
+    sampled = partitions(pattern, 256, _native.block_fill)
     assert sampled[0].selections == whole[0].selections
     assert sampled[0].predicted_ratio == pytest.approx(whole[0].predicted_ratio, rel=0.1)
 
 
 def test_two_dense_rows_are_a_part():
-    """As quadratic programs have them: side by side they read a row of B once, which is half of what they read."""
+    """Check two dense rows, as in quadratic programs: side by side they read a row of B once instead of twice."""
     dense = np.eye(400, dtype=bool)
     dense[:2] = True
-    (found,) = [one for one in divisions(pattern_of(dense), 256, None) if "dense" in one.kinds]
+    (found,) = [one for one in partitions(pattern_of(dense), 256, None) if "dense" in one.kinds]
     assert found.selections[1] == REST
     assert 0.5 < found.predicted_ratio < 0.97
 
 
 def test_uniform_matrices_are_not_divided():
     pattern = pattern_of(np.random.default_rng(0).random((300, 300)) < 0.03)
-    assert divisions(pattern, 256, _native.block_fill) == []
+    assert partitions(pattern, 256, _native.block_fill) == []
 
 
 @pytest.mark.parametrize("operation", [name for name, row in OPS.items() if row.parts])
@@ -237,9 +237,9 @@ def test_tried_schedules_have_kernels(operation, n_columns):
 
 
 def test_long_rows_are_found_whichever_cut_meets_them_first():
-    """Cuts below four times the mean length take the same rows, but are no reason to pass over them."""
+    """Check that cuts below four times the mean length do not hide a later cut that takes the same rows."""
     dense = np.zeros((200, 4000))
     dense[:, :6] = 1
     dense[::20, :80] = 1
-    (found,) = [one for one in divisions(pattern_of(dense), 32, None) if "long" in one.kinds]
+    (found,) = [one for one in partitions(pattern_of(dense), 32, None) if "long" in one.kinds]
     assert found.selections == (Rows(39), REST)

@@ -1,17 +1,17 @@
-"""The last race: a champion stays only where it is faster in every way in which users have results."""
+"""Tests of the last race: an incumbent stays only where it is faster for every kind of result memory."""
 
 from __future__ import annotations
 
 import itertools
 
 import pytest
-from autosparse.tuner.search.race import LAST_ROUNDS, LEAST_ROUNDS, LastRace, last_race
+from autosparse.tuner.search.race import LAST_ROUNDS, MIN_ROUNDS, LastRace, last_race
 
 from tests.tuner.fakes import FakeClock
 
 
 def spending(clock: FakeClock, *seconds: float):
-    """A product that takes so long, in turn."""
+    """Return a product that takes the given seconds in turn."""
     turns = itertools.cycle(seconds)
     return lambda turn: clock.spend(next(turns))
 
@@ -20,7 +20,7 @@ def spending(clock: FakeClock, *seconds: float):
     ("fresh", "out", "is_won"),
     [(0.8, 0.8, True), (1.3, 0.6, False), (0.6, 1.3, False), (0.99, 0.9, True), (0.98, 0.98, False), (1.0, 1.0, False)],
 )
-def test_a_champion_stays_where_it_is_faster_in_both_ways(fresh: float, out: float, *, is_won: bool) -> None:
+def test_an_incumbent_stays_where_it_is_faster_in_both_ways(fresh: float, out: float, *, is_won: bool) -> None:
     clock = FakeClock()
     ways = [(spending(clock, 0.01), spending(clock, 0.01 * ratio)) for ratio in (fresh, out)]
     (race,) = last_race(ways, clock=clock, limit_s=10)
@@ -32,25 +32,25 @@ def test_one_disturbed_product_decides_nothing_and_time_is_kept() -> None:
     clock = FakeClock()
     (race,) = last_race([(spending(clock, 0.01), spending(clock, 0.05, *[0.008] * 20))], clock=clock, limit_s=10)
     assert race.is_won
-    for limit_s, n_rounds in ((15.0, LAST_ROUNDS[0]), (0.5, LEAST_ROUNDS)):
+    for limit_s, n_rounds in ((15.0, LAST_ROUNDS[0]), (0.5, MIN_ROUNDS)):
         clock = FakeClock()
         last_race([(spending(clock, 1.0), spending(clock, 1.0))], clock=clock, limit_s=limit_s)
         assert clock() == pytest.approx(4.0 * n_rounds, rel=0.1)
 
 
 @pytest.mark.parametrize(("slow_rounds", "is_won"), [(0, True), (3, True), (4, False)])
-def test_a_champion_that_loses_many_rounds_does_not_stay_for_its_median(slow_rounds: int, *, is_won: bool) -> None:
+def test_an_incumbent_that_loses_many_rounds_does_not_stay_for_its_median(slow_rounds: int, *, is_won: bool) -> None:
     clock, most = FakeClock(), LAST_ROUNDS[1]
     rounds = [0.012] * slow_rounds + [0.009] * (most - slow_rounds)
-    champion = spending(clock, *(seconds for one in rounds for seconds in (one, one)))  # one product to warm up
-    (race,) = last_race([(spending(clock, 0.01), champion)], clock=clock, limit_s=10)
+    incumbent = spending(clock, *(seconds for one in rounds for seconds in (one, one)))  # one product to warm up
+    (race,) = last_race([(spending(clock, 0.01), incumbent)], clock=clock, limit_s=10)
     assert race.ratio == pytest.approx(0.9, rel=0.02)
     assert race.won == pytest.approx(1.0 - slow_rounds / most)
     assert race.is_won is is_won
 
 
 def test_products_of_a_round_are_told_its_turn() -> None:
-    """... of which the places of their operands may depend: ratios are of products in one place."""
+    """Check that products of a round get the same turn, which selects the memory of their operands."""
     clock, told = FakeClock(), ([], [])
     ways = [[lambda turn, at=at: told[at].append(turn) or clock.spend(0.01) for at in range(2)]]
     last_race(ways, clock=clock, limit_s=10)

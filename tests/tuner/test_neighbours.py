@@ -1,4 +1,4 @@
-"""Laws of the moves of a search: one axis each, nothing that runs the same code, every axis among the first."""
+"""Tests of the moves of a search: one parameter each, other code each, every parameter among the first ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SMALL_CACHES = Target(
 
 
 def make_problem(operation: str, n_dense_cols: int) -> Problem:
-    """Of a matrix beside which the dense operand is far, so that the runtime's own loops are in the space."""
+    """Return a problem with a dense operand beyond the caches, so that the space contains the runtime's own loops."""
     matrix = scipy.sparse.random_array((400, 500), density=0.02, random_state=0, format="csr", dtype="float32")
     pattern = Pattern(*matrix.shape, matrix.indptr.astype("int32"), matrix.indices.astype("int32"))
     return Problem(
@@ -37,7 +37,7 @@ def around(problem: Problem, one: SuperSchedule) -> list[SuperSchedule]:
 
 
 def axes(one: SuperSchedule, other: SuperSchedule) -> set[str]:
-    """In which they differ; the chunk belongs to the partition."""
+    """Return the names of fields in which the schedules differ; the chunk belongs to the partition."""
     fields = {field.name for field in dataclasses.fields(one)} - {"chunk"}
     different = {name for name in fields if getattr(one, name) != getattr(other, name)}
     return different | ({"partition"} if one.chunk != other.chunk else set())
@@ -53,7 +53,7 @@ def test_each_step_changes_one_axis_and_can_be_lowered(operation: str, width: in
         assert one not in found
         assert all(len(axes(one, other)) == 1 for other in found)
         assert all(_native.supports(operation, other) is None for other in found)
-        assert all(other.chunk == 32 for other in found if other.partition == "nnz")  # it means nothing there
+        assert all(other.chunk == 32 for other in found if other.partition == "nnz")  # it has no effect there
 
 
 def test_the_first_steps_try_every_axis() -> None:

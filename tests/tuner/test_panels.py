@@ -1,4 +1,4 @@
-"""Sampled panels: bounded, disjoint, spread over all rows, whole patterns when they are small."""
+"""Tests of sampled panels: bounded, disjoint, spread over all rows, and whole patterns when they are small."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_spans_are_disjoint_bounded_and_spread(seed):
     rng = np.random.default_rng(seed)
     n_rows = int(rng.integers(1, 5000))
     lengths = rng.poisson(rng.choice([0.3, 4, 60]), n_rows)
-    lengths[rng.integers(n_rows)] += int(rng.choice([0, 3000]))  # now and then a giant row
+    lengths[rng.integers(n_rows)] += int(rng.choice([0, 3000]))  # a very long row in some cases
     indptr = np.concatenate([[0], np.cumsum(lengths)])
     for limit in (10, 100, 1000, 10_000):
         spans = panel_spans(indptr, limit)

@@ -1,4 +1,4 @@
-"""The statistics of a pattern as a vector: its length, its invariances, and what it tells apart."""
+"""Tests of the statistics of a pattern as a vector: length, invariances, and patterns that it distinguishes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of the race between kernels, with times made of arithmetic."""
+"""Tests of the race between kernels, with simulated times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_race_finds_a_clear_winner_under_noise(others: list[float], best: float,
 
 def test_race_on_a_machine_too_busy_to_tell_keeps_the_default() -> None:
     crowned = [run_race([1.0, 1.03], seed=seed, level=1.0).winner() for seed in range(300)]
-    assert sum(crowned) < 24  # 3 % are invisible in this noise: only luck crowns the challenger
+    assert sum(crowned) < 24  # 3 % are invisible in this noise, so the challenger wins by luck only
 
 
 def test_race_of_equals_keeps_the_default() -> None:
@@ -93,7 +93,7 @@ def test_short_runs_are_repeated_and_averaged() -> None:
         clock.spend(0.5)
 
     assert timed_s(run, clock=clock) == pytest.approx(0.5)
-    assert n_runs == 1  # a long product is not run again for the sake of the clock
+    assert n_runs == 1  # a long product is not repeated for the resolution of the clock
 
 
 def test_a_run_whose_thread_waited_for_its_core_does_not_count() -> None:

@@ -1,4 +1,4 @@
-"""The door to the spaces: the same schedules for problems of one outline, and nobody's arrays kept."""
+"""Tests of the spaces: problems of one outline get the same schedules, and no arrays are kept alive."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ def test_problems_of_one_outline_share_their_schedules_and_no_pattern_is_kept():
 @pytest.mark.parametrize("shape", [(300, 200), (300, 90_000), (90_000, 300), (9, 8, 7), (9, 7, 90_000), (90_000, 8, 7)])
 @pytest.mark.parametrize("n_columns", [1, 16, 48, 256])
 def test_what_a_search_chooses_from_has_codes(shape, n_columns):
-    """Else learned models could not learn it; but for what the runtime has ready, which costs no search."""
+    """Check that learned models can encode every tiled candidate but the runtime's own kernels."""
     algorithm = "sddmm" if len(shape) == 2 else "mttkrp"
     pattern = Coordinates.of(shape, [np.zeros(1, np.int64)] * len(shape)).to_structure()
     problem = dataclasses.replace(sampled(2), operation=algorithm, pattern=pattern, n_dense_cols=n_columns)
     space = own_space(algorithm)
     outside = [one for one in spaces.everything(problem, all_can_be_lowered) if not space.contains(one)]
-    tiled = [one for one in outside if one.dense_splits]  # vectors alone have no tiles
+    tiled = [one for one in outside if one.dense_splits]  # schedules of vectors have no tiles
     assert all(is_ready(KernelSpec(algorithm, one, "float32", "int32", "avx2")) for one in tiled), (
         "only what the runtime has is proposed by the cost model alone"
     )
 
 
 def test_few_spaces_are_remembered():
-    for n in range(2, spaces.MOST_KNOWN + 10):
+    for n in range(2, spaces.MAX_KNOWN + 10):
         spaces.candidates(sampled(n), all_can_be_lowered)
-    assert len(spaces._known) <= spaces.MOST_KNOWN
+    assert len(spaces._known) <= spaces.MAX_KNOWN
 
 
 def test_schedules_with_other_storage_are_made_once_and_not_told_by_hashing(monkeypatch):
-    """Hashing a space takes as long as ranking it, and twice in every tuning."""
+    """Check that schedules are not hashed again: hashing a space takes as long as ranking it."""
     problem = dataclasses.replace(sampled(40), operation="matmul", n_dense_cols=1, storage="numbered")
     found = spaces.candidates(problem, all_can_be_lowered)
     assert any(one.format.values == "numbered" for one in found)

@@ -1,4 +1,4 @@
-"""Facts of a pattern are what counting all of its blocks and diagonals gives."""
+"""Tests that facts of a pattern equal counts over all of its blocks and diagonals."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_blocks_of_a_small_pattern_are_counted_exactly(family, transposed):
 
 @pytest.mark.parametrize("family", ["banded", "stencil", "uniform"])
 def test_diagonals_are_those_of_panels(family):
-    """Counted by hand: diagonals of each panel of 16 rows."""
+    """Compare with a direct count: diagonals of each panel of 16 rows."""
     found = generate(family, nnz=3_000, seed=2)
     rows, columns = found.indices
     facts = pattern_facts(found.to_pattern(), n_sample=1 << 20)
@@ -44,7 +44,7 @@ def test_diagonals_are_those_of_panels(family):
 
 
 def test_rows_by_their_first_column_bring_columns_back():
-    """Of a band whose rows were shuffled: as soon as in the band itself, whatever rows came between."""
+    """Check that columns of a shuffled band come back as soon as in the band itself, whatever rows lie between."""
     n, width = 4_000, 8
     columns = (np.arange(n)[:, None] + np.arange(width)) % (n + width)
     band = Pattern(n, n + width, np.arange(0, n * width + 1, width), columns.ravel())
@@ -62,14 +62,14 @@ def test_rows_by_their_first_column_bring_columns_back():
 def test_shares_in_order_of_the_smallest_patterns(rows):
     indptr = np.cumsum([0, *(len(row) for row in rows)])
     indices = np.array([column for row in rows for column in row], np.int64)
-    beyond = np.concatenate([indices, np.full(3, 99)])  # SciPy's arrays may be longer than what is stored
+    beyond = np.concatenate([indices, np.full(3, 99)])  # SciPy's arrays may be longer than the stored entries
     found = shares_in_order(Pattern(len(rows), 5, indptr, beyond), (256, 8192))
     distinct = len(set(indices.tolist()))
     assert found == [distinct / len(indices)] * 2 if len(indices) else found == [1.0] * 2
 
 
 def test_walks_find_again_what_is_near_in_any_order():
-    """A band whose rows and columns were permuted alike, as reverse Cuthill-McKee may undo it."""
+    """Check a band with permuted rows and columns, which reverse Cuthill-McKee can restore."""
     n, reach, sizes = 8_000, 3, (256, 1024, 8192)
     columns = np.clip(np.arange(n)[:, None] + np.arange(-reach, reach + 1), 0, n - 1)
     indptr = np.arange(0, columns.size + 1, columns.shape[1])

@@ -1,4 +1,4 @@
-"""Laws of the spaces as templates: only legal schedules come out, one code each, and steps stay inside."""
+"""Tests of the spaces as templates: only legal schedules, one code each, and steps that stay inside."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 
 THREADS = {waco_space: (1, 2), own_space: (0, 1, 2)}
-"""Numbers of threads in the spaces: without them the spaces have those of the processor."""
+"""Numbers of threads in the spaces, which otherwise depend on the processor."""
 SPACES = [make(algorithm, threads=THREADS[make]) for algorithm in ALGORITHMS for make in THREADS]  # type: ignore[operator]
 everywhere = pytest.mark.parametrize("space", SPACES, ids=lambda space: space.name)
 
@@ -62,7 +62,7 @@ def test_neighbours_are_others_in_the_space_and_mostly_mutual(space: TemplateSpa
         assert made not in beside
         assert len(set(beside)) == len(beside) >= 3
         assert all(space.contains(one) for one in beside)
-        # A step that ends a split forgets where the inner loop was: only such steps are not undone in one.
+        # A step that ends a split drops the position of the inner loop: only such steps are not undone by one step.
         mutual = [one for one in beside if made in set(neighbours(space, one))]
         assert len(mutual) >= len(beside) / 2
 
@@ -83,7 +83,7 @@ def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
 
 @pytest.mark.parametrize("algorithm", ["spmm", "sddmm"])
 def test_the_runtimes_own_loops_are_members(algorithm: str) -> None:
-    """All of them but the default kernel itself; each leads to each in one step; without parameters at run time."""
+    """Check that all runtime kernels but the default are in the space, and are reached from each other in one step."""
     space = own_space(algorithm, threads=(0, 1))
     ready = {one for one in samples(space, 600) if one.is_precompiled}
     assert {(one.format.rows, one.prefetch) for one in ready} == {
@@ -122,7 +122,7 @@ def test_foreign_schedules_values_and_codes_are_refused_with_the_facts() -> None
 
 
 def test_the_template_is_the_papers() -> None:
-    """Table 3 for matrix-vector products, and the number of its points."""
+    """Check the parameters of matrix-vector products against WACO's Table 3, and the number of points."""
     space = waco_space("spmv", threads=(24, 48))
     table = {parameter.name: parameter for parameter in space.parameters}
     powers = tuple(1 << at for at in range(16))
@@ -139,7 +139,7 @@ def test_the_template_is_the_papers() -> None:
 
 
 def test_the_four_algorithms_of_fig_10_are_reached_by_splits_of_one() -> None:
-    """C[i1], C[i1,i0] and so on: coordinates of indices that are not split have neither loop nor level."""
+    """Check that coordinates of indices that are not split have neither loop nor level: C[i1], C[i1,i0] and so on."""
     seen = {tuple(sorted(made.loop_order)) for made in samples(waco_space("spmv"), 4000)}
     inner = [name for name, n in itertools.product(("i0", "k0"), (0, 1)) if n]
     expected = {
@@ -150,7 +150,7 @@ def test_the_four_algorithms_of_fig_10_are_reached_by_splits_of_one() -> None:
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
 def test_concordant_draws_are_as_the_published_ones(algorithm: str) -> None:
-    """Loops in the order of levels, outer before inner, j0 last (see the module's docstring)."""
+    """Check the order of loops: as the levels, outer before inner, j0 last."""
     space = waco_space(algorithm, concordant=1.0)
     for made in samples(space, 100):
         loops = [name for name in made.loop_order if name[0] != "j"]

@@ -1,4 +1,4 @@
-"""Laws of the traffic model: what it must say whatever its constants are, and pairs whose order is known."""
+"""Tests of the traffic model: properties for any constants, and pairs of schedules whose order is known."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner.analytic.matmul import (
-    CROWDED,
-    TWINS,
+    IDENTICAL_ROWS,
+    LLC_CONTENTION,
     CoreRates,
     TrafficModel,
     VectorRates,
@@ -48,7 +48,7 @@ def problem_of(family: str, n_columns: int, *, transposed: bool, dtype: str, tar
 
 @dataclasses.dataclass(frozen=True)
 class Ranking:
-    """A problem, all schedules of its space with the default kernel first, and the model's times of them."""
+    """Problem, all schedules of its space with the default kernel first, and the model's times of them."""
 
     problem: Problem
     schedules: tuple[SuperSchedule | None, ...]
@@ -62,12 +62,12 @@ class Ranking:
         return cls(problem, schedules, facts, None if problem.transposed else Locality(problem.matrix))
 
     def times(self, *, model: TrafficModel | None = None, **changes) -> np.ndarray:
-        """Of the problem with other fields."""
+        """Return the times of the problem with other fields."""
         model = model or TrafficModel(self.facts, locality=self.locality)
         return np.array(model.rank(dataclasses.replace(self.problem, **changes), self.schedules))
 
     def time_of(self, text: str, **fields) -> float:
-        """Least time of the schedules with this format and these fields."""
+        """Return the least time of the schedules with this format and these fields."""
         times = self.times()
         found = [
             times[n]
@@ -108,7 +108,7 @@ def test_more_entries_in_the_same_shape_take_longer(family, n_columns, transpose
 
 @each
 def test_no_product_is_faster_than_its_bytes(family, n_columns, transposed, dtype, target):
-    """Values are read at the rate of the cache that holds the operands, results of wide products written at it."""
+    """Check bounds: values are read, and wide results written, at the rate of the cache that holds the operands."""
     ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
     facts, problem, rates = ranking.facts, ranking.problem, CoreRates()
     item = np.dtype(dtype).itemsize
@@ -124,7 +124,7 @@ def test_no_product_is_faster_than_its_bytes(family, n_columns, transposed, dtyp
 
 @each
 def test_a_machine_twice_as_fast_takes_half_the_time(family, n_columns, transposed, dtype, target):
-    """All that the model adds up are times: none is left out when units change."""
+    """Check that halving all times halves the prediction, so that no term is left out."""
     ranking = Ranking.of(problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target))
     rates, vector = CoreRates(), VectorRates()
     per_second = ("memory", "l3", "l2", "l1", "flops")
@@ -135,7 +135,7 @@ def test_a_machine_twice_as_fast_takes_half_the_time(family, n_columns, transpos
         **{one.name: getattr(vector, one.name) * (1.0 if one.name == "not_unrolled" else 0.5) for one in fields(vector)}
     )
     model = TrafficModel(ranking.facts, rates=twice, vector=quick, locality=ranking.locality)
-    counts = [one is None or not one.format.symmetric for one in ranking.schedules]  # those scatter at a fixed price
+    counts = [one is None or not one.format.symmetric for one in ranking.schedules]  # those scatter at a fixed cost
     assert ranking.times(model=model)[counts] == pytest.approx(ranking.times()[counts] / 2.0, rel=1e-12)
 
 
@@ -152,7 +152,7 @@ def test_columns_threads_and_cores(family, n_columns, transposed, dtype, target)
 
 @each
 def test_a_schedule_takes_the_same_time_in_any_company(family, n_columns, transposed, dtype, target):
-    """... and an equal one too, made anew."""
+    """Check that the time of a schedule depends neither on the others nor on the identity of the object."""
     problem = problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target)
     ranking = Ranking.of(problem)
     model = TrafficModel(ranking.facts, locality=ranking.locality)
@@ -210,17 +210,17 @@ def test_narrow_indices_win_where_memory_is_the_limit():
 
 
 def test_generated_kernels_fall_behind_where_the_runtime_alone_stores_past_the_last_cache():
-    for columns, crowded in ((256, True), (1, False), (2, False)):
+    for columns, contention in ((256, True), (1, False), (2, False)):
         times = {}
         for cpu in ("AMD EPYC", "fake"):
             target = dataclasses.replace(SMALL, cpu=cpu)
             problem = problem_of("rmat", columns, transposed=False, dtype="float32", target=target)
             schedules = (None, *spaces.candidates(problem, _native.supports))
             times[cpu] = TrafficModel(pattern_facts(problem.matrix)).rank(problem, schedules)
-            assert behind_runtime(problem) == (CROWDED if crowded and cpu == "AMD EPYC" else 1.0)
+            assert behind_runtime(problem) == (LLC_CONTENTION if contention and cpu == "AMD EPYC" else 1.0)
         is_runtimes = [one is None or one.is_precompiled for one in schedules]
         for theirs, ours, ready in zip(times["AMD EPYC"], times["fake"], is_runtimes, strict=True):
-            assert theirs == pytest.approx(ours * (CROWDED if crowded and not ready else 1.0), rel=1e-14)
+            assert theirs == pytest.approx(ours * (LLC_CONTENTION if contention and not ready else 1.0), rel=1e-14)
 
 
 def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together():
@@ -228,7 +228,7 @@ def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together(
         60
     )
     three = scipy.sparse.csr_array(scipy.sparse.kron(mesh, np.ones((3, 3))))
-    for transposed, factor in ((False, TWINS), (True, 1.0)):
+    for transposed, factor in ((False, IDENTICAL_ROWS), (True, 1.0)):
         plain = problem_of("rmat", 32, transposed=transposed, dtype="float32", target=SMALL)
         assert behind_runtime(plain) == 1.0
         pattern = Pattern(*three.shape, three.indptr, three.indices)
@@ -280,7 +280,7 @@ def test_rows_of_panels_take_time_even_where_memory_is_free():
 
 @pytest.mark.parametrize("reach", [90, 100_000])
 def test_slices_are_believed_to_read_the_bytes_that_they_take(reach):
-    """Columns that 16 bits do not reach are stored in 32: nothing is saved where rows name columns from anywhere."""
+    """Check the predicted bytes: columns beyond 16 bits are stored in 32, which saves nothing for scattered columns."""
     rng, n_rows, degree = np.random.default_rng(6), 4_000, 20
     columns = rng.integers(0, reach, (n_rows, degree)) + 75 * np.arange(n_rows)[:, None]
     indices = np.sort(columns, axis=1).astype(np.int32).ravel()
@@ -299,7 +299,10 @@ def test_slices_are_believed_to_read_the_bytes_that_they_take(reach):
 
 
 def test_blocks_of_three_rows_are_not_expected_to_be_as_good_as_they_are_full():
-    """On elasticity blocks of 3 x 3 take .86 to 1.03 of the default kernel's time, slices .77 (three machines)."""
+    """Check elasticity matrices, where slices are faster than 3 x 3 blocks.
+
+    Measured on three machines: blocks take 0.86 to 1.03 of the default kernel's time, slices 0.77.
+    """
     blocks = scipy.sparse.random_array((400, 400), density=0.05, format="csr", random_state=np.random.default_rng(1))
     m = scipy.sparse.csr_array(scipy.sparse.kron(blocks, np.ones((3, 3))), dtype=np.float32)
     pattern = Pattern(*m.shape, m.indptr.astype(np.int32), m.indices.astype(np.int32))

@@ -1,4 +1,4 @@
-"""Laws of the search and the blocking driver, with trials made of arithmetic and a clock that we move."""
+"""Tests of the search and the blocking driver, with simulated trials and a clock moved by hand."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse.tuner import Search, tune
+from autosparse.tuner.search.cost_estimates import DEFAULT_RATES_S, CostEstimates, RunningMean
 from autosparse.tuner.search.neighbours import neighbours
 from autosparse.tuner.search.outcome import plan_of
-from autosparse.tuner.search.prices import DEFAULT_RATES_S, Mean, Prices
 from autosparse.tuner.search.search import BLOCKING, LIVE, SearchStyle
 from autosparse.tuner.search.trial import Sample
 from autosparse.tuner.space import families as space
@@ -32,11 +32,11 @@ TARGET = Target(
 
 
 def any_schedule(operation: str, one: SuperSchedule) -> None:
-    """A backend that lowers everything."""
+    """Accept every schedule, as a backend that lowers everything."""
 
 
 def few_schedules(operation: str, one: SuperSchedule) -> str | None:
-    """A backend that lowers a part of the space."""
+    """Accept a part of the space only; return the reason otherwise."""
     return None if one.dense_split("j") == 32 and one.unroll == 1 else "not here"
 
 
@@ -51,7 +51,7 @@ def make_problem(n_dense_cols: int = 32, *, n: int = 300, transposed: bool = Fal
 
 
 class FlatModel:
-    """Expects nothing: every schedule as fast as the default kernel, or as `ratios` says."""
+    """Model that predicts the default kernel's time for every schedule, or the given ratios."""
 
     def __init__(self, ratio_of: Callable[[SuperSchedule], float] = lambda _: 1.0) -> None:
         self.ratio_of = ratio_of
@@ -66,12 +66,12 @@ def make_search(
 ) -> Search:  # fmt: skip
     return Search(
         problem=problem, effort=effort, make_trial=factory, model=lambda: model or FlatModel(),
-        supports=supports or any_schedule, prices=Prices(), style=style,
+        supports=supports or any_schedule, cost_estimates=CostEstimates(), style=style,
     )  # fmt: skip
 
 
 def time_by_hash(fastest: float, slowest: float, default_s: float = 1e-3) -> Callable[[SuperSchedule | None], float]:
-    """A different, reproducible time for every schedule, between the two ratios to the default."""
+    """Return a function that gives every schedule a different, reproducible time between the two ratios."""
 
     def time_of(one: SuperSchedule | None) -> float:
         if one is None:
@@ -85,7 +85,7 @@ def time_by_hash(fastest: float, slowest: float, default_s: float = 1e-3) -> Cal
 
 
 def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
-    """Products of 20 us, a third of the default kernel's samples with a time slice in them."""
+    """Check products of 20 us, where a third of the default kernel's samples contains a time slice."""
     clock, n = FakeClock(), 0
     factory = FakeFactory(clock, lambda one: 2.1e-5 if one else 2e-5)
 
@@ -150,7 +150,7 @@ def test_model_order_decides_who_is_measured() -> None:
 
 @pytest.mark.parametrize("effort", [Effort.ESTIMATE, Effort.MEASURE])
 def test_a_search_that_finds_nothing_worth_measuring_is_over(effort: Effort) -> None:
-    """Else every later process would search again: a plan of less effort than is asked for is not taken."""
+    """Check that the plan records the requested effort; otherwise every later process would search again."""
     clock = FakeClock()
     factory = FakeFactory(clock, lambda one: 1e-3)
     search = make_search(factory, make_problem(), effort=effort, model=FlatModel(lambda one: 4.0))
@@ -188,8 +188,8 @@ def test_failing_builds_and_packs_leave_the_default_and_say_why() -> None:
     named = [one for one in plan.candidates if one.schedule is not None]
     untried = [one for one in named if not one.failed]
     assert {one.failed for one in named} >= {"the compiler said no", "too large"}
-    assert all(one.measured_s is None and one.predicted_ratio for one in untried)  # named for what was expected
-    assert len(factory.made) - 1 == 2 * BLOCKING.n_candidates  # no longer: each may be a call of the compiler
+    assert all(one.measured_s is None and one.predicted_ratio for one in untried)  # listed with their predictions
+    assert len(factory.made) - 1 == 2 * BLOCKING.n_candidates  # not more: each may be a call of the compiler
 
 
 def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
@@ -200,7 +200,7 @@ def test_candidates_that_cannot_be_tried_make_room_for_others() -> None:
     assert sum(one.measured_s is not None for one in plan.candidates) - 1 == BLOCKING.n_candidates
 
 
-def test_at_most_champion_and_one_challenger_are_packed() -> None:
+def test_at_most_incumbent_and_one_challenger_are_packed() -> None:
     clock, most = FakeClock(), 0
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
 
@@ -215,8 +215,8 @@ def test_at_most_champion_and_one_challenger_are_packed() -> None:
     assert 1 <= most <= 2
 
 
-def test_champion_makes_room_and_comes_back() -> None:
-    """With room for one packed copy only, the best of the candidates still wins and is packed in the end."""
+def test_incumbent_makes_room_and_comes_back() -> None:
+    """Check that the best candidate wins and is packed in the end, with room for one packed copy only."""
     clock = FakeClock()
 
     def room(trial: FakeTrial) -> bool:
@@ -235,7 +235,7 @@ def test_champion_makes_room_and_comes_back() -> None:
     assert [one.schedule for one in factory.made if one.packed] == [plan.schedule]
 
 
-def test_interrupt_drops_everything_but_the_champion() -> None:
+def test_interrupt_drops_everything_but_the_incumbent() -> None:
     clock = FakeClock()
     factory = FakeFactory(clock, time_by_hash(0.3, 1.5))
     n_samples = 0
@@ -250,7 +250,7 @@ def test_interrupt_drops_everything_but_the_champion() -> None:
     search = make_search(factory, make_problem())
     with pytest.raises(KeyboardInterrupt):
         tune(search, runner=run_of, budget_s=100, clock=clock)
-    kept = [one for one in factory.made if one.packed and one is not search.champion]
+    kept = [one for one in factory.made if one.packed and one is not search.incumbent]
     assert kept == []
     assert not search.finished
     assert "not finished" in plan_of(search, tune_s=1.0).why
@@ -271,28 +271,28 @@ def test_live_samples_are_priced_at_their_expected_excess() -> None:
     factory = FakeFactory(clock, time_by_hash(0.5, 2.0))
     steps = make_search(factory, problem, style=LIVE).steps()
     step = next(steps)
-    prices = []
+    cost_estimates = []
     try:
         while True:
             if isinstance(step, Sample):
-                prices.append((step.trial.schedule is None, step.price_s))
+                cost_estimates.append((step.trial.schedule is None, step.price_s))
                 step = steps.send(factory.time_of(step.trial.schedule))
             else:
                 step.do()
                 step = steps.send(1e-3)
     except StopIteration:
         pass
-    assert all(price >= 0.0 for _, price in prices)
-    assert max(price for _, price in prices) <= 1.5e-3
-    assert prices
+    assert all(price >= 0.0 for _, price in cost_estimates)
+    assert max(price for _, price in cost_estimates) <= 1.5e-3
+    assert cost_estimates
 
 
-# -- prices -----------------------------------------------------------------------------------------------------
+# -- cost estimates ---------------------------------------------------------------------------------------------
 
 
 @given(values=st.lists(st.floats(1e-6, 1e3), min_size=1, max_size=50))
 def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
-    mean = Mean(values[0])
+    mean = RunningMean(values[0])
     for value in values:
         mean = mean.observed(value)
     assert min(values) * (1 - 1e-9) <= mean.value <= max(values) * (1 + 1e-9)
@@ -300,10 +300,12 @@ def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
 def test_prices_survive_their_record(seconds: float, units: float, gain: float) -> None:
-    prices = Prices().observed("pack", seconds, units).gained("matmul|32", gain)
-    assert Prices.from_record(prices.to_record()) == prices  # within ten times the default rates
-    assert prices.price_s("pack", units) == pytest.approx(min(seconds, 10 * Prices().price_s("pack", units)))
-    assert prices.price_s("recall") == DEFAULT_RATES_S["recall"]
+    cost_estimates = CostEstimates().observed("pack", seconds, units).gained("matmul|32", gain)
+    assert CostEstimates.from_record(cost_estimates.to_record()) == cost_estimates  # within ten times the default rates
+    assert cost_estimates.price_s("pack", units) == pytest.approx(
+        min(seconds, 10 * CostEstimates().price_s("pack", units))
+    )
+    assert cost_estimates.price_s("recall") == DEFAULT_RATES_S["recall"]
 
 
 @pytest.mark.parametrize(
@@ -311,7 +313,7 @@ def test_prices_survive_their_record(seconds: float, units: float, gain: float) 
     [None, {}, {"rates_s": 3}, {"rates_s": {"pack": "x", "build?": [1, 2]}}, {"gains": {"a": [float("nan"), 1]}}],
 )
 def test_prices_read_any_record(record: dict[str, object] | None) -> None:
-    assert Prices.from_record(record) == Prices()
+    assert CostEstimates.from_record(record) == CostEstimates()
 
 
 @dataclasses.dataclass
@@ -325,8 +327,8 @@ class UnluckyAtFirst(Noise):
         return 1.25 if self.n_slow >= 0 else 1.0
 
 
-@pytest.mark.parametrize("n_rematches", [0, BLOCKING.n_rematches])
-def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
+@pytest.mark.parametrize("n_reraces", [0, BLOCKING.n_reraces])
+def test_who_lost_by_little_meets_the_incumbent_again(n_reraces: int) -> None:
     problem, clock = make_problem(), FakeClock()
     steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
 
@@ -336,15 +338,15 @@ def test_who_lost_by_little_meets_the_champion_again(n_rematches: int) -> None:
 
     factory = FakeFactory(clock, lambda one: {steady: 5.9e-4, unlucky: 4.9e-4}.get(one, 1e-3), change=change)
     model = FlatModel(lambda one: {steady: 0.5, unlucky: 0.6}.get(one, 4.0))
-    style = dataclasses.replace(BLOCKING, n_rematches=n_rematches)
+    style = dataclasses.replace(BLOCKING, n_reraces=n_reraces)
     search = make_search(factory, problem, style=style, model=model)
     plan = tune(search, runner=factory.run_of, budget_s=100, clock=clock)
-    assert plan.schedule == (unlucky if n_rematches else steady)
+    assert plan.schedule == (unlucky if n_reraces else steady)
 
 
 @pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])
 def test_tuning_that_nobody_asked_for_tries_two_kernels_that_are_there_before_a_compiler(style, n_first):
-    """... also where the second is predicted to gain less than one that would have to be compiled."""
+    """Check that this holds even where the second one has a lower predicted gain than one that must be compiled."""
     problem = make_problem()
     ranked = list(dict.fromkeys(space.candidates(problem, any_schedule)))
     ratios = {one: 0.5 + 0.02 * at for at, one in enumerate(ranked)}

@@ -1,4 +1,4 @@
-"""Compilers that cannot be believed: they exit 0, and what they made is no kernel of what they were given."""
+"""Fake compilers that exit with 0 but produce kernels that compute something else."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ WRONG_PRODUCTS = {
     "adds": (f"REAL *C0 = (REAL *)C; REAL before = C0[0];{HONEST} out[0] += before; (void)m; return status;"),
     "looks spoilt": f"{HONEST} (void)m, (void)out, (void)status; return 1;",
 }
-"""What a compiled product A @ B does instead."""
+"""Bodies of wrong kernels for A @ B, by name of the error."""
 WRONG_SAMPLES = {
     "nothing": "return 0;",
     "first entry": f"{HONEST_OTHER.format(n=2)} out[0] += 1; return status;",
@@ -63,7 +63,10 @@ sys.exit(code)
 
 
 def liar(folder: Path, body: str, *, n_factors: int = 2) -> str:
-    """A compiler whose kernels do `body`; `honest_kernel` is what was to be compiled."""
+    """Write a compiler into `folder` whose kernels run the C code `body`; return its path.
+
+    Within `body`, `honest_kernel` is the kernel that was to be compiled.
+    """
     command = list(c_build.Compiler.find().command)
     text = LIAR.format(
         python=sys.executable, others=OTHERS, matmul=MATMUL, command=command, calls=str(folder / "calls"),
@@ -73,13 +76,13 @@ def liar(folder: Path, body: str, *, n_factors: int = 2) -> str:
 
 
 def executable(path: Path, text: str) -> str:
-    """A script that can be run as a compiler."""
+    """Write `text` to `path`, make it executable, and return the path."""
     path.write_text(text)
     path.chmod(path.stat().st_mode | stat.S_IXUSR)
     return str(path)
 
 
 def n_compilations(folder: Path) -> int:
-    """How often the compiler in `folder` was run to its end."""
+    """Return the number of completed runs of the compiler in `folder`."""
     calls = folder / "calls"
     return len(calls.read_text().splitlines()) if calls.exists() else 0

@@ -1,4 +1,4 @@
-"""Every test of this folder: plans of its own, kernels shared by the folder, room for any packed copy."""
+"""Fixtures of the tuning tests: a cache that keeps kernels but no plans, and a high limit for packed copies."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Kernels are shared by the tests of this module, plans are not."""
+    """Use one cache folder for all tests here: kernels are kept; plans, histories and failures are forgotten."""
     folder = tmp_path_factory.getbasetemp() / "tuning-cache"
     with asp.options(cache_dir=folder, extra_memory=50.0):  # blocks of random matrices are mostly padding
         cache.open_store().forget(["plan", "history", "failure"])
@@ -29,7 +29,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def paid(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Products have paid for the next step of tuning, however fast they are and whatever it costs."""
+    """Make every tuning step affordable, whatever it costs and however fast products are."""
     from autosparse.tuning import live
 
     monkeypatch.setattr(live.LiveTuner, "_affordable", lambda *_: True)
@@ -39,7 +39,7 @@ def paid(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def tuned_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tuning is told that products by tuned kernels take ten times as long as others, however busy the machine is."""
+    """Report products by tuned kernels to the tuner as ten times slower than others, on a machine of any load."""
     from autosparse.tuning import live
 
     look = live.LiveTuner.look
@@ -52,7 +52,7 @@ def tuned_is_slower(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def long_way(monkeypatch):
-    """How many products went the long way."""
+    """Return a list that grows by one element with every product that runs the Python dispatch code."""
     calls = []
     original = executor.matmul
 
@@ -67,6 +67,6 @@ def long_way(monkeypatch):
 @pytest.fixture
 def untuned_with_early_entries(monkeypatch):
     monkeypatch.setattr(state, "FIRST_FAST_PATH", 2)
-    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_SMALL_NS)  # no small products before states exist
     with asp.options(effort="off"):
         yield

@@ -1,4 +1,4 @@
-"""Install a chosen schedule for an array's products, whatever a search would have found."""
+"""Helpers that install a chosen schedule for an array's products, without a search."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from autosparse.core.problem import columns_bucket
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import DispatchState, state_for
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 
 ENOUGH_S: Final = 1e4
-"""A budget that ends no search which ends by itself, on a machine of any speed."""
+"""Budget in seconds that is too large to end a search on a machine of any speed."""
 PATIENCE_S: Final = 600.0
 
 
 def until(is_done: Callable[[], bool]) -> Iterator[int]:
-    """Turns until `is_done()`; AssertionError after PATIENCE_S.
+    """Yield turn numbers until `is_done()`; raise AssertionError after PATIENCE_S.
 
-    Not so many: how many products are over before a compiler is differs between machines.
+    A limit of time, not of turns: the number of products that run during a compilation depends on the machine.
     """
     end_s = time.monotonic() + PATIENCE_S
     for turn in itertools.count():
@@ -38,24 +38,26 @@ def until(is_done: Callable[[], bool]) -> Iterator[int]:
 
 
 def force(A: Any, schedule: SuperSchedule, *, columns: int = 1) -> KernelTrial:
-    """Products of `A` with `columns` columns run `schedule` from now on."""
+    """Make products of `A` with `columns` columns run `schedule` from now on; return its trial."""
     operand = A._cell
     rows = operand.rows or operand.validate()
     operand.refresh()
     state = state_for(operand, rows, columns, A._transposed)
     state.n_dense_cols = columns
-    lab = lab_of(operand, state)
-    decision = planner.adopt(lab, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5))
+    context = context_of(operand, state)
+    decision = planner.adopt(
+        context, Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
+    )
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial)
     return decision.trial
 
 
 def state_of(A: Any, columns: int = 1) -> DispatchState:
-    """The state of A's products of this width under the options in force."""
+    """Return the dispatch state of A's products of this width under the current options."""
     operand = A._cell
     return state_for(operand, operand.rows or operand.validate(), columns, A._transposed)
 
@@ -71,7 +73,7 @@ FORMATS = {
 
 
 WIDTHS = {name: {1} if name in ("slices", "diagonals") else {1, 5, 8, 32} for name in FORMATS}
-"""Columns that kernels of the format can compute, of those tried here."""
+"""Numbers of columns to test for each format."""
 
 
 def make(m: int = 60, n: int = 5000, *, seed: int = 0, dtype: str = "float32", fmt: str = "csr") -> Any:

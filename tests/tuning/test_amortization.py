@@ -1,4 +1,4 @@
-"""Laws of the break-even arithmetic."""
+"""Property tests of the break-even arithmetic that decides which tuning steps are paid for."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from autosparse.tuning import amortization, session
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES
 
 seconds = st.floats(1e-7, 1e3)
 accounts = st.builds(
-    Account,
+    TuningAccount,
     n_calls=st.integers(1, 10**6),
     product_s=st.floats(1e-6, 1e4),
     tuning_s=st.floats(0, 1e3),
@@ -33,13 +33,13 @@ outlooks = st.builds(
 factors = st.floats(1.0, 100.0)
 
 
-def pays(price_s: float, account: Account, outlook: Outlook) -> bool:
+def pays(price_s: float, account: TuningAccount, outlook: Outlook) -> bool:
     return amortization.weigh(price_s, account=account, outlook=outlook).pays
 
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_when_it_gets_cheaper(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s / f, account, outlook)
@@ -47,7 +47,7 @@ def test_what_pays_still_pays_when_it_gets_cheaper(
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_when_more_is_to_be_gained(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s, account, dataclasses.replace(outlook, gain=min(0.95, outlook.gain * f)))
@@ -55,7 +55,7 @@ def test_what_pays_still_pays_when_more_is_to_be_gained(
 
 @given(seconds, factors, accounts, outlooks)
 def test_what_pays_still_pays_with_more_promised_runs(
-    price_s: float, f: float, account: Account, outlook: Outlook
+    price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     assume(outlook.total_runs is not None and outlook.total_runs > account.n_calls)
     if pays(price_s, account, outlook):
@@ -64,7 +64,9 @@ def test_what_pays_still_pays_with_more_promised_runs(
 
 
 @given(seconds, st.integers(1, 10**6), accounts, outlooks)
-def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account: Account, outlook: Outlook) -> None:
+def test_what_pays_still_pays_after_more_rent(
+    price_s: float, more: int, account: TuningAccount, outlook: Outlook
+) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
     later = dataclasses.replace(
         account, n_calls=account.n_calls + more, product_s=account.product_s + more * outlook.default_s
@@ -74,27 +76,29 @@ def test_what_pays_still_pays_after_more_rent(price_s: float, more: int, account
 
 
 @given(accounts, outlooks, seconds)
-def test_what_pays_by_rent_pays_on_credit_and_no_step_takes_more_than_its_purse(
-    account: Account, outlook: Outlook, price_s: float
+def test_what_pays_by_rent_pays_in_advance_and_no_step_takes_more_than_its_budget(
+    account: TuningAccount, outlook: Outlook, price_s: float
 ) -> None:
-    on_credit = amortization.weigh(price_s, account=account, outlook=outlook, on_credit=True).pays
-    assert on_credit or not pays(price_s, account, outlook)
-    if on_credit and price_s > amortization.NO_PRICE_S:
-        rent_s = amortization.rent_purse_s(account, outlook) + amortization.credit_purse_s(account, outlook)
-        limit = max(rent_s, amortization.promise_purse_s(outlook))
+    in_advance = amortization.weigh(price_s, account=account, outlook=outlook, in_advance=True).pays
+    assert in_advance or not pays(price_s, account, outlook)
+    if in_advance and price_s > amortization.NO_PRICE_S:
+        rent_s = amortization.overhead_budget_s(account, outlook) + amortization.advance_budget_s(account, outlook)
+        limit = max(rent_s, amortization.saving_budget_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
-def test_a_look_on_credit_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_look_in_advance_is_where_the_answer_can_turn(
+    account: TuningAccount, outlook: Outlook, price_s: float
+) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
-    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, on_credit=True)
+    look_s = amortization.next_look_s(price_s, account=account, outlook=outlook, in_advance=True)
     assert look_s >= account.product_s
     before_s = look_s * 0.99
     if math.isfinite(look_s) and before_s > account.product_s * 1.02:
         n_more = (before_s - account.product_s) / account.mean_s
         then = dataclasses.replace(account, n_calls=account.n_calls + int(n_more), product_s=before_s)
-        assert not amortization.weigh(price_s, account=then, outlook=outlook, on_credit=True).pays
+        assert not amortization.weigh(price_s, account=then, outlook=outlook, in_advance=True).pays
 
 
 tiers = st.lists(
@@ -123,27 +127,27 @@ def test_more_products_never_pick_a_tier_that_saves_less(
     few, many = (amortization.pick(offered, n_runs=n, default_s=default_s) for n in (n_runs, n_runs * f))
     if few is not None:
         assert many is not None
-        # Of tiers whose totals are as good as equal either may come.
+        # Tiers whose totals are equal within rounding may come in either order.
         slack_s = 1e-9 * (n_runs * f * default_s + few.price_s + many.price_s)
         apart_s = abs(few.total_s(n_runs, default_s) - many.total_s(n_runs, default_s))
         assert many.gain >= few.gain or apart_s <= slack_s
 
 
 @given(accounts, outlooks, seconds)
-def test_a_bought_step_stays_within_its_purse(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_a_bought_step_stays_within_its_budget(account: TuningAccount, outlook: Outlook, price_s: float) -> None:
     if pays(price_s, account, outlook) and price_s > amortization.NO_PRICE_S:
-        limit = max(amortization.rent_purse_s(account, outlook), amortization.promise_purse_s(outlook))
+        limit = max(amortization.overhead_budget_s(account, outlook), amortization.saving_budget_s(outlook))
         assert account.tuning_s + price_s <= limit * (1 + 1e-9)
 
 
 @given(accounts, outlooks, seconds)
-def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlook, price_s: float) -> None:
+def test_next_look_is_where_the_answer_can_turn(account: TuningAccount, outlook: Outlook, price_s: float) -> None:
     look_s = amortization.next_look_s(price_s, account=account, outlook=outlook)
     assert look_s >= account.product_s
     if pays(price_s, account, outlook):
         assert look_s == account.product_s
     elif outlook.total_runs is None and math.isfinite(look_s):
-        # Just before that moment (and beyond the few percent that a look waits at least) it still does not pay.
+        # Just before that moment (minus the few percent that a check is delayed at least) the step does not pay yet.
         before_s = look_s * 0.99
         if before_s > account.product_s * 1.02:
             n_more = (before_s - account.product_s) / account.mean_s
@@ -152,25 +156,25 @@ def test_next_look_is_where_the_answer_can_turn(account: Account, outlook: Outlo
 
 
 @given(
-    prices=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8),
+    cost_estimates=st.lists(st.floats(1e-5, 1.0), min_size=1, max_size=8),
     default_s=st.floats(1e-5, 1e-2),
     true_gain=st.floats(-0.5, 0.8),
     overhead=st.floats(0.01, 0.2),
     n_runs=st.integers(1, 3000),
-    on_credit=st.booleans(),
+    in_advance=st.booleans(),
 )
 def test_ski_rental_total_is_bounded_whatever_tuning_brings(
-    prices: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, on_credit: bool
+    cost_estimates: list[float], default_s: float, true_gain: float, overhead: float, n_runs: int, in_advance: bool
 ) -> None:
-    """Steps in a row, the last one brings `true_gain` (or a kernel that lost the race: no gain).
+    """Run steps in a row; the last one brings the gain `true_gain`, or none where its kernel lost the race.
 
-    Total <= (1 + share) * N * d always, and with speed-up s = d / t it is <= (1 + share) * s * OPT; the share is that
-    of rent, and where every step is bought on credit that of both.
+    The total time is at most (1 + share) N d, with N runs of d seconds. With the speed-up s = d / t it is at most (1 +
+    share) s OPT. `share` is the overhead, plus the share of advances where every step is bought in advance.
     """
     gain = max(0.0, true_gain)
-    account, outlook = Account(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
-    queue, tuned = list(prices), False
-    share = overhead * (1 + amortization.CREDIT * outlook.gain if on_credit else 1)
+    account, outlook = TuningAccount(), Outlook(overhead=overhead, gain=0.1, default_s=default_s)
+    queue, tuned = list(cost_estimates), False
+    share = overhead * (1 + amortization.ADVANCE * outlook.gain if in_advance else 1)
     for _ in range(n_runs):
         run_s = default_s * (1 - gain) if tuned else default_s
         account = dataclasses.replace(
@@ -179,21 +183,23 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
             product_s=account.product_s + run_s,
             saved_s=account.saved_s + default_s - run_s,
         )
-        terms = {"outlook": outlook, "on_credit": on_credit}
+        terms = {"outlook": outlook, "in_advance": in_advance}
         while queue and amortization.weigh(queue[0], account=account, path_price_s=sum(queue), **terms).pays:
             account = dataclasses.replace(account, tuning_s=account.tuning_s + queue.pop(0))
             tuned = not queue
     total_s = account.product_s + account.tuning_s
-    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
-    best_s = min(n_runs * default_s, sum(prices) + n_runs * default_s * (1 - gain))
-    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(prices) * amortization.NO_PRICE_S
+    assert total_s <= (1 + share) * n_runs * default_s * (1 + 1e-9) + len(cost_estimates) * amortization.NO_PRICE_S
+    best_s = min(n_runs * default_s, sum(cost_estimates) + n_runs * default_s * (1 - gain))
+    assert total_s <= (1 + share) / (1 - gain) * best_s * (1 + 1e-9) + len(cost_estimates) * amortization.NO_PRICE_S
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))
-def test_one_product_never_buys_anything_by_rent(account: Account, outlook: Outlook, price_s: float, n: int) -> None:
-    """The first calls: until overhead * (time so far) holds the price, nothing is bought."""
+def test_one_product_never_buys_anything_by_rent(
+    account: TuningAccount, outlook: Outlook, price_s: float, n: int
+) -> None:
+    """Check that one product buys no step whose price exceeds `overhead` times its own duration."""
     outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
-    fresh = Account(n_calls=1, product_s=outlook.default_s)
+    fresh = TuningAccount(n_calls=1, product_s=outlook.default_s)
     if price_s > 0.04 * outlook.default_s + amortization.NO_PRICE_S:
         assert not pays(price_s, fresh, outlook)
 
@@ -205,12 +211,12 @@ def test_break_even_examples() -> None:
 
 
 def test_a_refusal_names_the_tier_that_comes_nearest_to_paying() -> None:
-    doubted = amortization.Tier(name="estimate", price_s=0.01, gain=0.0)
-    offered = [doubted, amortization.Tier(name="measure", price_s=3.0, gain=0.1)]
+    untrusted = amortization.Tier(name="estimate", price_s=0.01, gain=0.0)
+    offered = [untrusted, amortization.Tier(name="measure", price_s=3.0, gain=0.1)]
     assert amortization.pick(offered, n_runs=1_000_000, default_s=2e-5) is None
     why = amortization.refusal(offered, n_runs=1_000_000, default_s=2e-5)
     assert why == "1,000,000 products would save 2 s, tuning costs 3 s"
-    assert "would save 0 s" in amortization.refusal([doubted], n_runs=10, default_s=2e-5)
+    assert "would save 0 s" in amortization.refusal([untrusted], n_runs=10, default_s=2e-5)
 
 
 @given(st.floats(0, 0.5), st.integers(0, 1000), st.floats(0, 0.9))
@@ -222,11 +228,14 @@ def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: i
 @pytest.mark.parametrize("n_entries", [10_000, LARGE_ENTRIES, 100 * LARGE_ENTRIES])
 @pytest.mark.parametrize("ratio", [None, 0.5, 0.99, 1.3])
 def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio, monkeypatch):
-    """Where the model sees nothing to gain, what other matrices gained is no reason to pack a large one."""
-    monkeypatch.setattr(session, "expected_gain", lambda lab: 0.31)
-    lab: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
+    """Check that a large matrix is packed only for a gain that the model predicts.
+
+    The mean gain of other matrices, 0.31, counts only for small matrices or where there is no model.
+    """
+    monkeypatch.setattr(session, "expected_gain", lambda context: 0.31)
+    context: Any = SimpleNamespace(problem=SimpleNamespace(pattern=SimpleNamespace(nnz=n_entries)))
     search: Any = SimpleNamespace(queue=SimpleNamespace(best_ratio=lambda: ratio))
-    gain = session._gain_after_ranking(lab, search)
+    gain = session._gain_after_ranking(context, search)
     if ratio is None:
         assert gain == 0.31, "the model was not asked"
     elif n_entries < LARGE_ENTRIES:

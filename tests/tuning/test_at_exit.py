@@ -1,4 +1,4 @@
-"""The last moments of a process: products in `__del__` and `atexit`, and whoever tunes there."""
+"""Tests of products and tuning during interpreter shutdown: in `__del__`, in `atexit`, and in background threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Laws of tuning that earlier processes have paid for: what one run, and all of them together, may cost."""
+"""Tests of tuning costs carried over from earlier processes: bounds for one run and for all runs together."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from autosparse.dispatch.accounts import RUN_SHARE, ProblemAccount
 from autosparse.tuning import amortization
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from tests.tuner.fakes import FakeClock
 from tests.tuning.test_live import FakeSession, make_live_tuner, simulate
 
 START_S = 0.4
-"""Of a process, before its products."""
+"""Seconds that a process takes before its first product."""
 
 
 def account_of(spent: Spent) -> ProblemAccount:
@@ -24,10 +24,13 @@ def account_of(spent: Spent) -> ProblemAccount:
 
 
 def runs_of(
-    prices: list[float], *, n_processes: int, n_runs: int, default_s: float, overhead: float = 0.04
+    cost_estimates: list[float], *, n_processes: int, n_runs: int, default_s: float, overhead: float = 0.04
 ) -> tuple[list[float], list[float]]:
-    """Seconds of each run, of which on tuning; a step that was done is on disk for the next one."""
-    spent, left, run_s, tuning_s = Spent(), list(prices), list[float](), list[float]()
+    """Return the seconds of each run, and how many of them went into tuning.
+
+    Completed steps persist: a later process starts with the remaining ones.
+    """
+    spent, left, run_s, tuning_s = Spent(), list(cost_estimates), list[float](), list[float]()
     for _ in range(n_processes):
         live_tuner = make_live_tuner(overhead=overhead)
         live_tuner.state.account = account_of(spent)
@@ -46,14 +49,16 @@ def runs_of(
 
 
 @given(
-    prices=st.lists(st.floats(1e-4, 0.2), min_size=1, max_size=6),
+    cost_estimates=st.lists(st.floats(1e-4, 0.2), min_size=1, max_size=6),
     default_s=st.floats(1e-5, 1e-3),
     n_runs=st.integers(10, 300),
     overhead=st.sampled_from([0.01, 0.04, 0.2]),
 )
-def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(prices, default_s, n_runs, overhead):
+def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(
+    cost_estimates, default_s, n_runs, overhead
+):
     terms = {"n_processes": 8, "n_runs": n_runs, "default_s": default_s, "overhead": overhead}
-    run_s, tuning_s = runs_of(prices, **terms)
+    run_s, tuning_s = runs_of(cost_estimates, **terms)
     product_s = n_runs * default_s
     longest_s = START_S + max(run_s)
     assert max(tuning_s) <= max(overhead * product_s, RUN_SHARE * longest_s) + 1e-6
@@ -61,7 +66,7 @@ def test_no_run_costs_more_than_its_share_and_all_together_no_more_than_theirs(p
 
 
 def test_a_short_script_is_tuned_after_some_runs():
-    """Of 0.3 s: 30 ms for the modules of tuning, 20 ms for ranking, 25 ms for a kernel; a run earns 12 ms."""
+    """Simulate scripts of 0.3 s: steps take 30, 20 and 25 ms, and each run earns 12 ms for tuning."""
     run_s, tuning_s = runs_of([0.03, 0.02, 0.025], n_processes=12, n_runs=1500, default_s=2e-4)
     assert tuning_s[0] == 0.0
     assert sum(tuning_s) == pytest.approx(0.075, abs=1e-6)
@@ -90,7 +95,7 @@ def test_without_an_account_a_short_script_is_never_tuned():
     ],
 )
 def test_what_earlier_processes_have_earned(spent, price_s, is_earned):
-    account = Account(n_calls=250, product_s=0.05)
+    account = TuningAccount(n_calls=250, product_s=0.05)
     outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=300.0)
     earlier = None if spent is None else account_of(spent)
     assert amortization.is_earned(price_s, earlier, account=account, outlook=outlook) == is_earned

@@ -1,4 +1,4 @@
-"""Laws of the choice between a packed copy and its fallback, with scripted costs: no clock, no kernel."""
+"""Tests of the choice between a packed copy and its fallback, with scripted costs: no clock, no kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ US = 1e-6
 
 
 def used(choice: PlanChoice, n: int, *, look_s: float, repack_s: float | None = None, is_exposed: bool = True) -> int:
-    """Products with a look before each of them, at most `n`; how many the packed kernel computed before it gave way."""
+    """Run up to `n` products with a check before each; return how many the packed kernel computed."""
     for at in range(n):
         if not choice.looked(1, look_s=look_s, is_exposed=is_exposed, repack_s=repack_s):
             return at
@@ -43,8 +43,8 @@ def test_a_sharing_matrix_begins_with_the_fallback() -> None:
 def test_arrays_that_nobody_else_holds_any_more_change_over_at_the_next_check() -> None:
     choice = PlanChoice(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
-    assert not choice.recheck(64, n_touched=0, is_exposed=True)
-    assert choice.recheck(64, n_touched=0, is_exposed=False)
+    assert not choice.recheck(64, n_invalidated=0, is_exposed=True)
+    assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
 def test_a_single_write_is_repacked_at_once() -> None:
@@ -65,12 +65,12 @@ def test_values_that_change_at_every_product_are_repacked_where_that_pays() -> N
 def test_values_that_stop_changing_bring_the_packed_copy_back() -> None:
     choice = PlanChoice(gain_s=30 * US)
     used(choice, 500, look_s=20 * US, repack_s=40 * US, is_exposed=False)
-    assert not choice.recheck(64, n_touched=64, is_exposed=False)
-    assert choice.recheck(64, n_touched=0, is_exposed=False)
+    assert not choice.recheck(64, n_invalidated=64, is_exposed=False)
+    assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
 def test_costs_near_the_gain_do_not_make_it_waver() -> None:
-    """Hysteresis: between 80 % and 100 % of the gain whoever serves goes on serving."""
+    """Check hysteresis: for check costs between 80 % and 100 % of the gain, the current kernel stays."""
     gain_s = 40 * US
     look_s = 0.9 * gain_s - THROUGH_PYTHON_S
     kept, gone = PlanChoice(gain_s=gain_s), PlanChoice(gain_s=gain_s)
@@ -78,16 +78,16 @@ def test_costs_near_the_gain_do_not_make_it_waver() -> None:
     used(gone, 1, look_s=2 * gain_s)
     gone.look_s = look_s
     for _ in range(FIRST_PROBE // 64 - 1):
-        assert not gone.recheck(64, n_touched=0, is_exposed=True)
+        assert not gone.recheck(64, n_invalidated=0, is_exposed=True)
 
 
 def test_a_fallback_is_tried_against_ever_more_rarely() -> None:
-    """The packed copy is tried again, in case that looks became cheaper, by less than 1 % of the products."""
+    """Check that retries of the packed copy, which detect cheaper checks, take less than 0.1 % of the products."""
     choice, n_looked, n_products = PlanChoice(gain_s=20 * US), 0, 0
     used(choice, 1, look_s=40 * US)
     for _ in range(2000):
         n_products += 64
-        if choice.recheck(64, n_touched=0, is_exposed=True):
+        if choice.recheck(64, n_invalidated=0, is_exposed=True):
             n_looked += used(choice, 10, look_s=40 * US) + 1
     assert PROBE_LOOKS <= n_looked < 0.001 * n_products
     assert not choice.serves_packed
@@ -97,7 +97,7 @@ def test_looks_that_became_cheaper_are_found_out() -> None:
     choice = PlanChoice(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     for _ in range(FIRST_PROBE // 64):
-        choice.recheck(64, n_touched=0, is_exposed=True)
+        choice.recheck(64, n_invalidated=0, is_exposed=True)
     assert choice.serves_packed
     assert used(choice, 100, look_s=5 * US) == 100
 
@@ -124,14 +124,14 @@ def test_samples_for_a_race_do_not_bring_a_kernel_back_or_send_it_away() -> None
 def test_never_much_slower_than_the_fallback_whatever_happens(
     gain_us: float, look_us: float, repack_us: float, events: list[str], bursts: int
 ) -> None:
-    """Law: what looks and repackings cost beyond what the kernel saves is bounded by some of them."""
+    """Check the bound on the net loss by checks and repacking: 40 of them, and one for every eight events."""
     choice, lost_s, since, waited, touched = PlanChoice(gain_s=gain_us * US), 0.0, 0, 0, 0
     for at in range(len(events)):
         event = events[at // bursts]
         if not choice.serves_packed:
             waited, touched = waited + 1, touched + (event in ("read", "write"))
             if waited == 64:
-                choice.recheck(64, n_touched=touched, is_exposed=event == "shared")
+                choice.recheck(64, n_invalidated=touched, is_exposed=event == "shared")
                 waited = touched = 0
             continue
         since += 1

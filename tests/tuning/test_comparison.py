@@ -1,4 +1,4 @@
-"""No kernel serves before its result was compared with the default kernel's (ADR 30)."""
+"""Tests that no kernel serves before its result was compared with the default kernel's."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.notices import FallbackWarning
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from autosparse.tuning.trials import comparison, specs
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
 from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
@@ -26,33 +26,33 @@ from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, s
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
 
 
-def lab_for(operand: Any, columns: int, *, operation: str = "matmul", transposed: bool = False) -> Any:
+def context_for(operand: Any, columns: int, *, operation: str = "matmul", transposed: bool = False) -> Any:
     rows = operand.rows or operand.validate() if operation != "mttkrp" else operand
     state = state_for(operand, rows, columns, transposed, operation=operation)
     state.n_dense_cols = columns
-    return lab_of(operand, state)
+    return context_of(operand, state)
 
 
-def is_made_by_us(lab: Any, plan: Plan) -> bool:
-    """Whether no compiler was needed for the plan's kernel."""
-    return plan.schedule is None or ready_kernel(specs.spec_of(lab.problem, plan.schedule)) is not None
+def is_made_by_us(context: Any, plan: Plan) -> bool:
+    """Return whether the plan's kernel needed no compiler: it is the default or a kernel of the runtime."""
+    return plan.schedule is None or ready_kernel(specs.spec_of(context.problem, plan.schedule)) is not None
 
 
 @pytest.mark.parametrize(
     ("lie", "columns"), [*((lie, 1) for lie in WRONG_PRODUCTS), ("last column", 5), ("last row", 32)]
 )
 def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -> None:
-    """Every way to serve goes through `KernelTrial.pack`: of a plan from the cache, of candidates, of champions."""
+    """Check `planner.adopt`; plans from the cache, candidates and incumbents all pass through `KernelTrial.pack`."""
     plain = make(61, 300)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS[lie])), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for name in ("csr", "blocks"):
-            lab = lab_for(A._cell, columns)
+            context = context_for(A._cell, columns)
             known = Plan(schedule=schedule_of(name, columns), why="remembered", effort="full", measured_s=0.5)
-            decision = planner.adopt(lab, known)
-            assert is_made_by_us(lab, decision.plan), name
-            assert lab.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
+            decision = planner.adopt(context, known)
+            assert is_made_by_us(context, decision.plan), name
+            assert context.packed_copies.n_bytes == 0, "a packed copy that nobody reads"
     assert [one.category for one in caught] == [FallbackWarning]
     assert "compared" in str(caught[0].message)
     assert n_compilations(tmp_path) == 2
@@ -64,7 +64,7 @@ def test_a_wrong_kernel_is_not_adopted(tmp_path: Path, lie: str, columns: int) -
 def test_a_kernel_that_writes_nothing_wins_no_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, effort: str, transposed: bool, columns: int
 ) -> None:
-    monkeypatch.setattr(search, "is_believed", lambda *given, **more: True)
+    monkeypatch.setattr(search, "is_accepted", lambda *given, **more: True)
     plain = make(300, 300)
     A = asp.csr(plain, copy=True)
     M, wanted = (A.T, plain.T) if transposed else (A, plain)
@@ -72,7 +72,7 @@ def test_a_kernel_that_writes_nothing_wins_no_race(
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["nothing"])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         plan = M.tune(columns=columns, effort=effort, budget_s=1)
-        assert is_made_by_us(lab_for(A._cell, columns, transposed=transposed), plan)
+        assert is_made_by_us(context_for(A._cell, columns, transposed=transposed), plan)
         for _ in range(3):
             close(M @ B, wanted @ B)
 
@@ -85,7 +85,7 @@ def test_a_kernel_that_writes_nothing_computes_no_product_while_tuning_goes_on(t
     with asp.options(compiler=compiler, overhead=1.0, runs=10**8, budget_s=1000), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         state = state_of(A, 8)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert n_compilations(tmp_path) > 0
         assert state.live_tuner.failure is None
@@ -100,7 +100,7 @@ def test_a_wrong_kernel_samples_no_product(tmp_path: Path, lie: str) -> None:
     with asp.options(compiler=liar(tmp_path, WRONG_SAMPLES[lie])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
         plan = A.tune("sddmm", columns=16, effort="measure", budget_s=ENOUGH_S)
-        assert is_made_by_us(lab_for(A._cell, 16, operation="sddmm"), plan)
+        assert is_made_by_us(context_for(A._cell, 16, operation="sddmm"), plan)
         got = asp.sddmm(A, X, Y)
     np.testing.assert_allclose(got.toarray(), (plain.multiply(X @ Y)).toarray(), rtol=1e-12, atol=1e-12)
 
@@ -116,7 +116,7 @@ def test_a_wrong_kernel_computes_no_product_of_torch_tensors(tmp_path: Path) -> 
         warnings.simplefilter("ignore", FallbackWarning)
         plan = A.tune(columns=16, effort="measure", budget_s=ENOUGH_S)
         assert n_compilations(tmp_path) > 0
-        assert is_made_by_us(lab_for(asp.csr(plain)._cell, 16), plan)
+        assert is_made_by_us(context_for(asp.csr(plain)._cell, 16), plan)
         close((A @ torch.from_numpy(B)).numpy(), plain @ B)
 
 
@@ -153,7 +153,7 @@ def test_an_honest_kernel_is_believed_whatever_the_values_are(name: str, values:
     plain.data[:] = VALUES[values](np.random.default_rng(0), plain.nnz)
     A = asp.csr(plain, copy=True)
     if values == "overflowing" and name not in ("csr", "panels"):
-        return  # kernels that pad never serve results that are not finite
+        return  # kernels with padding are not used for results that are not finite
     force(A, schedule_of(name, columns), columns=columns)  # asserts that there is a trial
 
 
@@ -162,14 +162,14 @@ def test_values_that_are_not_finite_leave_the_other_rows_to_compare(tmp_path: Pa
     plain = make(200, 3000, seed=3)
     plain.data[::97] = np.inf
     A, known = asp.csr(plain, copy=True), Plan(schedule=schedule_of(name, 5), why="remembered", effort="full")
-    honest = planner.adopt(lab_for(A._cell, 5), known)
-    if name == "csr":  # kernels that pad do not serve results that are not finite
+    honest = planner.adopt(context_for(A._cell, 5), known)
+    if name == "csr":  # kernels with padding are not used for results that are not finite
         assert honest.trial is not None
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings():
         warnings.simplefilter("ignore", FallbackWarning)
-        assert planner.adopt(lab_for(A._cell, 5), known).trial is None
+        assert planner.adopt(context_for(A._cell, 5), known).trial is None
     plain.data[:] = np.nan
-    assert planner.adopt(lab_for(asp.csr(plain, copy=True)._cell, 5), known).trial is None
+    assert planner.adopt(context_for(asp.csr(plain, copy=True)._cell, 5), known).trial is None
 
 
 def test_a_kernel_is_compared_once_on_an_operand(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,10 +201,10 @@ def test_what_was_wrong_is_not_built_again(tmp_path: Path) -> None:
         warnings.simplefilter("always")
         for seed in range(3):
             A = asp.csr(make(200, 300, seed=seed), copy=True)
-            decision = planner.adopt(lab_for(A._cell, 5), known)
+            decision = planner.adopt(context_for(A._cell, 5), known)
             assert decision.trial is None
             assert "something else" in decision.plan.why
-        record = cache.open_store().load("failure", lab_for(A._cell, 5).spec(known.schedule).key())
+        record = cache.open_store().load("failure", context_for(A._cell, 5).spec(known.schedule).key())
     assert n_compilations(tmp_path) == 1
     assert "something else" in record["reason"]
     assert len(caught) == 1, "one warning"

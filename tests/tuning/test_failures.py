@@ -1,4 +1,4 @@
-"""Whatever happens to tuning (compilers, interrupts, threads), products stay right."""
+"""Tests that products stay right when tuning fails: broken compilers, interrupts, concurrent threads."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled 
 
 @pytest.fixture
 def broken_compiler(tmp_path: Path) -> Path:
-    """A compiler that notes a checksum of each source that it is given, and fails."""
+    """Return a compiler that records a checksum of each source that it is given, and fails."""
     path = tmp_path / "cc"
     notes = f'for given; do case "$given" in *.c) cksum <"$given" >> {tmp_path}/calls;; esac; done'
     path.write_text(f"#!/bin/sh\n{notes}\necho 'no such luck' >&2\nexit 1\n")
@@ -33,7 +33,7 @@ def broken_compiler(tmp_path: Path) -> Path:
 
 
 def compiled(compiler: Path) -> list[str]:
-    """Checksums of the sources that were given to the compiler, in order."""
+    """Return checksums of the sources that were given to the compiler, in order."""
     calls = compiler.parent / "calls"
     return calls.read_text().splitlines() if calls.exists() else []
 
@@ -52,7 +52,7 @@ def test_failing_compiler_costs_one_warning_and_no_product(broken_compiler: Path
         before = compiled(broken_compiler)
         assert before
         cache.open_store().forget(["plan"])
-        for seed in (0, 9):  # which kernels another matrix needs depends on the processor
+        for seed in (0, 9):  # the kernels that another matrix needs depend on the processor
             asp.csr(make(300, 300, seed=seed), copy=True).tune(columns=8, budget_s=ENOUGH_S)
         after = compiled(broken_compiler)[len(before) :]
         assert not set(before) & set(after), "a failure that is remembered was compiled again"
@@ -81,7 +81,7 @@ def test_interrupted_tuning_leaves_a_working_matrix() -> None:
 
 
 def _children() -> list[str]:
-    """Commands of our child processes."""
+    """Return the names of running compilers among our child processes."""
     me, found = os.getpid(), []
     for stat_file in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -125,7 +125,7 @@ def test_background_tuning_ends_and_products_stay_right(paid: None) -> None:
     wanted = plain @ B
     with asp.options(background=True, overhead=1.0, runs=10**8, budget_s=1000):
         state = state_of(A, 16)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             close(A @ B, wanted)
         assert state.live_tuner.failure is None
         assert state.live_tuner.session.search is not None

@@ -1,4 +1,4 @@
-"""What the first steps of a process take is no price of later ones."""
+"""Tests that one-time costs of a process's first steps are not taken for the cost of later ones."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ import autosparse as asp
 from autosparse import _native
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.setup import lab_of, session_of
+from autosparse.tuning.setup import context_of, session_of
 from tests.tuning.forcing import state_of
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
 
 
 def matrix(seed: int = 0) -> Any:
-    """A square matrix large enough to be tuned."""
+    """Return a random square matrix large enough to be tuned."""
     return asp.csr(sps.random_array((3_000, 3_000), density=2e-3, random_state=seed, dtype="float32", format="csr"))
 
 
 def test_making_the_space_is_a_step_of_its_own_once_per_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes ten times as long as ranking, which was then thought to take as long for every matrix."""
+    """Check that making the space is timed apart from ranking.
+
+    It takes ten times as long; timed together, it would inflate the cost estimate of ranking.
+    """
     assert _native.supports, "what kernels need is loaded: the first of a process makes the space with it"
     monkeypatch.setattr(planner, "_spaces", set())
     kinds = [_steps_until_ranked(matrix(seed)) for seed in range(2)]
@@ -41,7 +44,9 @@ def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(mon
     monkeypatch.setattr(
         planner,
         "observe",
-        lambda lab, work, seconds: had.append(planner.has_space(lab.problem)) or original(lab, work, seconds),
+        lambda context, work, seconds: (
+            had.append(planner.has_space(context.problem)) or original(context, work, seconds)
+        ),
     )
     matrix().tune(effort="estimate")
     assert had
@@ -49,11 +54,11 @@ def test_a_tuning_that_was_asked_for_makes_the_space_before_ranking_is_timed(mon
 
 
 def _steps_until_ranked(A: Any) -> list[str]:
-    """Kinds of the work of a session, done in a row."""
+    """Run the steps of a session up to "rank"; return the kinds of all steps."""
     A @ np.ones(3_000, np.float32)
     found = state_of(A)
     session = session_of(LiveTuner(found), A._cell)
-    session.make_lab = lambda: lab_of(A._cell, found)
+    session.make_context = lambda: context_of(A._cell, found)
     kinds: list[str] = []
     steps = session.steps()
     step = next(steps)

@@ -1,4 +1,4 @@
-"""A compiler that hangs holds up no product that did not ask for it, and does not outlive the process."""
+"""Tests of a compiler that hangs: it delays no product that did not ask for it, and ends with the process."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosparse._native import runtime_api
 
 import autosparse as asp
 from autosparse.tuning import live as driver_module
-from autosparse.tuning.trials import lab as bench_module
+from autosparse.tuning.trials import context as bench_module
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import close, dense, make, state_of, until
 
@@ -24,18 +24,21 @@ UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
 
 
 def hanging(folder: Path) -> str:
-    """A compiler that says who it is, and never ends."""
+    """Return a compiler that writes its process id to `folder` and never ends."""
     return executable(folder / "cc", f"#!/bin/sh\necho $$ >> {folder}/pids\nexec sleep 600\n")
 
 
 def running(folder: Path) -> list[int]:
-    """Compilers of `folder` that are alive."""
+    """Return the process ids of compilers of `folder` that are alive."""
     pids = folder / "pids"
     return [pid for pid in map(int, pids.read_text().split()) if _is_alive(pid)] if pids.exists() else []
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether process `pid` runs. It may end between any two looks at it, and its files in /proc with it."""
+    """Return whether process `pid` runs and is no zombie.
+
+    The process may end between any two checks, and its files in /proc with it.
+    """
     try:
         os.kill(pid, 0)
         if not Path("/proc/self/stat").exists():
@@ -45,17 +48,17 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
-def lab_of(state: Any) -> Any:
-    """What tuning knows of the problem; None before it began."""
-    return state.live_tuner and state.live_tuner.session.lab
+def context_of(state: Any) -> Any:
+    """Return the tuning context of the state, or None before tuning began."""
+    return state.live_tuner and state.live_tuner.session.context
 
 
 def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, paid: None) -> None:
-    """Each product that asks for nothing waits WAIT_S at most: they come back while the compiler still runs."""
+    """Check that products continue while the compiler still runs: each waits WAIT_S at most."""
     assert driver_module.WAIT_S <= 0.5
     monkeypatch.setattr(driver_module, "WAIT_S", 0.01)
-    monkeypatch.setattr(bench_module, "LEAST_LIMIT_S", 0.5)
-    monkeypatch.setattr(bench_module, "COMPILE_PRICES", 0.0)
+    monkeypatch.setattr(bench_module, "MIN_LIMIT_S", 0.5)
+    monkeypatch.setattr(bench_module, "HANGING_COMPILER", 0.0)
     plain = make(400, 400)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     wanted = plain @ B
@@ -63,32 +66,39 @@ def test_products_go_on_while_a_compiler_hangs(tmp_path: Path, monkeypatch: pyte
     with asp.options(compiler=hanging(tmp_path), **UNASKED), warnings.catch_warnings():
         warnings.simplefilter("ignore", asp.FallbackWarning)
         state = state_of(A, 8)
-        for _ in until(lambda: bool(lab_of(state) and lab_of(state).failures) and not state.live_tuner._in_background):
+        for _ in until(
+            lambda: bool(context_of(state) and context_of(state).failures) and not state.live_tuner._in_background
+        ):
             close(A @ B, wanted)
             n_beside += bool(running(tmp_path))
             time.sleep(1e-3)
     assert n_beside > 1, "no product came back while the compiler ran"
     assert state.live_tuner.failure is None
-    assert "more than 0.5 s" in lab_of(state).failures[0]
+    assert "more than 0.5 s" in context_of(state).failures[0]
 
 
 def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
-    """Nobody asked: some prices. Asked for: what may be spent, too."""
+    """Check the limit of a compilation: proportional to its estimated cost, or the given budget where it is larger."""
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(**UNASKED):
         state = state_of(A, 8)
-        for _ in until(lambda: lab_of(state) is not None):
+        for _ in until(lambda: context_of(state) is not None):
             A @ dense(plain, 8)
-    lab = lab_of(state)
-    expected = max(bench_module.LEAST_LIMIT_S, bench_module.COMPILE_PRICES * lab.experience.prices.price_s("compile"))
-    assert lab.compile_limit_s() == expected
-    lab.patience_s = 1e3
-    assert lab.compile_limit_s() == 1e3
+    context = context_of(state)
+    expected = max(
+        bench_module.MIN_LIMIT_S, bench_module.HANGING_COMPILER * context.stats.cost_estimates.price_s("compile")
+    )
+    assert context.compile_limit_s() == expected
+    context.patience_s = 1e3
+    assert context.compile_limit_s() == 1e3
 
 
 def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
-    """The lock inside the event was held by another thread when the process forked: 1 in 7,000 children hung."""
+    """Check that a forked child can take the lock of an event that another thread held at the fork.
+
+    Without this, 1 in 7,000 children hung.
+    """
     plain = make(400, 400)
     A = asp.csr(plain, copy=True)
     with asp.options(compiler="no-such-compiler", **UNASKED), warnings.catch_warnings():
@@ -97,9 +107,9 @@ def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
         for _ in until(lambda: state.live_tuner is not None):
             A @ dense(plain, 8)
     live_tuner = state.live_tuner
-    with live_tuner._aside._cond:
+    with live_tuner._is_idle._cond:
         live_tuner.forget_threads()
-        assert live_tuner._aside._cond.acquire(blocking=False)
+        assert live_tuner._is_idle._cond.acquire(blocking=False)
 
 
 AT_EXIT = """

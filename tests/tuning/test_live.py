@@ -1,4 +1,4 @@
-"""Laws of tuning that nobody asked for: what it may cost, when it stops, what it tells the next process."""
+"""Tests of tuning that was not asked for: what it costs, when it stops, and what it stores for the next process."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import DispatchState
 from autosparse.tuning import live, planner
 from autosparse.tuning.live import LiveTuner
-from autosparse.tuning.memory import history as experience_module
-from autosparse.tuning.memory.history import Experience
+from autosparse.tuning.memory import history as stats_module
+from autosparse.tuning.memory.history import TuningStats
 from autosparse.tuning.session import TuningSession
 from tests.tuner.fakes import FakeClock, FakeTrial
 
 
 class FakeSession:
-    """Work steps of true prices that the state only knows roughly, then a race against a challenger."""
+    """Fake session: work steps whose true prices differ from the estimates by a factor, then a race."""
 
     def __init__(self, clock: FakeClock, prices_s: list[float], *, misjudged: float, challenger_s: float) -> None:
         self.clock, self.prices_s, self.misjudged, self.challenger_s = clock, prices_s, misjudged, challenger_s
         self.total_runs: float | None = None
         self.gain, self.tuning_s, self.n_samples = 0.15, 0.0, 0
-        self.lab = self.search = self.champion = self.in_place = None
+        self.context = self.search = self.incumbent = self.in_place = None
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
-        """Nothing is remembered."""
+        """Do nothing: a fake session stores nothing."""
 
-    def incumbent(self, *, is_over: bool) -> None:
-        return self.champion
+    def serving_trial(self, *, is_over: bool) -> None:
+        return self.incumbent
 
     def steps(self) -> Iterator[Any]:
         for price_s in self.prices_s:
@@ -57,7 +57,7 @@ class FakeSession:
 
 
 def simulate(live_tuner: LiveTuner, session: FakeSession, *, n_runs: int, default_s: float) -> float:
-    """Seconds of `n_runs` products with tuning in between."""
+    """Run `n_runs` products with tuning in between; return the simulated seconds."""
     clock, state = session.clock, live_tuner.state
     live_tuner.clock = clock
     state.next_look_ns = 0.0
@@ -82,15 +82,15 @@ def make_live_tuner(**options: Any) -> LiveTuner:
 
 
 @given(
-    prices=st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=6),
+    cost_estimates=st.lists(st.floats(1e-4, 0.5), min_size=1, max_size=6),
     default_s=st.floats(1e-5, 1e-1),
     n_runs=st.integers(1, 400),
     overhead=st.sampled_from([0.0, 0.01, 0.04, 0.2]),
 )
 def test_unasked_tuning_never_exceeds_its_share(
-    prices: list[float], default_s: float, n_runs: int, overhead: float
+    cost_estimates: list[float], default_s: float, n_runs: int, overhead: float
 ) -> None:
-    session = FakeSession(FakeClock(), prices, misjudged=1.0, challenger_s=1.0)
+    session = FakeSession(FakeClock(), cost_estimates, misjudged=1.0, challenger_s=1.0)
     total_s = simulate(make_live_tuner(overhead=overhead), session, n_runs=n_runs, default_s=default_s)
     assert total_s <= (1 + overhead) * n_runs * default_s * (1 + 1e-6) + 1e-6
 
@@ -98,10 +98,10 @@ def test_unasked_tuning_never_exceeds_its_share(
 @given(misjudged=st.floats(0.2, 5.0), seed=st.integers(0, 99))
 def test_misjudged_prices_cost_one_step_more_at_most(misjudged: float, seed: int) -> None:
     rng = random.Random(seed)
-    prices = [rng.uniform(1e-3, 0.1) for _ in range(5)]
-    session = FakeSession(FakeClock(), prices, misjudged=misjudged, challenger_s=1.0)
+    cost_estimates = [rng.uniform(1e-3, 0.1) for _ in range(5)]
+    session = FakeSession(FakeClock(), cost_estimates, misjudged=misjudged, challenger_s=1.0)
     total_s = simulate(make_live_tuner(), session, n_runs=300, default_s=0.01)
-    assert total_s <= 1.04 * 3.0 + max(prices) + 1e-6
+    assert total_s <= 1.04 * 3.0 + max(cost_estimates) + 1e-6
 
 
 def test_given_enough_products_every_step_is_done() -> None:
@@ -128,7 +128,8 @@ def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
     assert live_tuner.tuning_s == pytest.approx(0.01)
 
 
-def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
+def test_error_in_a_step_ends_tuning_and_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AUTOSPARSE_STRICT", "0")
     session = FakeSession(FakeClock(), [0.001], misjudged=1.0, challenger_s=1.0)
 
     def fail() -> Iterator[Any]:
@@ -143,25 +144,25 @@ def test_error_in_a_step_ends_tuning_and_nothing_else() -> None:
     assert "KeyError" in live_tuner.failure
 
 
-# -- watching a champion ----------------------------------------------------------------------------------------
+# -- comparing an incumbent with the default kernel ---------------------------------------------------------------
 
 
-def in_service(clock: FakeClock, default_s: float, champion_s: float) -> tuple[TuningSession, FakeTrial]:
-    """A settled session and its champion."""
-    champion = FakeTrial(SuperSchedule(), clock, champion_s, packed=True)
+def in_service(clock: FakeClock, default_s: float, incumbent_s: float) -> tuple[TuningSession, FakeTrial]:
+    """Return a finished session and its incumbent."""
+    incumbent = FakeTrial(SuperSchedule(), clock, incumbent_s, packed=True)
     session = TuningSession(
-        make_lab=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
+        make_context=lambda: None, effort=asp.get_options().effort, recall_price_s=0.0, hash_price_s=0.0,
         import_price_s=0.0, runs_expected=lambda: None,
     )  # type: ignore[arg-type, return-value]  # fmt: skip
-    session.lab = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
-    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=champion_s)
-    session.settle(plan, champion)  # type: ignore[arg-type]
-    return session, champion
+    session.context = lambda schedule: FakeTrial(schedule, clock, default_s)  # type: ignore[assignment]
+    plan = Plan(schedule=SuperSchedule(), why="", default_s=default_s, measured_s=incumbent_s)
+    session.finish(plan, incumbent)  # type: ignore[arg-type]
+    return session, incumbent
 
 
-def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
-    """Drive a settled session for `n_rounds` comparisons; returns also the pauses."""
-    session, champion = in_service(FakeClock(), default_s, champion_s)
+def watch(default_s: float, incumbent_s: float, *, n_rounds: int) -> tuple[TuningSession, FakeTrial, list[int]]:
+    """Drive a finished session for `n_rounds` comparisons; return the session, its incumbent and the pauses."""
+    session, incumbent = in_service(FakeClock(), default_s, incumbent_s)
     pauses: list[int] = []
     steps = session.steps()
     answer = None
@@ -175,51 +176,55 @@ def watch(default_s: float, champion_s: float, *, n_rounds: int) -> tuple[Tuning
             answer = None
         else:
             answer = step.trial.true_s
-    return session, champion, pauses
+    return session, incumbent, pauses
 
 
-def test_champion_that_stays_faster_is_asked_ever_more_rarely() -> None:
-    session, champion, pauses = watch(1.0, 0.8, n_rounds=5)
-    assert session.champion is champion
-    assert champion.packed
+def test_incumbent_that_stays_faster_is_asked_ever_more_rarely() -> None:
+    session, incumbent, pauses = watch(1.0, 0.8, n_rounds=5)
+    assert session.incumbent is incumbent
+    assert incumbent.packed
     assert pauses == sorted(pauses)
     assert pauses[-1] >= 64 * pauses[0]
 
 
-def test_champion_that_became_slower_is_dropped() -> None:
-    session, champion, _ = watch(1.0, 1.3, n_rounds=5)
-    assert session.champion is None
-    assert not champion.packed
+def test_incumbent_that_became_slower_is_dropped() -> None:
+    session, incumbent, _ = watch(1.0, 1.3, n_rounds=5)
+    assert session.incumbent is None
+    assert not incumbent.packed
     assert session.current_plan().is_default
     assert "stopped being faster" in session.current_plan().why
 
 
-@pytest.mark.parametrize("champion_s", [3e-6, 8e-6])
-def test_a_champion_is_compared_as_products_that_follow_each_other(
-    champion_s: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("incumbent_s", [3e-6, 8e-6])
+def test_an_incumbent_is_compared_as_products_that_follow_each_other(
+    incumbent_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """While the default kernel computes on one thread the others fall asleep: the champion's next products are slow."""
+    """Check that samples of the incumbent are taken from consecutive products.
+
+    While the default kernel computes on one thread, the other threads fall asleep, and the incumbent's next products
+    are slow.
+    """
     default_s, late_s, wakes_s = 6.5e-6, 9e-6, 6e-5
     monkeypatch.setattr(live, "KernelTrial", FakeTrial)
     live_tuner = make_live_tuner()
-    session, champion = in_service(live_tuner.clock, default_s, champion_s)  # type: ignore[arg-type]
+    session, incumbent = in_service(live_tuner.clock, default_s, incumbent_s)  # type: ignore[arg-type]
     live_tuner.begin(session)
     state, served_s, n_default = live_tuner.state, 0.0, 0
-    state.serving, state.next_look_ns = champion, 0.0  # type: ignore[assignment]
+    state.serving, state.next_look_ns = incumbent, 0.0  # type: ignore[assignment]
     for _ in range(50_000):
         serving = state.serving
-        served_s = served_s + champion_s if serving is champion else 0.0
-        took_s = default_s if serving is None else late_s if served_s < wakes_s else champion_s
+        served_s = served_s + incumbent_s if serving is incumbent else 0.0
+        took_s = default_s if serving is None else late_s if served_s < wakes_s else incumbent_s
         n_default += serving is None
         state.count(round(took_s * 1e9), is_tuned=serving is not None)
         if state.product_ns >= state.next_look_ns:
             live_tuner.look(8, serving, round(took_s * 1e9))
     assert n_default > 100
-    assert session.champion is (champion if champion_s < default_s else None)
-    assert n_default < 1_000 or champion_s > default_s
+    assert session.incumbent is (incumbent if incumbent_s < default_s else None)
+    assert n_default < 1_000 or incumbent_s > default_s
 
 
-# -- experience -------------------------------------------------------------------------------------------------
+# -- statistics kept between processes ----------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -228,43 +233,43 @@ def store(tmp_path: Path) -> Iterator[cache.Store]:
         yield cache.open_store()
 
 
-def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> Experience:
-    monkeypatch.setattr(experience_module, "_process_token", lambda: name)
-    return Experience(store, "here")
+def as_process(store: cache.Store, name: str, monkeypatch: pytest.MonkeyPatch) -> TuningStats:
+    monkeypatch.setattr(stats_module, "_process_token", lambda: name)
+    return TuningStats(store, "here")
 
 
 def test_history_becomes_a_horizon_after_two_processes(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     for number, n_calls in enumerate((1000, 800)):
-        experience = as_process(store, f"process {number}", monkeypatch)
-        assert experience.runs_expected("problem") is None
-        experience.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
-        experience.flush()
+        stats = as_process(store, f"process {number}", monkeypatch)
+        assert stats.runs_expected("problem") is None
+        stats.count("problem", n_calls=n_calls, spent_s=1.0, n_objects=1)
+        stats.flush()
     expected = as_process(store, "process 2", monkeypatch).runs_expected("problem")
     assert expected is not None
     assert 0 < expected <= 900
 
 
 def test_short_lives_are_not_written(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "short", monkeypatch)
-    experience.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
-    experience.flush()
+    stats = as_process(store, "short", monkeypatch)
+    stats.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
+    stats.flush()
     assert store.load("history", "problem") is None
 
 
 def test_prices_pass_from_process_to_process(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "one", monkeypatch)
-    experience.observe("compile", 0.77)
-    experience.gained("matmul|32", 0.4)
-    experience.flush()
+    stats = as_process(store, "one", monkeypatch)
+    stats.observe("compile", 0.77)
+    stats.gained("matmul|32", 0.4)
+    stats.flush()
     later = as_process(store, "two", monkeypatch)
-    assert later.prices.price_s("compile") == pytest.approx(0.77)
-    assert later.prices.gains["matmul|32"].value == pytest.approx(0.4)
+    assert later.cost_estimates.price_s("compile") == pytest.approx(0.77)
+    assert later.cost_estimates.gains["matmul|32"].value == pytest.approx(0.4)
 
 
 def test_broken_history_is_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    experience = as_process(store, "one", monkeypatch)
+    stats = as_process(store, "one", monkeypatch)
     store.save("history", "problem", {"n_calls": "many"})
-    assert experience.runs_expected("problem") is None
-    experience.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
-    experience.flush()
+    assert stats.runs_expected("problem") is None
+    stats.count("problem", n_calls=10, spent_s=1.0, n_objects=1)
+    stats.flush()
     assert cache.History.from_record(store.load("history", "problem")).n_calls == 10

@@ -1,4 +1,4 @@
-"""Memory of a tuning that is over: packed copies that lost a race, and its results, went back to the system."""
+"""Tests of memory after tuning: packed copies that lost a race, and their results, are returned to the system."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 @pytest.fixture(autouse=True)
 def no_other_tuning(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Searches that other tests have begun hold the work space for as long as their matrices live."""
+    """Drop searches of other tests, which hold the work space for as long as their matrices live."""
     gc.collect()
     monkeypatch.setattr(memory.SCRATCH, "_n_holders", 0)
     runtime_api.lib.asp_scratch_limit(0)
 
 
 def kept_bytes() -> tuple[int, int]:
-    """Bytes of freed results and of freed work space of tuning that wait for reuse."""
+    """Return the bytes of freed results and of freed tuning work space that are kept for reuse."""
     gc.collect()
     return runtime_api.lib.asp_output_kept_bytes(), runtime_api.lib.asp_scratch_kept_bytes()
 
 
 def matrix() -> sps.csr_array:
-    """3 MB of values: each packed copy is large enough for the pool."""
+    """Return a matrix with 3 MB of values, so that each packed copy is large enough for the pool."""
     return sps.random_array((20_000, 20_000), density=1e-3, format="csr", rng=np.random.default_rng(0))
 
 
@@ -65,7 +65,7 @@ def test_nothing_waits_for_reuse_after_tuning_that_nobody_asked_for() -> None:
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000.0):
         A @ x
         (state,) = A._cell.dispatcher.states.values()
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.is_finished):
             A @ x
     assert kept_bytes()[1] == 0
 

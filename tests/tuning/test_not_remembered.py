@@ -1,4 +1,4 @@
-"""A plan is believed only under the makers of its kernels, and an explanation says why none was remembered."""
+"""Tests of plan keys: a plan is accepted only for the toolchain of its kernels; explanations say why none was found."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning.memory import misses, plan_lookup
-from autosparse.tuning.setup import lab_of
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.setup import context_of
+from autosparse.tuning.trials.context import TuningContext
 
 KNOWN = Plan(schedule=None, why="w", effort="full", default_s=2e-5, measured_s=2e-5, tune_s=1e3)
 OTHERS: dict[str, Any] = {
@@ -39,8 +39,8 @@ def matrix(seed: int = 0) -> Any:
     return asp.csr(sps.random_array((60, 60), density=0.1, random_state=np.random.default_rng(seed), dtype=np.float32))
 
 
-def lab(A: Any) -> KernelLab:
-    return lab_of(A._cell, state_for(A._cell, A._cell.rows or A._cell.validate(), 8, False))
+def context(A: Any) -> TuningContext:
+    return context_of(A._cell, state_for(A._cell, A._cell.rows or A._cell.validate(), 8, False))
 
 
 def remember(key: cache.PlanKey) -> None:
@@ -54,9 +54,9 @@ def explained(A: Any) -> str:
 @pytest.mark.parametrize("field", OTHERS)
 def test_the_field_that_differs_is_named(field: str) -> None:
     A = matrix()
-    remember(dataclasses.replace(plan_lookup.key_of(lab(A)), **{field: OTHERS[field]}))
-    assert plan_lookup.recall(lab(A)) is None
-    told = misses.why_not_remembered(lab(A))
+    remember(dataclasses.replace(plan_lookup.key_of(context(A)), **{field: OTHERS[field]}))
+    assert plan_lookup.recall(context(A)) is None
+    told = misses.why_not_remembered(context(A))
     assert misses.WORDS[field] in told
     assert all(word not in told for name, word in misses.WORDS.items() if name != field)
     assert told in " ".join(explained(A).split()) or "not remembered" in explained(A)
@@ -69,17 +69,17 @@ def test_every_field_of_a_key_has_words() -> None:
 
 def test_the_nearest_plan_is_the_one_with_fewest_differences() -> None:
     A = matrix()
-    key = plan_lookup.key_of(lab(A))
+    key = plan_lookup.key_of(context(A))
     remember(dataclasses.replace(key, threads=999, compiler="cc 1", emitter="e"))
     remember(dataclasses.replace(key, runtime="r"))
     remember(dataclasses.replace(key, threads=998, runtime="r"))
-    assert misses.why_not_remembered(lab(A)).endswith(f"differs in {misses.WORDS['runtime']}")
+    assert misses.why_not_remembered(context(A)).endswith(f"differs in {misses.WORDS['runtime']}")
 
 
 def test_a_remembered_plan_needs_no_explanation() -> None:
     A = matrix()
-    remember(plan_lookup.key_of(lab(A)))
-    assert misses.why_not_remembered(lab(A)) == ""
+    remember(plan_lookup.key_of(context(A)))
+    assert misses.why_not_remembered(context(A)) == ""
     plan = A.tune(columns=8)
     assert plan.remembered
     assert plan.not_remembered == ""
@@ -88,19 +88,19 @@ def test_a_remembered_plan_needs_no_explanation() -> None:
 
 def test_plans_of_other_patterns_are_none() -> None:
     A, B = matrix(0), matrix(1)
-    remember(plan_lookup.key_of(lab(B)))
-    assert "no plan of a matrix with this pattern" in misses.why_not_remembered(lab(A))
+    remember(plan_lookup.key_of(context(B)))
+    assert "no plan of a matrix with this pattern" in misses.why_not_remembered(context(A))
 
 
 def test_a_plan_made_with_another_compiler_is_not_believed() -> None:
     A = matrix()
     with asp.options(compiler="cc -g0"):
-        remember(plan_lookup.key_of(lab(A)))
+        remember(plan_lookup.key_of(context(A)))
         assert A.tune(columns=8).remembered
     with asp.options(compiler="cc -g1"):
         plan = matrix().tune(columns=8)
     assert not plan.remembered
-    if identity.maker_of("cc").implementation == "c":
+    if identity.toolchain_of("cc").implementation == "c":
         assert "the compiler (" in plan.not_remembered
 
 
@@ -109,22 +109,22 @@ def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
     keys = []
     for compiler in ("cc -g0", "cc -g1", "cc -g0"):
         with asp.options(compiler=compiler):
-            keys.append(plan_lookup.key_of(lab(A)).stable_hash())
+            keys.append(plan_lookup.key_of(context(A)).stable_hash())
     assert keys[0] == keys[2]
-    assert len(set(keys)) == (2 if identity.maker_of("cc").implementation == "c" else 1)
+    assert len(set(keys)) == (2 if identity.toolchain_of("cc").implementation == "c" else 1)
 
 
 def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) -> None:
-    """Layout 1 had no makers in its keys. Its folder is another one; a record of it in ours is left alone."""
+    """Check that records of layout 1, whose keys had no toolchain, are ignored and harmless."""
     A = matrix()
-    key = plan_lookup.key_of(lab(A))
+    key = plan_lookup.key_of(context(A))
     name = key.stable_hash()
     old = Envelope.seal("plan", name, cache.plan_to_record(KNOWN), schema=1, saved_at=1.0).to_bytes()
     for folder in tmp_path.glob("*/"):
         for path in (folder / "records/plan-1" / name[:2], folder / "records/plan-2" / name[:2]):
             path.mkdir(parents=True, exist_ok=True)
             (path / f"{name}.json").write_bytes(old)
-    assert plan_lookup.recall(lab(A)) is None
+    assert plan_lookup.recall(context(A)) is None
     assert not matrix().tune(columns=8).remembered
     explained(A)
 
@@ -132,25 +132,25 @@ def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) 
 @pytest.mark.parametrize("key", [None, 3, [], {}, {"threads": [1]}, {"compiler": "x" * 10**5}, {"emitter": {}}])
 def test_a_key_of_any_content_is_no_danger(key: Any) -> None:
     A = matrix()
-    wanted = plan_lookup.key_of(lab(A))
+    wanted = plan_lookup.key_of(context(A))
     other = dataclasses.replace(wanted, threads=999)
     record = cache.plan_to_record(KNOWN, other)
     fields = wanted.to_json() | key if isinstance(key, dict) and key else key
     cache.open_store().save("plan", other.stable_hash(), record | {"key": fields})
-    assert len(misses.why_not_remembered(lab(A))) < 500
+    assert len(misses.why_not_remembered(context(A))) < 500
 
 
 def test_who_asked_for_more_is_told_so() -> None:
     A = matrix()
-    key = plan_lookup.key_of(lab(A))
+    key = plan_lookup.key_of(context(A))
     plan = dataclasses.replace(KNOWN, effort="estimate")
     cache.open_store().save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
     assert "effort estimate" in A.tune(columns=8, effort="measure").not_remembered
 
 
 def test_the_makers_are_found_at_once() -> None:
-    made = identity.maker_of(None)
-    assert made == identity.maker_of(None)
+    made = identity.toolchain_of(None)
+    assert made == identity.toolchain_of(None)
     assert len({identity.code_digest("c"), identity.code_digest("numba")}) == 2
     assert all(getattr(made, field.name) for field in dataclasses.fields(made))
-    assert identity.maker_of("no-such-compiler-here").implementation == "none"
+    assert identity.toolchain_of("no-such-compiler-here").implementation == "none"

@@ -1,4 +1,4 @@
-"""Laws of SDDMM and MTTKRP while and after they are tuned: the same answers, writes seen, plans remembered."""
+"""Tests of SDDMM and MTTKRP during and after tuning: the same answers, writes seen, plans remembered."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch.state import state_for
 from autosparse.errors import OptionError
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import ENOUGH_S
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
 
 
 def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str) -> Any:
-    """The operation on `operand` runs `schedule` from now on."""
+    """Make the operation on `operand` run `schedule` from now on; return its state."""
     typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
     operand.refresh()
     state = state_for(operand, typed, columns, False, operation=operation)
     state.n_dense_cols = columns
-    lab = lab_of(operand, state)
+    context = context_of(operand, state)
     plan = Plan(schedule=schedule, why="forced", effort="full", default_s=1.0, measured_s=0.5)
-    decision = planner.adopt(lab, plan)
+    decision = planner.adopt(context, plan)
     assert decision.trial is not None, decision.plan.why
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial)
     return state
 
 
 def samples(problem: Any, n: int) -> list[SuperSchedule]:
-    """Candidates of different formats."""
+    """Return up to `n` candidates, each of another format."""
     found = {}
     for one in spaces.candidates(problem, _native.supports):
         found.setdefault(str(one.format), one)
@@ -75,7 +75,7 @@ def close(got: Any, wanted: Any) -> None:
 
 def problem_of(operand: Any, operation: str, columns: int) -> Any:
     typed = operand if operation == "mttkrp" else operand.rows or operand.validate()
-    return lab_of(operand, state_for(operand, typed, columns, False, operation=operation)).problem
+    return context_of(operand, state_for(operand, typed, columns, False, operation=operation)).problem
 
 
 def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
@@ -91,11 +91,11 @@ def test_sampled_products_by_any_kernel_in_any_layout_see_every_write() -> None:
             expected = plain_held * np.einsum("pk,pk->p", X[plain.tocoo().row], Y_rows[plain.indices])
             for one, other in ((X, Y_rows.T), (np.asfortranarray(X), np.ascontiguousarray(Y_rows.T))):
                 close(asp.sddmm(A, one, other).data, expected)
-                close(asp.sddmm(A.T, other.T, one.T).data, expected)  # the same entries, the same plan
+                close(asp.sddmm(A.T, other.T, one.T).data, expected)  # the same entries and the same plan
             held[step] += 3
             plain_held[step] += 3
         assert state.n_tuned >= 12, schedule
-        A.indices[0] = (A.indices[0] + 1) % 5000  # another structure: what was found for it goes
+        A.indices[0] = (A.indices[0] + 1) % 5000  # a changed structure: its plans are dropped
         moved = sps.csr_array((A.data, A.indices, A.indptr), shape=A.shape)
         close(asp.sddmm(A, X, Y_rows.T).toarray(), (moved.toarray() * (X @ Y_rows.T)))
 
@@ -112,7 +112,7 @@ def test_tensor_products_by_any_kernel_see_every_write(shape: tuple[int, ...]) -
         for schedule in schedules:
             state = force(T._unfolding(mode), schedule, columns=16, operation="mttkrp")
             for step in range(2):
-                for _ in range(6):  # before and after the packed copy catches up
+                for _ in range(6):  # before and after the packed copy is renewed
                     M = asp.mttkrp(T, factors, mode)
                     close(M, np.einsum(text, T.todense(), *(factors[n] for n in others)))
                 T.values[step] += 1
@@ -121,7 +121,7 @@ def test_tensor_products_by_any_kernel_see_every_write(shape: tuple[int, ...]) -
 
 @pytest.mark.parametrize("order", [2, 5, 7, 8, 16])
 def test_tensors_of_any_order_can_be_tuned(order: int) -> None:
-    """Of more modes than generated kernels know the default one stays."""
+    """Check tensors of up to 16 modes; beyond 7 there are no generated kernels and the default one stays."""
     shape = tuple(range(5, 5 + order))
     rng = np.random.default_rng(order)
     coords = np.stack([rng.integers(0, n, 400) for n in shape])
@@ -197,7 +197,7 @@ def test_what_cannot_be_tuned_says_so() -> None:
 
 
 def test_matrices_without_rows_can_be_tuned() -> None:
-    """Nothing is computed, and the default kernel takes no time that others could be compared with."""
+    """Check matrices without rows: the default kernel takes no time that others could be compared with."""
     for shape, columns in (((0, 5), 8), ((0, 0), 1)):
         A = asp.csr(sps.csr_array(shape))
         for effort in ("estimate", "measure"):

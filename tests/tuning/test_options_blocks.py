@@ -1,4 +1,4 @@
-"""Options blocks: what says where to remember and how long to search does not decide which plan serves."""
+"""Tests of options blocks: options that set the cache or the search budget do not decide which plan serves."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
     found = []
     real = executor.state_for
     monkeypatch.setattr(executor, "state_for", lambda *args, **named: found.append(1) or real(*args, **named))
-    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_FEW_NS)  # no products before there are states
+    monkeypatch.setattr(csr, "_BEGIN_NS", csr.NOT_SMALL_NS)  # no small products before states exist
     monkeypatch.setattr(states, "FIRST_FAST_PATH", 2)
     A, x = asp.csr(make(300, 300), copy=True), np.ones(300, np.float32)
     with asp.options(effort="off"):
@@ -81,7 +81,7 @@ def test_a_block_looks_for_the_state_once(monkeypatch: pytest.MonkeyPatch) -> No
             assert enter(x, np.empty(300, np.float32), decisive_options(), False)
 
 
-def test_blocks_that_follow_each_other_make_no_way_past_python_each(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocks_that_follow_each_other_make_no_way_by_fast_call_each(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     original = fast_path.FastPath.__init__
 
@@ -160,11 +160,11 @@ def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
         with asp.options(hybrid=False):
             A @ dense(A, 0)
             inside = state_of(A)
-            assert inside.live_tuner.session.champion is not None
+            assert inside.live_tuner.session.incumbent is not None
             assert inside.serving is None
         A @ dense(A, 0)
         assert state_of(A).serving is None
-    own, lent = (one.live_tuner.session.champion for one in (state_of(A), inside))
+    own, lent = (one.live_tuner.session.incumbent for one in (state_of(A), inside))
     assert own is not lent
     assert own.packed_copy is lent.packed_copy
     assert own.packed_copy.n_owners == 2
@@ -186,12 +186,12 @@ def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
 
 
 def with_values(schedule: Any, values: str) -> Any:
-    """The schedule with values rounded to `values`."""
+    """Return the schedule with values rounded to `values`."""
     return dataclasses.replace(schedule, format=dataclasses.replace(schedule.format, values=values))
 
 
 def plans_of(folder: Path) -> list[Path]:
-    cache.open_store().settle()
+    cache.open_store().flush()
     return [one for one in folder.rglob("*") if one.is_file() and "plan" in str(one.relative_to(folder))]
 
 
@@ -202,12 +202,12 @@ def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeyp
         A = asp.csr(plain, copy=True)
         with asp.options(cache=False):
             A.tune(effort="measure", budget_s=2.0)
-        for _ in range(300):  # of the same state, with a cache
+        for _ in range(300):  # products of the same state, with a cache
             A @ x
         state = state_of(A)
-        if state.live_tuner.session.champion is not None:  # what becomes of the plan is not written either
+        if state.live_tuner.session.incumbent is not None:  # a later change of the plan is not written either
             state.live_tuner.session.plan = live.planner.default_plan("x")
-            live.planner.conclude(state.live_tuner.session.lab, state.live_tuner.session.plan)
+            live.planner.conclude(state.live_tuner.session.context, state.live_tuner.session.plan)
         assert not plans_of(tmp_path)
 
 
@@ -218,9 +218,9 @@ def test_tuning_that_goes_on_inside_a_block_without_a_cache_writes_nothing(tmp_p
     with asp.options(cache_dir=tmp_path, overhead=1.0, runs=10**8, budget_s=1000.0):
         A = asp.csr(plain, copy=True)
         state = state_of(A)
-        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.lab is not None):
+        for _ in until(lambda: state.live_tuner is not None and state.live_tuner.session.context is not None):
             A @ x
-        for _ in until(lambda: state.live_tuner.session.is_settled):
+        for _ in until(lambda: state.live_tuner.session.is_finished):
             with asp.options(cache=False):
                 A @ x
         for _ in range(100):

@@ -1,4 +1,4 @@
-"""Which kernel of a plan serves is decided when products run: looks and repackings count, not who shared when tuned."""
+"""Tests that the kernel of a plan is chosen when products run, by the cost of checks and repacking."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ from autosparse.errors import RecordError
 from autosparse.tuning import planner
 from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.memory import plan_lookup
-from autosparse.tuning.setup import lab_of, live_tuner_of, session_of
+from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
 SMALL_GAIN = {"default_s": 2e-6, "measured_s": 1e-6}
-"""Less than a product with a look takes longer through Python: no look is worth it, on any machine."""
+"""Gain below the cost of a product with a check through Python, so that no check pays off on any machine."""
 LARGE_GAIN = {"default_s": 2.0, "measured_s": 1.0}
-"""More than any look or repacking takes."""
+"""Gain above the cost of any check or repacking."""
 
 
 def install(A: Any, plan: Plan) -> Any:
-    """Let products of `A` with one column run `plan`; its trial."""
+    """Make products of `A` with one column run `plan`; return its trial."""
     operand, state = A._cell, state_of(A)
     operand.refresh()
-    lab = lab_of(operand, state)
-    decision = planner.adopt(lab, plan)
+    context = context_of(operand, state)
+    decision = planner.adopt(context, plan)
     live_tuner = live_tuner_of(state, operand)
     session = session_of(live_tuner, operand)
-    session.lab = lab
+    session.context = context
     live_tuner.install(session, decision.plan, decision.trial, decision.in_place)
     return decision.trial
 
@@ -79,7 +79,7 @@ def test_a_gain_beyond_the_look_is_taken_also_while_sharing() -> None:
 
 @pytest.mark.parametrize("overhead", [0.04, 0.0])
 def test_an_array_that_is_kept_changes_over_and_back(overhead: float) -> None:
-    """Also where nothing is tuned but what the user asks for."""
+    """Check with tuning enabled, and with tuning only on request."""
     with asp.options(overhead=overhead):
         A = asp.csr(make(), copy=True)
         trial = install(A, plan_of(**SMALL_GAIN))
@@ -104,7 +104,7 @@ def test_values_written_before_each_product_are_seen_and_the_default_kernel_serv
         assert n < 40
         A.data *= 1.001
         close(A @ x, asp.csr(A, copy=True).to_scipy() @ x)
-    state_of(A).settle()
+    state_of(A).commit()
     n_tuned = state_of(A).n_tuned
     for _ in range(60):
         A.data *= 1.001
@@ -114,7 +114,7 @@ def test_values_written_before_each_product_are_seen_and_the_default_kernel_serv
 
 def test_a_kernel_on_the_users_arrays_serves_where_a_packed_copy_does_not_pay() -> None:
     m = make()
-    force(asp.csr(m, copy=True), schedule_of("csr", 1))  # compiled: a remembered plan asks no compiler for it
+    force(asp.csr(m, copy=True), schedule_of("csr", 1))  # compiles the kernel: a remembered plan starts no compiler
     A = asp.csr(m, copy=False)
     trial = install(A, plan_of(in_place="csr", **SMALL_GAIN))
     serving = state_of(A).serving
@@ -133,13 +133,13 @@ def test_what_was_found_while_sharing_serves_an_owner_and_the_other_way_round(is
     m = make()
     first, second = asp.csr(m, copy=not is_first_shared), asp.csr(m, copy=is_first_shared)
     trial = install(first, plan_of(**SMALL_GAIN))
-    plan_lookup.remember(trial.lab, plan_of(**SMALL_GAIN))
+    plan_lookup.remember(trial.context, plan_of(**SMALL_GAIN))
     assert (state_of(first).serving is None) == is_first_shared
     plan = second.tune(effort="measure")
     assert plan.remembered
     assert plan.schedule == trial.schedule
     assert (state_of(second).serving is not None) == is_first_shared
-    assert state_of(second).live_tuner.session.champion.ready
+    assert state_of(second).live_tuner.session.incumbent.ready
 
 
 def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
@@ -149,12 +149,12 @@ def test_a_plan_is_not_compared_while_it_does_not_serve() -> None:
     for _ in range(3000):
         A @ dense(A, 0)
     state = state_of(A)
-    state.settle()
-    assert state.live_tuner.session.champion is trial
+    state.commit()
+    assert state.live_tuner.session.incumbent is trial
     assert state.n_tuned <= 0.02 * state.n_calls
 
 
-def test_samples_past_python_are_accounted_for() -> None:
+def test_samples_by_fast_call_are_accounted_for() -> None:
     m = make()
     A = asp.csr(m, copy=False)
     trial = install(A, plan_of(**LARGE_GAIN))
@@ -182,7 +182,7 @@ def test_a_kernel_in_place_that_is_slower_is_given_up_alone() -> None:
     for _ in range(4):
         A @ x
     assert state.serving is None
-    assert state.live_tuner.session.champion is trial
+    assert state.live_tuner.session.incumbent is trial
 
 
 def test_looks_are_not_counted_as_saved_time() -> None:
@@ -228,12 +228,12 @@ def test_records_say_both_kernels_and_old_or_broken_ones_are_not_believed() -> N
 def test_a_kernel_in_place_that_is_foreign_is_left_out(tmp_path: Any) -> None:
     A = asp.csr(make(), copy=True)
     with asp.options(cache_dir=tmp_path):
-        lab = lab_of(A._cell, state_of(A))
+        context = context_of(A._cell, state_of(A))
         plan = plan_of(in_place="csr", **LARGE_GAIN)
         foreign = schedule_of("csr", 8)
         plan = dataclasses.replace(plan, in_place=dataclasses.replace(foreign, operation="sddmm"))
-        plan_lookup.remember(lab, plan)
-        found = plan_lookup.recall(lab)
+        plan_lookup.remember(context, plan)
+        found = plan_lookup.recall(context)
         assert found is not None
         assert found.schedule == plan.schedule
         assert found.in_place is None

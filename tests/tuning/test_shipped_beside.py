@@ -1,4 +1,4 @@
-"""Shipped kernels that no statistics rank are tried by live tuning where values are numbered, and only there."""
+"""Tests that live tuning tries precompiled kernels that no statistics rank, only for dictionary-encoded values."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from autosparse._native.kernels.shipped import HIGH_SLICES
 
 import autosparse as asp
 from autosparse.config import Effort
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.tuning import planner
-from autosparse.tuning.setup import lab_of
+from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import state_of
 
 
@@ -22,8 +22,8 @@ def test_high_slices_are_tried_where_values_are_numbered(n_values):
     m.data[:] = rng.integers(1, 1 + n_values, m.nnz)
     A = asp.csr(m)
     A._cell.refresh()
-    lab = lab_of(A._cell, state_of(A))
-    search = planner.search_for(lab, effort=Effort.MEASURE, live=True)
-    is_tried = lab.problem.storage == NUMBERED and lab.is_built(HIGH_SLICES)
+    context = context_of(A._cell, state_of(A))
+    search = planner.search_for(context, effort=Effort.MEASURE, live=True)
+    is_tried = context.problem.storage == DICTIONARY and context.is_built(HIGH_SLICES)
     assert (HIGH_SLICES in search.shipped) == is_tried
     assert n_values == 2 or not search.shipped

@@ -1,4 +1,4 @@
-"""What candidates are timed on."""
+"""Tests of the operands that candidates are timed on, and of the candidates that always race."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from autosparse.tuner.generators.coordinates import Coordinates
 from autosparse.tuner.space import spaces
 
 import autosparse
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.core.formats import Format
 from autosparse.core.schedule import SuperSchedule
 from autosparse.dispatch import fast_path, object_layout
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.tuning import planner
 from autosparse.tuning.trials import comparison, kernel_trial, specs
-from autosparse.tuning.trials import lab as labs
-from autosparse.tuning.trials.handling import PLACES
+from autosparse.tuning.trials import context as contexts
 from autosparse.tuning.trials.iterations import n_iterations
+from autosparse.tuning.trials.operand_adapter import PLACES
 from tests.tuning import test_comparison
 from tests.tuning.forcing import force, make, schedule_of
 
@@ -35,8 +35,8 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 @pytest.mark.parametrize("op", ["spmv", "spmm32"])
-@pytest.mark.parametrize("is_past_python", [True, False])
-def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_python, monkeypatch):
+@pytest.mark.parametrize("is_fast_call", [True, False])
+def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_fast_call, monkeypatch):
     places = []
     by_default = MatmulCall.by_default
 
@@ -48,18 +48,18 @@ def test_candidates_are_timed_with_b_on_a_cache_line_and_off_it(op, is_past_pyth
         return by_default(call, *args)
 
     monkeypatch.setattr(MatmulCall, "by_default", spy)
-    monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_past_python else None)
-    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as lab:
-        trial = lab.lab(None)
-        for run in (lab.lab.runner(trial, 0), lab.lab.runner(trial, 1)):
+    monkeypatch.setattr(fast_path, "beside", lambda *_, **__: SimpleNamespace(run=run) if is_fast_call else None)
+    with context_for(generate("mesh", nnz=2_000, seed=1), OPS[op]) as context:
+        trial = context.context(None)
+        for run in (context.context.runner(trial, 0), context.context.runner(trial, 1)):
             for _ in range(5):
                 run()
-    # Each place twice, so that a warm-up and the run that is timed meet the same one; the next sample begins elsewhere.
+    # Each offset comes twice, so that the warm-up and the timed run have the same one; the next sample has another one.
     assert places == [0, 0, 16, 16, 16, *[16] * 5]
 
 
-def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
-    """... also where arrays are shared: kernels race, and what looks at the arrays cost is counted apart."""
+def test_candidates_are_timed_as_the_products_that_go_by_fast_call(monkeypatch):
+    """Check that races time kernels by fast calls, also for shared arrays, whose checks are timed separately."""
     guarded = []
     run = kernel_trial.KernelTrial.run
     monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: guarded.append(1) or run(*args))
@@ -70,7 +70,7 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
         del A
         with autosparse.options(effort="off"):
             trial = force(array, schedule_of("slices", 1))
-            timed = trial.lab.runner(trial)
+            timed = trial.context.runner(trial)
             guarded.clear()
             for _ in range(3):
                 timed()
@@ -80,7 +80,7 @@ def test_candidates_are_timed_as_the_products_that_go_past_python(monkeypatch):
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
 @pytest.mark.parametrize("is_fresh", [True, False])
-def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, monkeypatch):
+def test_the_last_race_goes_by_fast_call_also_where_the_copy_is_old(is_fresh, monkeypatch):
     through_python = []
     for owner, name in ((kernel_trial.KernelTrial, "run"), (MatmulCall, "by"), (MatmulCall, "by_default")):
         real = getattr(owner, name)
@@ -88,7 +88,7 @@ def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, mon
     array = autosparse.csr(make(200, 300), copy=True)
     with autosparse.options(effort="off"):
         trial = force(array, schedule_of("slices", 1))
-        runs = [trial.lab.served(one, is_fresh=is_fresh) for one in (trial, trial.lab(None))]
+        runs = [trial.context.served(one, is_fresh=is_fresh) for one in (trial, trial.context(None))]
         through_python.clear()
         for one in runs:
             one()
@@ -101,8 +101,12 @@ def test_the_last_race_goes_past_python_also_where_the_copy_is_old(is_fresh, mon
 
 
 @pytest.mark.skipif(object_layout.make is None, reason="entries need the C runtime built with Python's headers")
-def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
-    """Through Python a tuned kernel takes microseconds longer than the default one: plans of small matrices went."""
+def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
+    """Check that comparisons use fast calls.
+
+    Through Python, a tuned kernel takes microseconds longer than the default one, and plans of small matrices would be
+    dropped.
+    """
     through_python = []
     run = kernel_trial.KernelTrial.run
     monkeypatch.setattr(kernel_trial.KernelTrial, "run", lambda *args: through_python.append(1) or run(*args))
@@ -122,9 +126,9 @@ def test_a_plan_is_watched_by_the_time_of_products_past_python(monkeypatch):
     ("family", "op"), [("mesh", "spmv"), ("mesh", "spmm32"), ("mesh", "sddmm32"), ("tensor_blocks", "mttkrp16")]
 )
 def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
-    """On cache lines, and 16 bytes behind one, as NumPy's large arrays: `out=` may be one of these or lie elsewhere."""
-    with lab_for(generate(family, nnz=2_000, seed=1), OPS[op]) as lab:
-        calls = lab.lab.handling.synthetic(lab.problem, lab.lab.operand())
+    """Check offsets from cache lines: 0, and 16 bytes as for NumPy's large arrays; `out=` may have either."""
+    with context_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
+        calls = context.context.adapter.synthetic(context.problem, context.context.operand())
         for call, (of_operands, of_result) in zip(calls, PLACES, strict=True):
             *operands, result = call.kept
             operands = operands[0] if isinstance(operands[0], list | tuple) else operands
@@ -137,7 +141,7 @@ def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
 
 
 def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
-    """... but not for ever: a machine that stays busy is measured as it is."""
+    """Check that the wait is bounded: a machine that stays busy is measured as it is."""
     slept = []
 
     class Busy:
@@ -145,24 +149,24 @@ def test_timing_waits_for_threads_that_keep_away_from_busy_cores(monkeypatch):
             return (lambda: 400_000_000) if name == "asp_pool_caution_left_ns" else getattr(runtime_api_lib, name)
 
     runtime_api_lib = runtime_api.lib
-    with lab_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as lab:
+    with context_for(generate("mesh", nnz=2_000, seed=1), OPS["spmv"]) as context:
         monkeypatch.setattr(kernel_trial.runtime_api, "lib", Busy())
         monkeypatch.setattr(kernel_trial.time, "sleep", slept.append)
-        monkeypatch.setattr(labs.KernelLab, "n_threads", lambda _: 2)
+        monkeypatch.setattr(contexts.TuningContext, "n_threads", lambda _: 2)
         for _ in range(4):
-            lab.lab._wait_for_threads()
+            context.context._wait_for_threads()
         monkeypatch.undo()
-    assert slept == pytest.approx([0.4, labs.PATIENCE_S - 0.4])
+    assert slept == pytest.approx([0.4, contexts.PATIENCE_S - 0.4])
 
 
 def test_spaces_keep_no_bench_and_no_pattern_alive():
-    """Candidates are remembered by what they depend on: the next matrix of the same outline gets the same ones."""
+    """Check that spaces are cached by the properties that they depend on, without references to patterns."""
     found, patterns = [], []
     for seed in (1, 2):
-        with lab_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as lab:
-            found.append(spaces.candidates(lab.problem, lab.lab.supports))
-            patterns.append(weakref.ref(lab.problem.pattern))
-        del lab
+        with context_for(generate("banded", nnz=2_000, seed=seed), OPS["spmv"]) as context:
+            found.append(spaces.candidates(context.problem, context.context.supports))
+            patterns.append(weakref.ref(context.problem.pattern))
+        del context
     gc.collect()
     assert found[0] is found[1]
     assert [pattern() for pattern in patterns] == [None, None]
@@ -174,19 +178,19 @@ WALKS_ALL = SuperSchedule(
     operation="sddmm", format=Format.parse("i1:U,k1:C"), loop_order=("k1", "i1", "j1", "j0"), dense_splits=(("j", 32),),
     parallel="i1", partition="dynamic",
 )  # fmt: skip
-"""Asks every row for every column: a search for each cell of the matrix."""
+"""Schedule that searches every row for every column: one search for each cell of the matrix."""
 
 
 def test_a_product_without_end_is_not_begun_even_to_be_compared(monkeypatch):
     monkeypatch.setattr(comparison, "difference", lambda *args: pytest.fail("the kernel was run"))
     n = np.arange(2_500, dtype=np.int32)
-    with lab_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as lab:
-        trial = lab(WALKS_ALL)
+    with context_for(Coordinates((2_500, 2_500), (n, n)), OPS["sddmm32"]) as context:
+        trial = context(WALKS_ALL)
         trial.build()
         trial.pack()
         assert "iterations" in trial.failed
         assert not trial.ready
-        assert lab.runner(trial) is None
+        assert context.runner(trial) is None
 
 
 def test_iterations_are_counted_with_the_columns():
@@ -203,12 +207,12 @@ def test_iterations_are_counted_with_the_columns():
 
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
 def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
-    """The runtime knows no orders of rows with coordinates of 64 bits: a search would warn, and there is no cure."""
+    """Check 64-bit indices too: the runtime has no row orders for them, so such kernels must not race."""
     plain = sps.random_array((3000, 3000), density=5e-3, format="csr", random_state=np.random.default_rng(0))
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)
     A = autosparse.csr(plain)
     assert A.indices.dtype == index_dtype
-    always = planner._always(test_comparison.lab_for(A._cell, 32))
+    always = planner._always(test_comparison.context_for(A._cell, 32))
     assert len(always) == (2 if index_dtype is np.int32 else 0)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -1,4 +1,4 @@
-"""Tuning in several processes, at once on one matrix and killed at any moment: products stay right, nothing locked."""
+"""Tests of tuning in several processes, concurrent or killed: products stay right, and no lock stays held."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _start(folder: Path) -> subprocess.Popen[str]:
 
 
 def _result(process: subprocess.Popen[str]) -> dict[str, Any]:
-    """What a process tells at its end, which must be a good one."""
+    """Wait for the process, check that it ended well, and return the JSON that it printed last."""
     try:
         out, err = process.communicate(timeout=300)
     except subprocess.TimeoutExpired:
@@ -39,13 +39,13 @@ def _result(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def _assert_clean(folder: Path) -> None:
-    """No lock is held, nothing was found damaged."""
+    """Check that no lock is held and no record was found damaged."""
     root = Folder.open(folder).root
     assert Store(folder).stats().n_quarantined == 0
     assert Store(folder).stats().access == "read and write"
     for path in root.glob("kernels/*/*"):
         assert not path.is_dir() or any(path.iterdir()), "a kernel was published empty"
-    for path in root.glob("locks/*"):  # a file may outlive its holder, what it stood for may not
+    for path in root.glob("locks/*"):  # a lock's file may outlive the process, the lock may not
         with path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
@@ -56,7 +56,7 @@ def test_processes_tune_one_matrix_at_once(tmp_path: Path, n_processes: int) -> 
     found = [_result(process) for process in processes]
     assert len(found) == n_processes
     _assert_clean(tmp_path)
-    again = _result(_start(tmp_path))  # and one that comes later finds what they left
+    again = _result(_start(tmp_path))  # a later process finds what they stored
     assert again["schedule"] in {one["schedule"] for one in found}
     assert not list(Folder.open(tmp_path).root.glob("locks/*"))
     assert not list(Folder.open(tmp_path).root.glob("staging/*"))

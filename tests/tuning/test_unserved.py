@@ -1,4 +1,4 @@
-"""What `tune` and `explain` say of products that no kernel can be chosen for, and of kernels that cannot be built."""
+"""Tests of `tune` and `explain` for products without a choice of kernels, and for kernels that cannot be built."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 def strided(array: np.ndarray) -> np.ndarray:
-    """Every other element: not contiguous."""
+    """Return a copy of the array with a stride of two elements."""
     twice = np.repeat(array, 2)
     return twice[::2]
 
@@ -63,7 +63,7 @@ def test_reasons_of_tensors() -> None:
     coords = np.array([[0, 1], [1, 0], [0, 1]])
     whole = asp.tensor(coords, np.array([1, 2]), (2, 2, 2))
     assert "int64" in whole.tune(columns=2).why
-    gaps = asp.tensor(coords, strided(np.ones(2)), (2, 2, 2), copy=False)  # a copy would have no gaps
+    gaps = asp.tensor(coords, strided(np.ones(2)), (2, 2, 2), copy=False)  # a copy would be contiguous
     assert "contiguous" in gaps.tune(columns=2).why
     assert "contiguous" in str(gaps.explain(2))
 
@@ -77,7 +77,7 @@ def test_without_a_compiler_the_plan_says_so(tmp_path: Path) -> None:
     assert [one.category for one in caught] == [FallbackWarning]
     message = str(caught[0].message)
     assert "no C compiler was found (looked for 'no-such-compiler')" in message
-    assert "Cure:" in message
+    assert "Hint:" in message
     assert plan.is_default
     assert "no C compiler was found" in plan.why
     why, failed = ([line for line in text.split("\n") if line.startswith(f"  {name} ")] for name in ("why", "failed"))

@@ -1,4 +1,4 @@
-"""Our warnings say that results are unaffected, also where a filter makes errors of them (ADR 30)."""
+"""Tests that our warnings never raise: where a filter makes errors of them, they are logged."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_warning_that_would_be_raised_is_logged(category: type[Warning], caplo
 def test_neither_product_nor_plan_is_lost_to_a_warning(
     tmp_path: Path, asked: bool, caplog: pytest.LogCaptureFixture, paid: None
 ) -> None:
-    """A compiler that fails, and a cache that nobody can write: both are warned of."""
+    """Check a compiler that fails and a cache that cannot be written: each is warned of once."""
     no_folder = tmp_path / "file"
     no_folder.write_text("no folder")
     plain = make(300, 300)
@@ -52,7 +52,7 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
 def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from autosparse.tuning import live
 
-    def warn(*given: object) -> None:
+    def warn(*given: object, **hints: object) -> None:
         warnings.warn("of somebody else", RuntimeWarning, stacklevel=1)
 
     plain = make(300, 300)
@@ -64,7 +64,7 @@ def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pyte
 
 
 def test_nothing_of_ours_warns_of_itself(tmp_path: Path) -> None:
-    """The whole way, from the import to the exit, in an interpreter that makes errors of all warnings."""
+    """Check all steps from import to exit, in an interpreter that makes errors of all warnings."""
     script = (
         "import numpy as np, scipy.sparse as sps, autosparse as asp\n"
         "m = sps.random_array((200, 200), density=0.1, format='csr', random_state=np.random.default_rng(0))\n"

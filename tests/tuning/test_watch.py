@@ -1,4 +1,4 @@
-"""Law: a tuned kernel that is faster computes nearly all products; it is compared with the default one now and then."""
+"""Tests of comparisons after tuning: a faster kernel computes nearly all products; a slower one is dropped."""
 
 from __future__ import annotations
 
@@ -19,38 +19,38 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 def test_pauses_between_comparisons_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # whatever else the machine does
+    monkeypatch.setattr(confirmation, "WATCH_MARGIN", float("inf"))  # independent of other load on the machine
     A = autosparse.csr(make(), copy=True)
     x = np.ones(A.shape[1], np.float32)
     force(A, space.schedule("matmul", "csr", {}))
     state = state_of(A)
     for _ in range(3000):
         A @ x
-    state.settle()
-    # Comparisons of 8 rounds after 64, 256, 1024, ... products: the default kernel had a few dozen turns, no more.
+    state.commit()
+    # Comparisons of 8 rounds come after 64, 256, 1024, ... products: the default kernel computes at most 60 of them.
     assert state.n_calls == 3000
     assert state.n_calls - state.n_tuned <= 60
 
 
 def slow_products(A, *, columns: int = 8, out: bool = False):
-    """Products until the plan is given up, at most 400; how many there were."""
+    """Run products until the plan is dropped, at most 400; return their number."""
     shape = (A.shape[1], columns) if columns > 1 else (A.shape[1],)
     B = np.ones(shape, A.dtype)
     C = np.empty((A.shape[0], *shape[1:]), A.dtype)
     state = state_of(A, columns)
     for n in range(400):
-        if state.serving is None and state.live_tuner.session.champion is None:
+        if state.serving is None and state.live_tuner.session.incumbent is None:
             return n
         assert (autosparse.matmul(A, B, out=C) if out else A @ B).shape == C.shape
     raise AssertionError("a kernel many times slower than the default one still serves")
 
 
 BLOCKS = ("bcsr", {"r": 8, "c": 8})
-"""Of a matrix with scattered entries: 64 multiplications for each."""
+"""Format that is slow for scattered entries: 64 multiplications for each."""
 
 
 def make_slow(*, columns: int = 8):
-    """A matrix whose products run by a kernel many times slower than the default one, which a race once liked."""
+    """Return a matrix whose products run by an installed kernel that is many times slower than the default one."""
     A = autosparse.csr(make(800, 800), copy=True)
     schedule = space.schedule("matmul", *BLOCKS, tile=8 if columns > 1 else 0)
     force(A, schedule, columns=columns)
@@ -77,7 +77,7 @@ def test_a_slow_composite_is_given_up() -> None:
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
-def test_a_slow_plan_is_given_up_past_python() -> None:
+def test_a_slow_plan_is_given_up_by_fast_call() -> None:
     with autosparse.options(extra_memory=200.0):
         A = make_slow()
         state = state_of(A, 8)
@@ -86,7 +86,7 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
         for _ in range(10):
             A @ B
         if state.fast_path is None or state.fast_path.trial is None:
-            pytest.skip("this interpreter has no way past Python")
+            pytest.skip("this interpreter has no fast call")
         n_before = state.n_calls
         assert slow_products(A, columns=8) < 200
         assert state.n_calls > n_before
@@ -96,14 +96,14 @@ def test_a_slow_plan_is_given_up_past_python() -> None:
 def test_a_slow_plan_from_the_cache_is_given_up_and_forgotten(tmp_path) -> None:
     with autosparse.options(extra_memory=200.0, cache_dir=tmp_path, runs=1_000_000, overhead=1.0):
         A = make_slow()
-        lab = state_of(A, 8).serving.lab
-        plan_lookup.remember(lab, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
+        context = state_of(A, 8).serving.context
+        plan_lookup.remember(context, Plan(schedule=space.schedule("matmul", *BLOCKS, tile=8), why="", effort="full"))
         other = autosparse.csr(make(800, 800), copy=True)
         B = np.ones((other.shape[1], 8), other.dtype)
-        for _ in until(lambda: state_of(other, 8).serving is not None):  # the plan was adopted
+        for _ in until(lambda: state_of(other, 8).serving is not None):  # until the plan is adopted
             other @ B
         slow_products(other, columns=8)
-        assert plan_lookup.recall(lab).is_default
+        assert plan_lookup.recall(context).is_default
 
 
 @pytest.mark.usefixtures("tuned_is_slower")
@@ -113,12 +113,12 @@ def test_a_slow_plan_of_another_operation_is_given_up() -> None:
         X = np.ones((800, 8), np.float32)
         A.tune("sddmm", columns=8, effort="estimate")
         live_tuner = state_for(A._cell, A._cell.rows, 8, False, operation="sddmm").live_tuner
-        lab = live_tuner.session.lab
-        trial = planner.adopt(lab, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
+        context = live_tuner.session.context
+        trial = planner.adopt(context, Plan(schedule=space.schedule("sddmm", *BLOCKS, tile=8), why="")).trial
         assert trial is not None
         live_tuner.install(live_tuner.session, Plan(schedule=trial.schedule, why=""), trial)
         for _ in range(400):
             autosparse.sddmm(A, X, X.T)
-            if live_tuner.session.champion is None:
+            if live_tuner.session.incumbent is None:
                 return
         raise AssertionError("a slow kernel still serves")

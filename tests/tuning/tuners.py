@@ -1,6 +1,6 @@
-"""What the process tests start: `python tuners.py FOLDER` tunes one matrix with the cache in FOLDER.
+"""Program that the process tests start: `python tuners.py FOLDER` tunes one matrix with the cache in FOLDER.
 
-It writes a line when tuning begins, and at the end a line of JSON about the plan and the product that it serves.
+It prints a line when tuning begins. At its end it prints a line of JSON about the plan and its product.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ N_COLUMNS = 32
 
 
 def problem() -> tuple[sps.csr_array, np.ndarray]:
-    """Blocks of 4 x 4 along a band: several candidates of several formats are worth compiling."""
+    """Return a band of 4 x 4 blocks, which suits candidates of several formats, and a dense operand."""
     rng = np.random.default_rng(3)
     blocks = sps.diags_array(np.ones((5, 700)), offsets=(-40, -1, 0, 1, 40), shape=(700, 700))
     A = sps.csr_array(sps.kron(blocks, np.ones((4, 4))), dtype=np.float32)
@@ -26,7 +26,7 @@ def problem() -> tuple[sps.csr_array, np.ndarray]:
 
 
 def main(folder: str) -> None:
-    """Tune, multiply, tell."""
+    """Tune, multiply, and print the result."""
     reference, B = problem()
     A = asp.csr_array(reference)
     with asp.options(cache_dir=folder, extra_memory=20.0):

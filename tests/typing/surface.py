@@ -1,7 +1,7 @@
-"""What a type checker says to a program that uses autosparse; never run.
+"""Sample program that type checkers analyse; it is never run.
 
-`make lint` and `test_typing.py` read it with mypy, the latter with pyright too. Each wrong line says which error is
-expected: that it is not reported is an error as well (warn_unused_ignores, reportUnnecessaryTypeIgnoreComment).
+`make lint` and `test_typing.py` check it with mypy, the latter with pyright too. Each wrong line names its expected
+error. A missing error is reported as well, by `warn_unused_ignores` and `reportUnnecessaryTypeIgnoreComment`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ print(asp.get_options().threads, asp.eye_array(3))
 
 
 def takes_rows(A: asp.csr_array) -> None:
-    """A name that can be annotated with."""
+    """Take an array annotated with the public class."""
 
 
 takes_rows(asp.csr(np.eye(3)))

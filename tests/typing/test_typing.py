@@ -1,4 +1,4 @@
-"""What type checkers know of the surface is what is there, and is enough to see a wrong argument."""
+"""Tests of type information: checkers see every public name, and report wrong arguments."""
 
 from __future__ import annotations
 
@@ -20,14 +20,17 @@ FOLDERS = {"autosparse": "", "tuner": "tuner", "cache": "cache", "_native": "_na
 
 
 def typing_imports(module: Path) -> list[ast.ImportFrom]:
-    """The imports for type checkers only, in order."""
+    """Return the imports under `TYPE_CHECKING`, in order."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     blocks = [node for node in tree.body if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)]
     return [node for block in blocks for node in block.body if isinstance(node, ast.ImportFrom)]
 
 
 def test_our_names_come_before_and_after_scipys():
-    """`scipy.sparse.csr` is a module. Of two imports of a name mypy believes the first and pyright the last."""
+    """Check the order of imports, because `scipy.sparse.csr` is also a module.
+
+    Of two imports of one name, mypy takes the first and pyright the last.
+    """
     order = [node.module for node in typing_imports(REPOSITORY / "autosparse" / "__init__.py")]
     assert order == ["autosparse._names", "scipy.sparse", "autosparse._names"]
 
@@ -49,7 +52,7 @@ def test_options_are_typed_one_by_one():
 
 
 def installed(folder: Path) -> Path:
-    """The package as pip would lay it out, in a folder that type checkers are shown."""
+    """Copy the package into `folder` in its installed layout, for type checkers; return `folder`."""
     for name, inner in FOLDERS.items():
         kept = shutil.ignore_patterns("__pycache__", "*.so", "*.safetensors")
         shutil.copytree(REPOSITORY / name, folder / "autosparse" / inner, ignore=kept, dirs_exist_ok=True)

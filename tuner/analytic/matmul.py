@@ -1,7 +1,7 @@
-"""Predicted time of a schedule: traffic and instructions of one product, from an O(nnz)-sampled PatternFacts.
+"""Analytic cost model of SpMV and SpMM: memory traffic and instruction counts from sampled statistics of the pattern.
 
-The model only has to order candidates and to know when none can win: absolute times are anchored to the default
-kernel's measured time by whoever uses them. Learned models (WACO) implement the same `rank`.
+The predictions order candidates and show when no candidate can beat the default kernel. Callers use ratios to the
+predicted time of the default kernel, not absolute seconds. Learned models (WACO) implement the same `rank`.
 """
 
 from __future__ import annotations
@@ -20,76 +20,76 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 
 LINE_BYTES: Final = 64
-ODD_ROWS: Final = 1.7  # times the time of vector products by blocks of 3 or 6 rows: elasticity, two Xeons and an EPYC
+ODD_ROWS: Final = 1.7  # time factor of SpMV in blocks of 3 or 6 rows; elasticity matrices, two Xeons and an EPYC
 CALIBRATED_LANES: Final = 16
-"""Lanes of the machine and type (AVX-512, float32) that `VectorRates` were measured with."""
+"""Values per vector register (AVX-512, float32) on the machine where `VectorRates` were measured."""
 
 
 class CostModel(Protocol):
-    """Anything that predicts times."""
+    """Interface of a cost model that predicts the time of given schedules."""
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Predicted seconds of one product for each schedule (None: the default kernel), in the given order."""
+        """Return the predicted seconds of one product for each schedule (None: the default kernel), in order."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A schedule and its predicted time over the default kernel's."""
+    """A schedule and its predicted time divided by that of the default kernel."""
 
     schedule: SuperSchedule
     ratio: float
-    guess: float = 1.0  # ... by the statistics, where a learned model asked them
+    guess: float = 1.0  # the same ratio by the analytic model, where a learned model used its predictions
 
 
 class Proposer(Protocol):
-    """A model that searches a space by itself instead of ranking a list: the learned tier."""
+    """Interface of a learned model that searches a space by itself instead of ranking a given list."""
 
     @property
     def price_s(self) -> float:
-        """Expected seconds of a call."""
+        """Return the expected seconds of a call."""
 
     def __call__(self) -> Sequence[Proposal]:
-        """The most promising schedules, best first; none when the model cannot say anything about this problem."""
+        """Return the schedules with the shortest predicted times, best first; none for a problem outside the model."""
 
     def more(self, known: Sequence[SuperSchedule]) -> Sequence[Proposal]:
-        """Many more of the most promising ones, and predictions of `known`, as far as the model has any."""
+        """Return a longer list of the best schedules, and predictions of `known` where the model has them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoreRates:
-    """Rough rates of one core, bytes or operations per second; only their ratios matter for ranking."""
+    """Approximate rates of one core, in bytes or operations per second; only their ratios matter for ranking."""
 
     memory: float = 16e9
     l3: float = 35e9
     l2: float = 70e9
     l1: float = 150e9
-    flops: float = 50e9  # of wide products, a multiply-add counted twice
-    row_s: float = 2e-9  # loop overhead of a row (of a block row, of a row in a panel) in a wide product
-    block_s: float = 1.2e-9  # ... of a nonzero or block
+    flops: float = 50e9  # of products with several columns; a multiply-add counts twice
+    row_s: float = 2e-9  # loop overhead per row, block row, or row in a column panel, in products with several columns
+    block_s: float = 1.2e-9  # loop overhead per nonzero or block, in products with several columns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VectorRates:
-    """Seconds of one core per entry, block and row of a vector product in its cache: fitted to a few matrices."""
+    """Seconds per entry, block and row of a cache-resident SpMV on one core, fitted to a few matrices."""
 
     default_entry: float = 0.28e-9
-    default_row: float = 0.9e-9  # short rows of unlike lengths cost more than long ones
-    gathered_entry: float = 0.26e-9  # entries of a row as vector lanes
-    gathered_narrow: float = 0.24e-9  # ... with 16-bit indices
+    default_row: float = 0.9e-9  # includes the branch misses of short rows of unequal lengths
+    gathered_entry: float = 0.26e-9  # the entries of a row are the vector lanes
+    gathered_narrow: float = 0.24e-9  # the same with 16-bit indices
     gathered_row: float = 1.2e-9
     scalar_entry: float = 0.6e-9
     scalar_row: float = 0.8e-9
-    column_block: float = 0.40e-9  # r x 1 blocks: rows as vector lanes
+    column_block: float = 0.40e-9  # r x 1 blocks: the rows are the vector lanes
     column_cell: float = 0.03e-9
     block: float = 0.72e-9  # r x c blocks
     block_cell: float = 0.036e-9
     block_row: float = 1.5e-9
-    panel_row: float = 2.0e-9  # of a row in one panel of columns: its result is read and written again
-    slice_cell: float = 0.195e-9  # rows as vector lanes, slot by slot
+    panel_row: float = 2.0e-9  # per row and column panel: the partial result is read and written again
+    slice_cell: float = 0.195e-9  # SELL: the rows are the vector lanes
     slice_row: float = 0.3e-9
-    listed_row: float = 0.15e-9  # more where rows were sorted: their results are scattered
-    diagonal_cell: float = 0.05e-9  # neighbours in x as lanes
-    not_unrolled: float = 1.25  # penalty of blocks with a single accumulator
+    listed_row: float = 0.15e-9  # added where rows were sorted, because the results are scattered
+    diagonal_cell: float = 0.05e-9  # the lanes read consecutive elements of x
+    not_unrolled: float = 1.25  # time factor of blocks with a single accumulator
 
 
 Floats = NDArray[np.float64]
@@ -97,18 +97,15 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class TrafficModel:
-    """max(memory, instructions) + loop overheads, of many schedules at once."""
+    """Cost model of SpMV and SpMM: the larger of traffic and instruction time, plus loop overheads."""
 
     facts: PatternFacts
     rates: CoreRates = CoreRates()
     vector: VectorRates = VectorRates()
-    locality: Locality | None = None  # of a pattern that is not transposed
+    locality: Locality | None = None  # None where op(A) is transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Predicted seconds of one product on the problem's threads, for each schedule.
-
-        What is read of schedules is remembered for a tuple that is given again.
-        """
+        """Return the predicted seconds of one product for each schedule; a repeated tuple is analysed only once."""
         traits = Traits.of(schedules)
         shape = _Shapes.of(traits, self.facts)
         setting = _Setting.of(problem)
@@ -117,16 +114,17 @@ class TrafficModel:
         else:
             is_runtimes = traits.tile == 0
             one_thread_s = self._wide_s(setting, traits, shape) * np.where(is_runtimes, 1.0, behind_runtime(problem))
-        # Two threads on two cores gain about 1.7: they share what lies behind the second cache level.
+        # Two threads on two cores gain about 1.7: they share the L3 cache and the memory bandwidth.
         times: list[float] = (one_thread_s / (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1))).tolist()
         return times
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Instructions or traffic, whichever takes longer: a vector product overlaps them."""
+        """Return the larger of instruction and traffic time of SpMV, which overlap, plus the exposed gather time."""
         instructions_s = self._instructions_s(setting, traits, shape)
         instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
         scatter_s = shape.n_blocks * SCATTER_S + setting.threads * self.facts.n_rows * self.vector.panel_row
-        instructions_s += np.where(traits.is_symmetric, scatter_s, 0.0)  # each entry is also added to another row
+        # Each stored entry is also added to a second row
+        instructions_s += np.where(traits.is_symmetric, scatter_s, 0.0)
         traffic_s = self._stored_bytes(setting, traits, shape) / self._rate(setting, self._footprint(setting))
         x_bytes = self.facts.n_cols / shape.n_panels * setting.item
         missed_bytes = self.facts.nnz * min(1.0, self.facts.lines_per_entry) * LINE_BYTES
@@ -135,14 +133,14 @@ class TrafficModel:
 
     def _instructions_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
         per = _Instructions.of(traits, self.vector, setting.lanes)
-        # A short row leaves lanes of its last step idle.
+        # A short row leaves lanes of its last vector step idle.
         block_s = per.block + per.idle_block / max(1.0, self.facts.mean_row)
         found = shape.n_blocks * block_s + self.facts.n_rows * per.row + shape.n_diagonal_cells * per.diagonal_cell
         return np.asarray(found)
 
     def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Reading op(A) once per column tile, multiply-adds, gathering rows of B, writing C."""
-        # The runtime's kernels take as many columns in a pass as their registers hold.
+        """Return the seconds of SpMM: read op(A) once per column tile, multiply and add, gather rows of B, write C."""
+        # The runtime's kernels process as many columns per pass as fit into their registers.
         tile = np.clip(np.where(traits.tile == 0, 16 * setting.lanes, traits.tile), 1, setting.n_columns)
         n_passes = -(-setting.n_columns // tile)
         stored_bytes = n_passes * self._stored_bytes(setting, traits, shape)
@@ -154,8 +152,8 @@ class TrafficModel:
         return busy_s + self._dense_s(setting, traits, shape) + rows_s + self._result_s(setting, shape)
 
     def _stored_bytes(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Bytes of op(A) read in one pass: one index per block, a value per cell."""
-        # Of slices, an index per cell, not per block; one per slot along a filled diagonal.
+        """Return the bytes of op(A) read in one pass: one index per block and one value per cell."""
+        # SELL stores an index per cell instead of per block, and one per slot along a filled diagonal.
         index_bytes = self._index_bytes(setting, traits) * np.where(traits.is_sliced, traits.r, 1)
         pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide
         item = np.where(traits.value_bits > 0, traits.value_bits // 8, setting.item)
@@ -164,10 +162,11 @@ class TrafficModel:
         return np.asarray(found)
 
     def _index_bytes(self, setting: _Setting, traits: Traits) -> Floats:
-        """Bytes of a stored column.
+        """Return the bytes of a stored column index.
 
-        Slices that count 16 bits from their smallest column hold 32 where these do not suffice. A slice reaches as far
-        as the widest of its rows: all do where rows in the mean reach as far, none where they reach half as far.
+        SELL stores 16-bit offsets from the smallest column of a slice, and 32-bit offsets in slices that span more
+        columns. The assumed share of 16-bit slices falls linearly from 1, where rows span 2^15 columns on average, to 0
+        at 2^16.
         """
         reach = self.facts.mean_gap * max(0.0, self.facts.mean_row - 1.0)
         narrow_share = min(1.0, max(0.0, 2.0 - reach / (1 << 15)))
@@ -175,90 +174,84 @@ class TrafficModel:
         return np.where(traits.is_sliced & (traits.index_bits == 16), 4.0 - 2.0 * narrow_share, found)
 
     def _footprint(self, setting: _Setting) -> float:
-        """Bytes of one product's operands: what decides which cache they live in."""
+        """Return the bytes of the operands of one product, which decide the cache level that serves them."""
         dense = (self.facts.n_rows + self.facts.n_cols) * setting.n_columns * setting.item
         return dense + setting.operand_bytes
 
     def _rate(self, setting: _Setting, footprint: float) -> float:
-        """Bytes per second of the smallest cache that holds `footprint`."""
+        """Return the bytes per second of the smallest cache that holds `footprint` bytes."""
         return float(self._rates(setting, np.asarray(footprint)))
 
     def _rates(self, setting: _Setting, footprints: Floats) -> Floats:
-        """`_rate` of each."""
+        """Return, for each footprint, the bytes per second of the smallest cache that holds it."""
         limits, rates = setting.cache_bytes, (self.rates.l1, self.rates.l2, self.rates.l3)
         found = np.where(footprints <= limits[2], rates[2], self.rates.memory)
         return np.where(footprints <= limits[0], rates[0], np.where(footprints <= limits[1], rates[1], found))
 
     def _dense_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Gathering rows of B: what a panel of columns of op(A) covers comes from the cache that holds that panel.
-
-        Of a larger B, rows that come back soon come from the core's own cache.
-        """
+        """Return the seconds to gather rows of B from a column panel's cache, or from L2 where they are reused soon."""
         panel_bytes = self.facts.n_cols / shape.n_panels * setting.n_columns * setting.item
         width = setting.n_columns * traits.c * setting.item
         touched = shape.n_blocks * np.maximum(width, LINE_BYTES * min(1.0, self.facts.lines_per_entry * 4))
-        far_s = touched / self._rates(setting, panel_bytes)
-        is_far = panel_bytes > setting.cache_bytes[1]
-        if self.locality is None or not is_far.any():
-            return np.asarray(far_s)
+        streaming_s = touched / self._rates(setting, panel_bytes)
+        is_streaming = panel_bytes > setting.cache_bytes[1]
+        if self.locality is None or not is_streaming.any():
+            return np.asarray(streaming_s)
         share = np.where(traits.is_shared, *self._fetched_shares(setting))
-        return np.where(is_far, share * far_s + (1.0 - share) * touched / self.rates.l2, far_s)
+        return np.where(is_streaming, share * streaming_s + (1.0 - share) * touched / self.rates.l2, streaming_s)
 
     def _fetched_shares(self, setting: _Setting) -> tuple[float, float]:
-        """Share of the rows of B that are not in the core's own cache when they are wanted: (rows in order, as stored).
-
-        An order of rows is not tried out here: it is taken to come half way (in the logarithm) to fetching each row of
-        B once.
-        """
+        """Return the shares of rows of B fetched from beyond L2: (with reordered rows, with rows as stored)."""
         assert self.locality is not None
         row_bytes = setting.n_columns * setting.item
         share = self.locality.distinct_share(int(setting.cache_bytes[1] / 2 / row_bytes))
         return min(share, math.sqrt(share * min(1.0, self.facts.n_cols / max(1, self.facts.nnz)))), share
 
     def _result_s(self, setting: _Setting, shape: _Shapes) -> Floats:
-        """Writing C; every panel after the first reads and writes it once more."""
+        """Return the seconds to write C; every column panel after the first reads and writes it once more."""
         n_bytes = self.facts.n_rows * setting.n_columns * setting.item
         found = n_bytes * (1 + 2 * (shape.n_panels - 1)) / self._rate(setting, self._footprint(setting))
         return np.asarray(found)
 
 
-CROWDED: Final = 1.3
-"""Geometric mean over 23 matrices, 256 columns (docs/adr/0021-past-the-last-cache.md)."""
-TWINS: Final = 1.3
-"""Geometric mean over matrices of elasticity, 32 to 256 columns (docs/adr/0022-twins.md)."""
+LLC_CONTENTION: Final = 1.3
+"""Time factor of SpMM without streaming stores past a victim L3 (23 matrices; docs/design/dense-operands.md)."""
+IDENTICAL_ROWS: Final = 1.3
+"""Time factor of SpMM that does not merge identical rows (elasticity matrices; docs/design/compiled-kernels.md
+rows.md)."""
 
 
 def behind_runtime(problem: Problem) -> float:
-    """Time of a generated kernel for a wide product over that of the runtime's loops, for what only these do.
+    """Return the SpMM time of a generated kernel over that of the runtime's loops, from features only the latter have.
 
-    Where the last cache takes what other caches throw out they store large results past it; and they compute three rows
-    with the same columns together (of the blocks that generated kernels have instead the model knows).
+    The runtime's loops use streaming stores for large results where the L3 is a victim cache, and compute three
+    identical rows together. The blocks that generated kernels use instead are part of the model itself.
     """
     target = problem.target
     dense_bytes = (
         (problem.matrix.n_rows + problem.matrix.n_cols) * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
     )
-    is_crowded = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
-    has_twins = not problem.transposed and problem.matrix.has_twins
-    return (CROWDED if is_crowded else 1.0) * (TWINS if has_twins else 1.0)
+    is_contended = target.fills_last_cache_late and 2 * dense_bytes > target.l3_bytes
+    has_identical_rows = not problem.transposed and problem.matrix.has_identical_rows
+    return (LLC_CONTENTION if is_contended else 1.0) * (IDENTICAL_ROWS if has_identical_rows else 1.0)
 
 
 SCATTER_S: Final = 0.6e-9
-"""Adding an entry's product to a row that is somewhere else."""
+"""Seconds to add the product of an entry to a second row of the result, in symmetric storage."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Instructions:
-    """Seconds per block (slot, entry), row, and cell on a diagonal, of a vector product by each schedule."""
+    """Seconds per block (or slot, or entry), per row, and per cell on a diagonal of an SpMV, for each schedule."""
 
     block: Floats
-    idle_block: Floats  # beside it, times one over the mean length of rows
+    idle_block: Floats  # added to `block` after division by the mean row length
     row: Floats
     diagonal_cell: Floats
 
     @classmethod
     def of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
-        """Of registers of `lanes` values; remembered with the traits."""
+        """Return the costs for vector registers of `lanes` values; they are cached with the traits."""
         found: _Instructions | None = traits.kept.get((v, lanes))
         if found is None:
             found = traits.kept[v, lanes] = cls._of(traits, v, lanes)
@@ -267,7 +260,7 @@ class _Instructions:
     @classmethod
     def _of(cls, traits: Traits, v: VectorRates, lanes: int) -> _Instructions:
         cells, is_column, is_gathered = traits.r * traits.c, traits.c == 1, traits.unroll >= 4
-        # Half the lanes cost less than twice: loads dominate.
+        # Halving the lanes less than doubles the time, because loads dominate.
         narrow = math.sqrt(CALIBRATED_LANES / max(1, lanes))
         gathered = np.where(traits.index_bits == 16, v.gathered_narrow, v.gathered_entry) * narrow
         entry, row = (
@@ -291,11 +284,11 @@ class _Instructions:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """What the model reads of a problem."""
+    """Properties of a problem that the model reads."""
 
     item: int  # bytes of a value
     lanes: int
-    wide: int  # bytes of the user's indices
+    wide: int  # bytes of an index of the user's arrays
     n_columns: int
     threads: int
     operand_bytes: int
@@ -307,19 +300,20 @@ class _Setting:
         return cls(
             item, max(1, target.vector_bytes // item), 8 if problem.pattern.index_dtype == "int64" else 4,
             problem.n_dense_cols, problem.threads, problem.operand_bytes,
-            # A core's fair share: the last level is shared, on servers with cores that we may not even use.
+            # The last level is counted at 16 L2 sizes at most: servers share it with cores that this process may not
+            # use.
             (target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)),
         )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class _Shapes:
-    """What formats make of a pattern: numbers of blocks (slots, entries), panels of columns, and cells on diagonals."""
+    """Numbers of blocks (slots, entries), column panels and diagonal cells that each schedule's format yields."""
 
     n_blocks: Floats
     n_panels: NDArray[np.int64]
-    n_diagonal_cells: Floats  # beside the blocks
-    gathered_share: Floats  # of the entries
+    n_diagonal_cells: Floats  # not counted in `n_blocks`
+    gathered_share: Floats  # share of the entries that are read by index
 
     @classmethod
     def of(cls, traits: Traits, facts: PatternFacts) -> _Shapes:

@@ -1,4 +1,4 @@
-"""The cost model from statistics of every operation; a process loads those of the operations that it tunes."""
+"""Selection of the analytic cost model of each operation; a model's module is imported on first use."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from autosparse.ops import OPS
 
 
 def matrix_product(problem: Problem) -> CostModel:
-    """Of products of a matrix, or its transpose, with a dense operand."""
+    """Return the model of products of a matrix, or its transpose, with a dense operand (SpMV, SpMM)."""
     pattern, transposed = problem.matrix, problem.transposed
     locality = None if transposed else Locality(pattern)
     return TrafficModel(pattern_facts(pattern, transposed=transposed), locality=locality)
 
 
 def sampled_product(problem: Problem) -> CostModel:
-    """Of products of dense operands at the entries of a matrix."""
+    """Return the model of products of dense operands at the entries of a matrix (SDDMM)."""
     from autosparse.tuner.analytic.sddmm import SampledModel
 
     return SampledModel(pattern_facts(problem.matrix), locality=Locality(problem.matrix))
 
 
 def tensor_product(problem: Problem) -> CostModel:
-    """Of products of a tensor with a factor for each of its other modes."""
+    """Return the model of products of a tensor with a factor for each of its other modes (MTTKRP)."""
     from autosparse.tuner.analytic.mttkrp import TensorModel, tensor_facts
 
     return TensorModel(tensor_facts(problem.tensor, problem.mode))
 
 
 def statistics_model(problem: Problem) -> CostModel:
-    """The model of the problem's operation, from a sample of its pattern."""
+    """Return the analytic model of the problem's operation, from a sample of the problem's pattern."""
     make: Callable[[Problem], CostModel] = globals()[OPS[problem.operation].model]
     return make(problem)
 
 
 def predicted_ratios(problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-    """Its predicted times of `schedules` over the default kernel's, None. A tuple with that first is read once."""
+    """Return predicted times over the default kernel's; a tuple of `schedules` that begins with None is cached."""
     entrants = schedules if None in schedules[:1] else (None, *schedules)
     default_s, *times_s = statistics_model(problem).rank(problem, entrants)
-    if not default_s:  # nothing is computed: everything takes as long
+    if not default_s:  # nothing is computed, so every schedule takes equally long
         return [1.0] * len(schedules)
     return [time_s / default_s for time_s in ((default_s, *times_s) if entrants is schedules else times_s)]

@@ -1,7 +1,8 @@
-"""Predicted time of an MTTKRP: what every level's nodes cost, and the bytes of factors and of storage; see `model`.
+"""Analytic cost model of MTTKRP: work per node of each level of the tensor, and bytes of factors and storage.
 
-Linear in what a schedule does (`terms`), with a price for each term (`TensorRates`) fitted to measured schedules of
-tensors of order 3 to 5 by `benchmarks/tensor_rates.py`: of an order that no learned model knows this is the only word.
+The model is linear: counts of pieces of work (`terms`) times nanoseconds per piece (`TensorRates`).
+`benchmarks/tensor_rates.py` fits the rates to measured schedules of tensors of order 3 to 5. It is the only model for
+orders that no learned model covers.
 """
 
 from __future__ import annotations
@@ -21,60 +22,61 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
 
 NAMES: Final = f"{INDICES}qrstuvwxyz"
-"""Of as many modes as the default kernel knows."""
+"""Index names, one for each mode that the default kernel supports."""
 SAMPLED_ENTRIES: Final = 20_000
-LEAST_CHILDREN: Final = 3.0
-"""Entries per lowest node from which the default kernel walks levels (as `operands.csf` has it); else it is flat."""
+MIN_CHILDREN: Final = 3.0
+"""Minimum entries per lowest node for which the default kernel walks levels (as `operands.csf` has it), not entries."""
 CACHES: Final = ("l1", "l2", "l3", "memory")
-"""The smallest that holds something; the last one is a core's share."""
+"""Cache levels, smallest first; a footprint belongs to the first level that holds it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorRates:
-    """Nanoseconds of two threads, per piece of work and, of `*_l1` to `*_memory`, per byte from there.
+    """Nanoseconds on two threads per piece of work, and per byte for `*_l1` to `*_memory`.
 
-    Of the default kernel: `default_*`. A pass is one over a tile of columns.
+    Rates `default_*` belong to the default kernel, all others to generated kernels. Counts are per pass over a tile of
+    columns, except those of `product` and `chunk`.
     """
 
     product: float = 4300
-    row: float = 6.12  # that has entries; per pass, as all of the following
-    empty_row: float = 0.592  # of a level that stores every row
-    listed_row: float = 6.63  # beside `row`, of a level that stores those with entries
-    node: float = 0.233  # between the rows and the leaves
-    uneven: float = 1.13  # node or row whose number of children is hard to guess for the processor
+    row: float = 6.12  # per row that has entries
+    empty_row: float = 0.592  # per empty row of a level that stores every row
+    listed_row: float = 6.63  # added to `row` when the level lists only the rows that have entries
+    node: float = 0.233  # per node between the rows and the leaves
+    uneven: float = 1.13  # per node or row whose number of children the branch predictor is likely to miss
     leaf: float = 0.204
-    entry: float = 0.00028  # stored with all its coordinates
-    leaf_fetched: float = 0.174  # beside `leaf` where factor rows are fetched ahead
+    entry: float = 0.00028  # per entry stored with all its coordinates
+    leaf_fetched: float = 0.174  # added to `leaf` when factor rows are prefetched
     entry_fetched: float = 0.403
-    chunk: float = 4.97  # handed out to a thread
+    chunk: float = 4.97  # per chunk of rows handed to a thread
     default_row: float = 6.63
     default_node: float = 2.53
     default_uneven: float = 0.00422
     default_leaf: float = 0.209
     default_entry: float = 0.189
-    factor_l1: float = 0.00414  # of a factor's rows
+    factor_l1: float = 0.00414  # per byte of factor rows read from L1
     factor_l2: float = 0.00521
     factor_l3: float = 0.0115
     factor_memory: float = 0.024
-    fetched_l3: float = 0.0135  # the same fetched ahead
+    fetched_l3: float = 0.0135  # the same, prefetched
     fetched_memory: float = 0.0337
-    stored_l2: float = 0.0112  # of coordinates and values
+    stored_l2: float = 0.0112  # per byte of coordinates and values
     stored_l3: float = 0.0209
     stored_memory: float = 0.06
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TensorFacts:
-    """What the model knows of a tensor whose rows are one of its modes."""
+    """Statistics of a tensor whose rows are one of its modes."""
 
-    extents: Mapping[str, int]  # index -> extent, the rows' index first
+    extents: Mapping[str, int]  # index name -> extent, the rows' index first
     nnz: int
-    default_order: Sequence[str]  # levels of the default kernel
+    default_order: Sequence[str]  # index names of the default kernel's levels, outermost first
     sampled: Mapping[str, NDArray[np.integer]] = field(repr=False)  # coordinates of the entries of some whole rows
     _nodes: dict[frozenset[str], float] = field(default_factory=dict, repr=False)
 
     def nodes(self, indices: Sequence[str]) -> float:
-        """Nodes of a level whose path from the root runs over `indices`, the rows among them; counted in the sample."""
+        """Return the number of nodes of the level with path `indices` (rows included), estimated from the sample."""
         if len(indices) == len(self.extents):
             return max(1.0, float(self.nnz))
         key = frozenset(indices)
@@ -85,7 +87,7 @@ class TensorFacts:
 
 
 def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
-    """Facts from whole rows of `mode`, as many as hold some `SAMPLED_ENTRIES` entries; the same every time."""
+    """Return statistics from whole rows of `mode` with about `SAMPLED_ENTRIES` entries, always the same ones."""
     shape, coords, nnz = pattern.shape, pattern.coords, pattern.nnz
     modes = dict(zip(NAMES, [mode, *(n for n in range(len(shape)) if n != mode)], strict=False))
     stride = max(1, nnz // SAMPLED_ENTRIES)
@@ -103,7 +105,7 @@ def tensor_facts(pattern: TensorPattern, mode: int) -> TensorFacts:
 
 
 def _n_distinct(keys: np.ndarray) -> int:
-    """Distinct columns."""
+    """Return the number of distinct columns of `keys`."""
     if keys.shape[1] == 0:
         return 0
     ordered = keys[:, np.lexsort(keys)]
@@ -112,21 +114,21 @@ def _n_distinct(keys: np.ndarray) -> int:
 
 @dataclass(frozen=True, slots=True)
 class TensorModel:
-    """Seconds of a product: `terms` times `rates`."""
+    """Cost model of MTTKRP: the seconds of a product are `terms` times `rates`."""
 
     facts: TensorFacts
     rates: TensorRates = field(default_factory=TensorRates)
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Predicted seconds of one product for each schedule (None: the default kernel)."""
+        """Return the predicted seconds of one product for each schedule (None: the default kernel)."""
         prices = np.array(list(asdict(self.rates).values()))
-        speedup = (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)) / 1.7  # beside two threads
+        speedup = (1.0 + 0.7 * (min(problem.threads, problem.target.n_cores) - 1)) / 1.7  # relative to two threads
         found: list[float] = (terms(self.facts, problem, schedules) @ prices * 1e-9 / speedup).tolist()
         return found
 
 
 def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> NDArray[np.float64]:
-    """How often each schedule does what `TensorRates` has a price for: (n_schedules, n_rates), in its order."""
+    """Count the pieces of work of each schedule that `TensorRates` has a rate for, as (n_schedules, n_rates)."""
     names = list(TensorRates.__dataclass_fields__)
     found = np.zeros((len(schedules), len(names)))
     for at, one in enumerate(schedules):
@@ -137,28 +139,28 @@ def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedul
 
 
 class _Walk:
-    """What a kernel does, level by level."""
+    """Counts of the work that a kernel does, level by level."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, order: Sequence[str], *, is_flat: bool) -> None:
         self.facts, self.problem, self.order, self.is_flat = facts, problem, order, is_flat
         self.n_filled = facts.nodes(order[:1])
 
     def inner_nodes(self) -> float:
-        """Of all levels between the rows and the leaves."""
+        """Return the number of nodes of all levels between the rows and the leaves."""
         return sum(self.facts.nodes(self.order[: depth + 1]) for depth in range(1, len(self.order) - 1))
 
     def uneven_nodes(self) -> float:
-        """Nodes above the leaves, the fewer the nearer they are to one child each."""
+        """Return the number of nodes above the leaves, weighted by how unpredictable their number of children is."""
         total = 0.0
         for depth in range(1, len(self.order)):
             n_parents = self.facts.nodes(self.order[:depth])
             n_children = self.facts.nodes(self.order[: depth + 1])
-            more = min(0.5, n_children / n_parents - 1.0)  # about the share that has another one
+            more = min(0.5, n_children / n_parents - 1.0)  # approximates the share of nodes with a second child
             total += 4.0 * more * (1.0 - more) * n_parents
         return total
 
     def factors(self, *, fetched: bool) -> Iterator[tuple[str, float]]:
-        """Bytes of factor rows: one row for each node of its level, or of all modes for each entry."""
+        """Yield the bytes of factor rows read: one row per node of its level, or one row of each mode per entry."""
         width = self.problem.n_dense_cols * np.dtype(self.problem.dtype).itemsize
         for depth, index in enumerate(self.order[1:], start=1):
             n = self.facts.nnz if self.is_flat else self.facts.nodes(self.order[: depth + 1])
@@ -167,7 +169,7 @@ class _Walk:
             yield f"{'fetched' if is_ahead else 'factor'}_{cache}", n * width
 
     def stored(self, index_bytes: float, n_passes: float) -> Iterator[tuple[str, float]]:
-        """Bytes of coordinates, of where children begin, and of values."""
+        """Yield the bytes of coordinates, child offsets and values."""
         n_last = len(self.order) - 1
         if self.is_flat:
             total = self.facts.nnz * n_last * index_bytes
@@ -178,22 +180,22 @@ class _Walk:
         yield f"stored_{'l2' if cache == 'l1' else cache}", total * n_passes
 
     def _cache(self, footprint: float) -> str:
-        """The smallest cache that holds so many bytes."""
+        """Return the name of the smallest cache that holds `footprint` bytes."""
         target = self.problem.target
         limits = target.l1_bytes, target.l2_bytes, min(target.l3_bytes, 16 * target.l2_bytes)
         return next((name for name, limit in zip(CACHES, limits, strict=False) if footprint <= limit), CACHES[-1])
 
 
 class _Default(_Walk):
-    """The runtime's own loops."""
+    """Counts of the runtime's precompiled loops."""
 
     def __init__(self, facts: TensorFacts, problem: Problem) -> None:
         order = facts.default_order
-        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * LEAST_CHILDREN > facts.nnz
+        is_flat = len(order) > 2 and facts.nodes(order[:-1]) * MIN_CHILDREN > facts.nnz
         super().__init__(facts, problem, order, is_flat=is_flat)
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """(rate, how often)."""
+        """Yield pairs (name of a rate, count)."""
         yield "product", 1.0
         yield "default_row", self.n_filled
         if self.is_flat:
@@ -207,7 +209,7 @@ class _Default(_Walk):
 
 
 class _Generated(_Walk):
-    """A generated kernel."""
+    """Counts of a generated kernel."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, one: SuperSchedule) -> None:
         order = [name[0] for name in one.format.order if name.endswith("1")]
@@ -217,7 +219,7 @@ class _Generated(_Walk):
         self.one = one
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """(rate, how often)."""
+        """Yield pairs (name of a rate, count)."""
         one, nnz = self.one, self.facts.nnz
         n_passes = max(1, -(-self.problem.n_dense_cols // max(1, one.dense_split("j") or 1)))
         yield "product", 1.0

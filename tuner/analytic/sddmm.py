@@ -1,4 +1,4 @@
-"""Predicted time of an SDDMM: rows of X and Y read, multiply-adds, sums across vectors; see `model` for its purpose."""
+"""Analytic cost model of SDDMM: reads of rows of X and Y, multiply-adds, and horizontal sums; see `analytic.matmul`."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 
 SUM_S = 2.4e-9
-"""Adding up the lanes of one entry's sums alone; of jammed entries it is shared."""
+"""Seconds of the horizontal sum of one entry; jammed entries share it."""
 ENTRY_S = 0.5e-9
 PADDED_S = 1.5e-9
-"""Of an entry found through `origin`, a cell of a block."""
+"""Added seconds per block cell, whose entry is found through `origin`."""
 PREFETCHED = 0.97
-"""Share of the time for gathering rows of Y that is left when they are fetched ahead from beyond the second cache."""
+"""Time factor of gathering rows of Y from beyond the L2 cache when they are prefetched."""
 DEFAULT_JAM = 4
 
 
 @dataclass(frozen=True, slots=True)
 class SampledModel:
-    """Gathered rows or arithmetic, whichever takes longer, and the work per entry."""
+    """Cost model of SDDMM: the larger of gather and arithmetic time, plus the work per entry and row."""
 
     facts: PatternFacts
     rates: CoreRates = field(default_factory=CoreRates)
-    locality: Locality | None = None  # None: rows of Y are not expected to come back soon
+    locality: Locality | None = None  # None: no reuse of rows of Y is assumed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Predicted seconds of one product for each schedule."""
+        """Return the predicted seconds of one product for each schedule."""
         return [self.seconds(problem, one) for one in schedules]
 
     def seconds(self, problem: Problem, one: SuperSchedule | None) -> float:
-        """One product on the problem's threads."""
+        """Return the predicted seconds of one product on the problem's threads."""
         facts, item = self.facts, np.dtype(problem.dtype).itemsize
         width = problem.n_dense_cols * item
         r, c, n_panels, jam, ahead = 1, 1, 1, DEFAULT_JAM, 1
@@ -49,11 +49,11 @@ class SampledModel:
                 c, n_panels = 1, -(-max(1, facts.n_cols) // c)
         n_blocks = facts.nnz / (r * c * (facts.fill(r, c) if r * c > 1 else 1.0))
         n_cells = n_blocks * r * c
-        far_bytes = facts.n_cols / n_panels * width
-        near_share = self._near_share(problem, one, far_bytes)
-        gather_s = n_blocks * c * width * (1.0 - near_share) / self._rate(problem, far_bytes)
-        gather_s += n_blocks * c * width * near_share / self.rates.l2
-        if far_bytes > problem.target.l2_bytes:
+        streaming_bytes = facts.n_cols / n_panels * width
+        resident_share = self._resident_share(problem, one, streaming_bytes)
+        gather_s = n_blocks * c * width * (1.0 - resident_share) / self._rate(problem, streaming_bytes)
+        gather_s += n_blocks * c * width * resident_share / self.rates.l2
+        if streaming_bytes > problem.target.l2_bytes:
             gather_s *= PREFETCHED if ahead else 1.0
         elif one is not None and ahead:
             gather_s *= 1.03
@@ -67,9 +67,9 @@ class SampledModel:
         behind = 1.0 if is_runtimes or r > 1 else behind_runtime(problem)
         return (max(gather_s, arithmetic_s) + entries_s + rows_s) / speedup * behind
 
-    def _near_share(self, problem: Problem, one: SuperSchedule | None, far_bytes: float) -> float:
-        """Share of the rows of Y that the core's own cache still holds when they are wanted again; see `model`."""
-        if self.locality is None or far_bytes <= problem.target.l2_bytes:
+    def _resident_share(self, problem: Problem, one: SuperSchedule | None, streaming_bytes: float) -> float:
+        """Return the share of gathered rows of Y that are still in the L2 cache; see `TrafficModel._fetched_shares`."""
+        if self.locality is None or streaming_bytes <= problem.target.l2_bytes:
             return 0.0
         row_bytes = problem.n_dense_cols * np.dtype(problem.dtype).itemsize
         share = self.locality.distinct_share(int(problem.target.l2_bytes / 2 / row_bytes))
@@ -78,7 +78,7 @@ class SampledModel:
         return 1.0 - share
 
     def _rate(self, problem: Problem, footprint: float) -> float:
-        """Bytes per second of the smallest cache that holds `footprint`."""
+        """Return the bytes per second of the smallest cache that holds `footprint` bytes."""
         target = problem.target
         levels = ((target.l1_bytes, self.rates.l1), (target.l2_bytes, self.rates.l2),
                   (min(target.l3_bytes, 16 * target.l2_bytes), self.rates.l3))  # fmt: skip

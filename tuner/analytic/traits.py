@@ -1,4 +1,4 @@
-"""What the traffic model reads of schedules, as columns of numbers: once for a list, whatever the pattern."""
+"""Schedule properties that the traffic model reads, as arrays; they are extracted once per list, for any pattern."""
 
 from __future__ import annotations
 
@@ -8,51 +8,51 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from autosparse.core.formats import NUMBERED, SLICED_KINDS, LevelKind
+from autosparse.core.formats import DICTIONARY, SLICED_KINDS, LevelKind
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass, field
 
 Numbers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
-MOST_KNOWN: Final = 64
-VALUE_BITS: Final = {"": 0, NUMBERED: 8}
+MAX_KNOWN: Final = 64
+VALUE_BITS: Final = {"": 0, DICTIONARY: 8}
 SHARED_ORDERS: Final = ("first", "rcm")
-"""Orders of rows in which rows that share columns follow each other."""
+"""Row orders in which consecutive rows share columns."""
 
 
 @dataclass(frozen=True, eq=False)
 class Traits:
-    """One entry per schedule; the default kernel (None) is plain CSR with a tile of its own (0)."""
+    """Properties of schedules, one array element each; the default kernel (None) counts as CSR with tile 0."""
 
     r: Numbers  # rows of a block or slice
     c: Numbers  # columns of a block
-    panel: Numbers  # columns of a panel; 0: there are none
+    panel: Numbers  # columns of a panel; 0: no panels
     sigma: Numbers
     unroll: Numbers
-    tile: Numbers  # columns of the result computed in one pass; 0: as many as suit the machine
-    index_bits: Numbers  # 0: the user's own
-    value_bits: Numbers  # 0: the user's own
+    tile: Numbers  # columns of the result computed in one pass; 0: as many as the runtime chooses
+    index_bits: Numbers  # 0: the width of the user's arrays
+    value_bits: Numbers  # 0: the width of the user's arrays
     is_default: Flags
     is_sliced: Flags
     is_diagonal: Flags
-    is_shared: Flags  # rows in one of SHARED_ORDERS
-    is_symmetric: Flags  # one triangle is stored
-    blocks: tuple[tuple[int, int], ...]  # distinct (r, c), and which of them each has
+    is_shared: Flags  # rows are in one of SHARED_ORDERS
+    is_symmetric: Flags  # only one triangle is stored
+    blocks: tuple[tuple[int, int], ...]  # distinct pairs (r, c)
     block_of: Numbers
     slices: tuple[tuple[int, int], ...]  # distinct (r, sigma)
     slice_of: Numbers
-    kept: dict[Hashable, Any] = field(default_factory=dict)  # what a model has made of them
+    kept: dict[Hashable, Any] = field(default_factory=dict)  # values that a model derived from the traits
 
     @classmethod
     def of(cls, schedules: Sequence[SuperSchedule | None]) -> Traits:
-        """Of `schedules`; those of a tuple are remembered as long as the tuple is."""
+        """Return the traits of `schedules`; those of the last MAX_KNOWN tuples are cached."""
         known = _known.get(id(schedules))
         if known is not None and known[0] is schedules:
             return known[1]
         found = cls._of(schedules)
         if isinstance(schedules, tuple):
-            while len(_known) >= MOST_KNOWN:
+            while len(_known) >= MAX_KNOWN:
                 _known.pop(next(iter(_known)), None)
             _known[id(schedules)] = schedules, found
         return found
@@ -89,7 +89,7 @@ def _row(one: SuperSchedule | None) -> tuple[int, ...]:
 
 
 def _numbered(one: Numbers, other: Numbers) -> tuple[tuple[tuple[int, int], ...], Numbers]:
-    """Distinct pairs, and the number of each entry's pair."""
+    """Return the distinct pairs, and for each element the position of its pair among them."""
     pairs = list(zip(one.tolist(), other.tolist(), strict=True))
     distinct = list(dict.fromkeys(pairs))
     numbers = {pair: at for at, pair in enumerate(distinct)}

@@ -1,7 +1,7 @@
 """Calibration: fit a shipped cost model to this machine from few measured patterns, without PyTorch.
 
-`examples` holds what was measured, `adjustments` are the ways to change a model, `choice` compares them on patterns
-that they were not fitted to, `store` replaces files so that a model is always whole and can be had back.
+`examples` holds measurements, `adjustments` the ways to change a model, and `choice` compares them by cross-validation.
+`store` replaces model files atomically and can undo a replacement.
 """
 
 from __future__ import annotations

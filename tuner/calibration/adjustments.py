@@ -1,8 +1,7 @@
-"""Ways to fit a model to a machine, each a sum of trees beside ``slope`` times the model's own prediction.
+"""Adjustments of a model to a machine: ``slope`` times the model's prediction, plus a sum of trees.
 
-All are fitted to the logarithms of measured ratios with the weights of training (which of the fast schedules is
-fastest matters, not which slow one), and an intercept is fitted last, so that none of them shifts what is predicted in
-the mean.
+All are fitted to logarithms of measured ratios with the training weights, which emphasise the order of the fastest
+schedules. An intercept is fitted last, so that no adjustment shifts the mean prediction.
 """
 
 from __future__ import annotations
@@ -18,24 +17,24 @@ from autosparse.tuner.learned.trees import Trees
 from autosparse.tuner.training.boosting import BoostSettings, clipped_logs, features_of, fit, trees_of, weights_of
 
 RIDGE: Final = 30.0
-"""Weight of squared coefficients of `residual`: so many programs must agree before half an effect is believed."""
+"""Ridge penalty of `residual`, in programs: an effect from that many programs is shrunk by half."""
 FEWEST_OF_VALUE: Final = 3
-"""Programs that must have a value of a column before `residual` gives it a coefficient."""
+"""Minimum number of programs with a value of a column for which `residual` fits a coefficient."""
 SLOPES: Final = (0.5, 1.5)
-"""Bounds of `scale`: outside of them few patterns have agreed by chance."""
+"""Bounds of `scale`'s slope, since few patterns may agree outside of them by chance."""
 N_TREES: Final = 40
 SETTINGS: Final = BoostSettings(n_trees=N_TREES, rate=0.1, leaves=8, fewest=20, seed=0)
 
 
 @dataclass(frozen=True, eq=False)
 class Adjustment:
-    """``slope * prediction + more``: `more` is None or trees over the features of the model."""
+    """The adjusted prediction ``slope * prediction + more``; `more` is None or trees over the model's features."""
 
     slope: float = 1.0
     more: Trees | None = None
 
     def on(self, one: Example) -> Logs:
-        """Adjusted logarithms of ratios of the programs of `one`."""
+        """Return the adjusted logarithms of the ratios of the programs of `one`."""
         found = self.slope * one.predicted
         if self.more is not None:
             found = found + self.more.on(one.pattern).predict(one.programs)
@@ -46,7 +45,7 @@ Fit = Callable[[Sequence[Example]], Adjustment]
 
 
 def left_over(examples: Sequence[Example], adjustment: Adjustment) -> tuple[Logs, Logs]:
-    """(measured minus adjusted logarithm of each program, its weight), over all examples."""
+    """Return (measured minus adjusted logarithm of each program, weights), over all examples."""
     rest = np.concatenate([clipped_logs(one.ratios) - adjustment.on(one) for one in examples])
     return rest, np.concatenate([weights_of(one.ratios, SETTINGS) for one in examples])
 
@@ -56,7 +55,7 @@ def _nothing(examples: Sequence[Example]) -> Adjustment:
 
 
 def _scale(examples: Sequence[Example]) -> Adjustment:
-    """Slope and intercept by weighted least squares."""
+    """Fit slope and intercept by weighted least squares."""
     y, weights = left_over(examples, Adjustment(slope=0.0))
     x = np.concatenate([one.predicted for one in examples])
     mean_x, mean_y = np.average(x, weights=weights), np.average(y, weights=weights)
@@ -66,9 +65,9 @@ def _scale(examples: Sequence[Example]) -> Adjustment:
 
 
 def _residual(examples: Sequence[Example]) -> Adjustment:
-    """An additive correction per value of each column of the code, by ridge regression within patterns.
+    """Fit an additive correction per value of each code column, by ridge regression within patterns.
 
-    By how much all programs of a pattern are off says nothing of any of them.
+    Errors that all programs of a pattern share are removed first, since they do not distinguish programs.
     """
     codes = np.vstack([one.programs for one in examples]).astype(np.int64)
     parts = [(column, value) for column in range(codes.shape[1]) for value in _common_values(codes[:, column])]
@@ -83,7 +82,7 @@ def _residual(examples: Sequence[Example]) -> Adjustment:
 
 
 def _within(one: Example, parts: Sequence[tuple[int, int]]) -> tuple[Logs, Logs, Logs]:
-    """(which programs have which of `parts`, what the model leaves over, weights), the first two about their means."""
+    """Return (indicators of `parts`, residuals, weights) of a pattern's programs, the first two centred."""
     y, weights = left_over([one], Adjustment())
     x = np.stack([one.programs[:, column] == value for column, value in parts], axis=1).astype(np.float64)
     return x - np.average(x, axis=0, weights=weights), y - np.average(y, weights=weights), weights
@@ -95,13 +94,13 @@ def _common_values(column: np.ndarray) -> list[int]:
 
 
 def _step(feature: int, value: int, effect: float) -> list[tuple[int, float, int, int]]:
-    """A tree that is `effect` where the feature is `value`, else 0."""
+    """Return a tree whose value is `effect` where the feature equals `value`, else 0."""
     return [(feature, value - 0.5, 1, 2), (-1, 0.0, 0, 0), (feature, value + 0.5, 3, 4), (-1, float(effect), 0, 0),
             (-1, 0.0, 0, 0)]  # fmt: skip
 
 
 def _more_trees(examples: Sequence[Example]) -> Adjustment:
-    """Boosted trees on what the model leaves over (extra `train`: scikit-learn)."""
+    """Fit boosted trees to the residuals (extra `train`: scikit-learn)."""
     rest, weights = left_over(examples, Adjustment())
     x = np.vstack([features_of(one.pattern, one.programs) for one in examples])
     fitted = fit(x, rest, n_sketch=examples[0].pattern.size, settings=SETTINGS, weights=weights)
@@ -109,7 +108,7 @@ def _more_trees(examples: Sequence[Example]) -> Adjustment:
 
 
 def _centred(found: Adjustment, examples: Sequence[Example]) -> Adjustment:
-    """`found` with the intercept for which the weighted mean of what is left over is 0."""
+    """Return `found` with the intercept that makes the weighted mean residual 0."""
     rest, weights = left_over(examples, found)
     shift = trees_of([], float(np.average(rest, weights=weights)), examples[0].pattern.size)
     return Adjustment(found.slope, shift if found.more is None else found.more.joined(shift))
@@ -121,11 +120,11 @@ ADJUSTMENTS: Final[Mapping[str, Fit]] = {
     "residual": _residual,
     "more trees": _more_trees,
 }
-"""From the least to the most that is changed: of ways that do equally well the first is taken."""
+"""Adjustments in order of complexity; among equally good ones the first is taken."""
 NEEDS: Final[Mapping[str, str]] = {"more trees": "sklearn"}
-"""Way -> the module that it needs."""
+"""Adjustment -> the module that it requires."""
 
 
 def missing() -> dict[str, str]:
-    """Ways that cannot compete here -> the module that they lack."""
+    """Return the adjustments that cannot run here -> the module that they lack."""
     return {way: module for way, module in NEEDS.items() if importlib.util.find_spec(module) is None}

@@ -1,4 +1,4 @@
-"""Which adjustment to take: each is fitted without one group of patterns and judged on that group, group by group."""
+"""Choice of the adjustment by cross-validation: fit without one group of patterns, judge on that group."""
 
 from __future__ import annotations
 
@@ -14,62 +14,68 @@ from autosparse.tuner.training.ranking import pooled_pairs
 
 NOTHING: Final = "nothing"
 TOP: Final = (1, 3, 5)
-"""Loss of a pattern: what the best of its k predicted best leaves to be had, the mean over these k. Of one pattern the
-best of one alone says little."""
+"""Values of k over which the loss of a pattern is averaged.
+
+The loss for k is the log ratio of the best of the k first-ranked programs to the best of all. For a single pattern, k =
+1 alone is too noisy.
+"""
 FEWEST_GROUPS: Final = 3
-"""Fewer patterns decide nothing: the model stays."""
+"""Minimum number of groups; with fewer, the model stays unchanged."""
 SURE: Final = 2.0
-"""Standard errors of the paired gain that an adjustment must gain at least: with one, most of what was taken lost
-(benchmarks/results/xeon300/calibrate.md)."""
+"""Minimum paired gain of an adjustment in standard errors.
+
+With one standard error, most accepted adjustments lost (benchmarks/results/xeon300/calibrate.md).
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What one adjustment came to on patterns that it was not fitted to."""
+    """Cross-validated performance of one adjustment."""
 
     way: str
-    losses: tuple[float, ...]  # of each example: mean over TOP of log(best of k predicted best / best of all)
-    pairs: float  # share of pairs of programs in order
+    losses: tuple[float, ...]  # of each example: mean over TOP of log(best of the k first-ranked / best of all)
+    pairs: float  # share of program pairs in the right order
     estimate: (
-        float  # geometric mean over examples: time of the predicted best, or the default kernel's, over the latter
+        # Geometric mean over examples of the ratio of the first-ranked program, 1 where that is the default kernel
+        float
     )
 
     @property
     def loss(self) -> float:
-        """Mean over the examples."""
+        """Return the mean loss over the examples."""
         return float(np.mean(self.losses))
 
     @property
     def top1(self) -> float:
-        """Share of the best measured speed that choosing by this comes to: exp(-loss)."""
+        """Return exp(-loss), the share of the best measured speed that the choice reaches."""
         return math.exp(-self.loss)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
-    """The way that was taken, fitted to all examples, and every way's judgement."""
+class CalibrationChoice:
+    """The chosen adjustment, fitted to all examples, and the judgement of every adjustment."""
 
     way: str
     adjustment: Adjustment
     judged: Mapping[str, Judgement]
-    left_out: Mapping[str, str]  # ways that could not compete -> the module that they lack
+    left_out: Mapping[str, str]  # adjustments that could not run -> the module that they lack
 
     @property
     def before(self) -> Judgement:
-        """Of the model as it was."""
+        """Return the judgement of the unadjusted model."""
         return self.judged[NOTHING]
 
     @property
     def after(self) -> Judgement:
-        """Of what was taken, on patterns that it was not fitted to."""
+        """Return the cross-validated judgement of the chosen adjustment."""
         return self.judged[self.way]
 
 
-def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> Choice:
-    """The adjustment that does best on groups left out, "nothing" where none is surely better.
+def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS) -> CalibrationChoice:
+    """Return the adjustment with the lowest cross-validated loss; "nothing" where none is significantly better.
 
-    An adjustment must gain SURE standard errors of the paired differences of losses, and order no fewer pairs.
-    ValueError for no example.
+    An adjustment must gain SURE standard errors of the paired loss differences and order no fewer pairs correctly.
+    Raises ValueError without examples.
     """
     if not examples:
         raise ValueError("no measured pattern to calibrate with: 0 given, at least 1 needed")
@@ -83,11 +89,11 @@ def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS
     for way in able:
         if _is_better(judged[way], judged[NOTHING]) and judged[way].loss < judged[taken].loss - 1e-12:
             taken = way
-    return Choice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
+    return CalibrationChoice(way=taken, adjustment=able[taken](examples), judged=judged, left_out=lacking)
 
 
 def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str, fit: Fit) -> Judgement:
-    """`fit` judged on each group after it was fitted to all others."""
+    """Judge `fit` on each group after fitting it to all other groups."""
     found: dict[int, Logs] = {}
     for group in groups:
         seen = [one for one in examples if one.group != group]
@@ -105,12 +111,12 @@ def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str,
 
 def _loss(costs: Logs, one: Example) -> float:
     order = np.argsort(costs, kind="stable")
-    logs = np.log(np.minimum(1.0, one.ratios.astype(np.float64)))  # the default kernel is always at hand
+    logs = np.log(np.minimum(1.0, one.ratios.astype(np.float64)))  # the default kernel is always available
     return float(np.mean([logs[order[:k]].min() for k in TOP]) - logs.min())
 
 
 def _taken(costs: Logs, one: Example) -> float:
-    """Logarithm of the ratio of the predicted best; 0 where that is the default kernel."""
+    """Return the log ratio of the first-ranked program; 0 where that is the default kernel."""
     at = int(np.argmin(costs))
     return float(np.log(one.ratios[at])) if costs[at] < 0 else 0.0
 

@@ -1,4 +1,4 @@
-"""Measured patterns as calibration reads them: what the model predicted and what was found."""
+"""Measured patterns for calibration: predictions and measurements."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ Logs = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Example:
-    """One pattern: its n measured programs, the model's logarithms of ratios, and the measured ratios.
+    """One pattern: n measured programs, the model's logarithms of ratios, and the measured ratios.
 
     Ratios are times over the default kernel's; those that are `censored` are lower bounds.
     """
 
-    group: str  # patterns of one origin share it: they are left out together
-    pattern: Floats = field(repr=False)  # what splits of trees see of the pattern and of where it runs
+    group: str  # patterns of one origin share a group and are left out together
+    pattern: Floats = field(repr=False)  # input of the trees: features of pattern and setting
     programs: NDArray[Any] = field(repr=False)  # (n, columns)
     predicted: Logs = field(repr=False)  # (n,)
     ratios: Floats = field(repr=False)  # (n,)

@@ -1,4 +1,4 @@
-"""Calibrated models on disk: a file is replaced at once or not at all, and the one before it can be had back."""
+"""Storage of calibrated models: a file is replaced atomically, and its predecessor can be restored."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Final
 from autosparse.tuner.learned.names import MODEL_SUFFIX
 
 BEFORE: Final = "before"
-"""Folder beside the models: what the last calibration replaced."""
+"""Folder beside the models that keeps what the last calibration replaced."""
 NONE_SUFFIX: Final = ".none"
-"""Of an empty file that says: there was no calibrated model of this operation."""
+"""Suffix of an empty file that records that no calibrated model of the operation existed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,20 +24,19 @@ class ModelStore:
     folder: Path
 
     def path(self, op: str) -> Path:
-        """The model of `op`."""
+        """Return the path of the model of `op`."""
         return self.folder / f"{op}{MODEL_SUFFIX}"
 
     def staged(self, op: str) -> Path:
-        """Where a new model of `op` is written; nobody reads it there."""
+        """Return the path to write a new model of `op` to; nothing reads it there."""
         folder = self.folder / f".new-{os.getpid()}"
         folder.mkdir(parents=True, exist_ok=True)
         return folder / self.path(op).name
 
     def replace(self, op: str) -> None:
-        """Put the staged model of `op` in the place of the present one, which is kept.
+        """Replace the present model of `op` by the staged one, and keep the present one for `undo`.
 
-        Killed at any moment, the present model or the new one is there, whole: the copy is made before, and a rename is
-        one step.
+        At any moment either the present or the new model is complete: the copy is made first, and a rename is atomic.
         """
         self._keep(op)
         self.staged(op).replace(self.path(op))
@@ -56,7 +55,7 @@ class ModelStore:
             kept.unlink(missing_ok=True)
 
     def undo(self, ops: Sequence[str]) -> dict[str, str]:
-        """Take back the last calibration of each of `ops`: operation -> what is in use now, of those calibrated."""
+        """Undo the last calibration of each of `ops`; return operation -> model in use now, where one was undone."""
         found = {}
         for op in ops:
             kept, none = self.folder / BEFORE / self.path(op).name, self.folder / BEFORE / f"{op}{NONE_SUFFIX}"
@@ -70,6 +69,6 @@ class ModelStore:
         return found
 
     def clear_staged(self) -> None:
-        """Remove what this process, or one that was killed, has left half done."""
+        """Remove staged files of this process and of processes that were killed."""
         for folder in self.folder.glob(".new-*"):
             shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Data for learned cost models: patterns × sampled SuperSchedules -> measured times, as columnar files.
+"""Collection of training data for learned cost models: patterns × sampled SuperSchedules -> measured times, as files.
 
-`recipes` names patterns, `sampling` draws schedules, `heats` times them, `files` keeps and merges what was measured,
-`collector` does all of it for as long as it may; docs/collecting.md describes the files.
+`recipes` names patterns, `sampling` draws schedules, `batches` times them in batches, and `files` stores and merges
+measurements. `collector` runs all of them within a time limit. docs/collecting.md describes the files.
 """
 
 from __future__ import annotations

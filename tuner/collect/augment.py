@@ -1,4 +1,4 @@
-"""More patterns from one: resized (WACO §4.1.3) and repeated. Both keep what made the pattern particular."""
+"""Augmentation of patterns by resizing (WACO section 4.1.3) and repetition, which preserve their structure."""
 
 from __future__ import annotations
 
@@ -7,17 +7,18 @@ from autosparse.tuner.generators.coordinates import Coordinates
 
 
 def resized(source: Coordinates, *, nnz: int, rng: np.random.Generator) -> Coordinates:
-    """`source` on another grid, of at most about `nnz` entries: position c of extent n becomes ``floor(c * m / n)``.
+    """Resize `source` to another grid with at most about `nnz` entries: position c of n becomes ``floor(c * m / n)``.
 
-    WACO trains on matrices "resized arbitrarily" (§4.1.3), as one resizes a picture: every extent gets a factor of its
-    own in 1/4 .. 2 (log-uniform; half of the time the same for all). Entries that meet become one. Shrinking fills
-    rows and moves columns together, growing spreads them.
+    WACO trains on matrices "resized arbitrarily" (section 4.1.3), like images. Every extent gets its own factor in 1/4
+    .. 2 (log-uniform; half of the time one factor for all). Coinciding entries merge. Shrinking fills rows and brings
+    columns together, growing spreads them.
     """
     n_dims = len(source.shape)
     factors = 2.0 ** rng.uniform(-2.0, 1.0, n_dims)
     if rng.random() < 0.5:
         factors[:] = factors[0]
-    # Where this leaves too many, shrink all alike: entries fall about as fast as the extents when rows stay as full.
+    # If too many entries remain, shrink all extents alike: entries decrease about as fast as extents when rows keep
+    # their fill.
     factors *= min(1.0, nnz / max(1, source.nnz))
     shape = [max(1, int(extent * factor)) for extent, factor in zip(source.shape, factors, strict=True)]
     moved = [column * new // old for column, new, old in zip(source.indices, shape, source.shape, strict=True)]
@@ -25,11 +26,11 @@ def resized(source: Coordinates, *, nnz: int, rng: np.random.Generator) -> Coord
 
 
 def repeated(source: Coordinates, *, nnz: int, rng: np.random.Generator) -> Coordinates:
-    """About ``nnz / source.nnz`` copies of `source` along the diagonal, up to a tenth of their entries coupled.
+    """Place about ``nnz / source.nnz`` copies of `source` on the diagonal, with up to a tenth of their entries coupled.
 
-    Small real patterns are most of any collection; this makes them as large as the ones that are worth tuning without
-    changing their rows. A coupled entry keeps its column within a copy and moves to a neighbouring copy. Copies lose a
-    few entries, each others.
+    Most collections consist of small real patterns; repetition makes them large enough for tuning to pay, without
+    changing their rows. A coupled entry keeps its column within a copy and moves to a neighbouring copy. Each copy
+    loses up to 2 % of its entries, at random.
     """
     n_copies = max(1, round(nnz / max(1, source.nnz)))
     coupled, lost = float(rng.choice([0.0, 0.01, 0.1])), float(rng.choice([0.0, 0.02]))

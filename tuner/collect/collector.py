@@ -1,4 +1,4 @@
-"""The collector: recipe by recipe, operation by operation, until time or recipes end. What is done is never redone."""
+"""Collector that measures recipes and operations until time or recipes end, and skips finished measurements."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from typing import Any, Final, Protocol
 
 import numpy as np
 from autosparse.tuner.analytic.matmul import CostModel
+from autosparse.tuner.collect.batches import QUIET_LOAD, Batches, TimingContext
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
 from autosparse.tuner.collect.files import MEASURED, Measurements, write
-from autosparse.tuner.collect.heats import QUIET_LOAD, Heats, Workbench
 from autosparse.tuner.collect.operations import Op
 from autosparse.tuner.collect.pool import KernelPool
 from autosparse.tuner.collect.recipes import Recipe
@@ -30,75 +30,78 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.log import event
 
 N_BEST: Final = 3
-"""Whose neighbours are tried at the end."""
+"""Number of fastest schedules whose neighbours are measured at the end."""
 DUTY_PATIENCE: Final = 2
-"""A heat that others disturbed is run again so often, on duty."""
+"""Maximum number of repetitions of a batch that other processes disturbed, with `duty`."""
 
 
 OUTLINES: Final[Mapping[int, Sequence[tuple[int, ...]]]] = {
     2: ((1, 1 << 15), (1, 1 << 20), (1 << 17, 1 << 20)),
     3: ((1, 2, 3), (1, 3, 2), (1, 2, 1 << 20), (1, 1 << 20, 2)),
 }
-"""Shapes that between them have the schedules of nearly all: coordinates of 16 and of 32 bits, either mode longer."""
+"""Number of dimensions -> shapes that together have nearly all schedules.
+
+They cover 16- and 32-bit coordinates, and either mode as the longer one.
+"""
 
 
 def path_in(folder: Path, recipe: Recipe, op: Op) -> Path:
-    """Where a collection in `folder` keeps what was measured of `op` on the pattern of `recipe`."""
+    """Return the path in `folder` of the measurements of `op` on the pattern of `recipe`."""
     source = re.sub(r"[^A-Za-z0-9_.-]", "_", Path(recipe.source).stem)[:40]
     return folder / op.name / f"{recipe.kind}-{source}-{recipe.digest()}.npz"
 
 
 class MakeBench(Protocol):
-    """Opens the workbench of one operation on one pattern; leaving the context frees what it holds."""
+    """Interface of a factory of workbenches for one operation on one pattern, as context managers."""
 
-    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of Workbench
-        """The workbench."""
+    def __call__(self, pattern: Coordinates, op: Op) -> Any:  # Any: a context manager of TimingContext
+        """Return the timing context as a context manager."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Order:
-    """What is to be collected."""
+    """Order of a collection: its contents and limits."""
 
     out: Path
     ops: Sequence[Op]
     dtype: str = "float32"
-    folder: Path | None = None  # of real matrices
+    folder: Path | None = None  # folder of real matrices
     seed: int = 0
     n_schedules: int = 64
     n_template_kernels: int = 400
-    n_patterns: int | None = None  # stop after so many recipes (those found done included)
+    n_patterns: int | None = None  # maximum number of recipes, including finished ones
     seconds: float = float("inf")
-    pair_s: float = 10.0  # no new heat of one (pattern, operation) after this
-    duty: bool = False  # wait until the machine is quiet; repeat what others disturbed
-    n_proposed: int = 0  # favourites of the learned model beside n_schedules
-    for_training: bool = False  # leave out patterns that no training may see
+    pair_s: float = 10.0  # seconds after which no new batch of a (pattern, operation) starts
+    duty: bool = False  # wait until the machine is quiet, and repeat disturbed batches
+    n_proposed: int = 0  # proposals of the learned model in addition to n_schedules
+    for_training: bool = False  # leave out patterns that training may not use
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What the collector has just done, for whoever draws progress."""
+    """Progress of the collector after one (pattern, operation)."""
 
     op: Op
     recipe: Recipe
     nnz: int
     n_times: int
     took_s: float
-    n_pairs: int  # done by this run
-    n_found: int  # done before
+    n_pairs: int  # (pattern, operation) pairs measured by this run
+    n_found: int  # pairs measured earlier
     elapsed_s: float
-    left_s: float  # until the order ends, as far as can be told
+    left_s: float  # estimated seconds until the order ends
     best_ratio: float
 
 
 @dataclass(slots=True)
 class Collector:
-    """Runs an Order. `make_bench` and `model_of` bring kernels and the statistics tier's model."""
+    """Collector that runs an Order. `make_bench` provides kernels and `model_of` the analytic model."""
 
     order: Order
     make_bench: MakeBench
     model_of: Callable[[Problem], CostModel]
     machine: Mapping[str, Any]
-    supports: Supports  # what kernels can be made of
+    supports: Supports  # returns why no kernel can be made of a schedule
     clock: Callable[[], float] = time.monotonic
     _began_s: float = 0.0
     _n_pairs: int = 0
@@ -106,7 +109,7 @@ class Collector:
     _pools: dict[str, KernelPool] = field(default_factory=dict)
 
     def run(self, recipes: Iterable[Recipe]) -> Iterator[Step]:
-        """One Step per (pattern, operation) measured."""
+        """Measure all recipes, yielding one Step per (pattern, operation)."""
         self._began_s = self.clock()
         for at, recipe in enumerate(itertools.islice(recipes, self.order.n_patterns)):
             if self._is_late():
@@ -129,7 +132,7 @@ class Collector:
                     yield self._measure(recipe, pattern, op, at)
 
     def kernels_ahead(self, op: Op) -> list[SuperSchedule]:
-        """Schedules whose kernels most patterns will ask for: our space for OUTLINES, and the template's pool."""
+        """Return schedules whose kernels most patterns need: the own space for OUTLINES, and the template's pool."""
         found = dict.fromkeys(self._pool(op).members)
         for shape in OUTLINES[op.n_dims]:
             corner = Coordinates.of(shape, [np.zeros(1, np.int64)] * op.n_dims)
@@ -141,7 +144,7 @@ class Collector:
         return self.clock() - self._began_s >= self.order.seconds
 
     def path_of(self, recipe: Recipe, op: Op) -> Path:
-        """Where the measurements of `recipe` go."""
+        """Return the path of the measurements of `recipe`."""
         return path_in(self.order.out, recipe, op)
 
     def _is_done(self, recipe: Recipe, op: Op) -> bool:
@@ -150,8 +153,8 @@ class Collector:
     def _measure(self, recipe: Recipe, pattern: Coordinates, op: Op, at: int) -> Step:
         start_s = self.clock()
         with self.make_bench(pattern, op) as bench:
-            heats = self._heats(bench)
-            until_s = heats.clock() + self.order.pair_s
+            batches = self._batches(bench)
+            until_s = batches.clock() + self.order.pair_s
             rng = np.random.default_rng([self.order.seed, int(recipe.digest(), 16), len(op.name), op.n_dense_cols])
             shares = Shares.of(self.order.n_schedules)
             problem = bench.problem
@@ -160,28 +163,28 @@ class Collector:
                 problem, bench.supports, self.model_of(problem), rng=rng, shares=shares, template=pool.sample,
                 proposed=bench.proposed(self.order.n_proposed),
             )  # fmt: skip
-            heats.run(drawn, until_s=until_s)
+            batches.run(drawn, until_s=until_s)
             near = neighbourhood(
                 problem,
                 bench.supports,
-                heats.best(N_BEST),
+                batches.best(N_BEST),
                 drawn,
                 n=shares.neighbours,
                 rng=rng,
                 homes=[own_space(op.algorithm), pool.space],
             )
-            heats.run(near, until_s=until_s)
-            self._write(recipe, pattern, op, heats, problem)
+            batches.run(near, until_s=until_s)
+            self._write(recipe, pattern, op, batches, problem)
         took_s = self.clock() - start_s
         self._n_pairs += 1
-        best = min((one.ratio for one in heats.timings if one.status == MEASURED), default=float("nan"))
+        best = min((one.ratio for one in batches.timings if one.status == MEASURED), default=float("nan"))
         return Step(
-            op=op, recipe=recipe, nnz=pattern.nnz, n_times=len(heats.timings), took_s=took_s, n_pairs=self._n_pairs,
+            op=op, recipe=recipe, nnz=pattern.nnz, n_times=len(batches.timings), took_s=took_s, n_pairs=self._n_pairs,
             n_found=self._n_found, elapsed_s=self.clock() - self._began_s, left_s=self._left_s(at), best_ratio=best,
         )  # fmt: skip
 
     def _pool(self, op: Op) -> KernelPool:
-        """Kernels of WACO's template, the same for every pattern: compiling one takes longer than measuring it."""
+        """Return the kernels of WACO's template, shared by all patterns since compiling takes longer than measuring."""
         if op.algorithm not in self._pools:
             space = waco_space(op.algorithm)
             self._pools[op.algorithm] = KernelPool(
@@ -189,17 +192,17 @@ class Collector:
             )
         return self._pools[op.algorithm]
 
-    def _heats(self, bench: Workbench) -> Heats:
+    def _batches(self, bench: TimingContext) -> Batches:
         if not self.order.duty:
-            return Heats(bench)
+            return Batches(bench)
 
         def wait() -> None:
             wait_for_quiet(most_load=QUIET_LOAD, until_s=self._began_s + self.order.seconds, clock=self.clock)
 
-        return Heats(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_heat=wait)
+        return Batches(bench, patience=DUTY_PATIENCE if Load.now() else 0, before_batch=wait)
 
     def _left_s(self, at: int) -> float:
-        """Seconds until the order ends: by its time, or by the mean time of a recipe so far."""
+        """Return the seconds until the order ends: by its time limit, or by the mean time per recipe so far."""
         spent_s = self.clock() - self._began_s
         by_time_s = self.order.seconds - spent_s
         if self.order.n_patterns is None:
@@ -208,8 +211,8 @@ class Collector:
         per_recipe = len(self.order.ops) / len({op.n_dims for op in self.order.ops})
         return max(0.0, min(by_time_s, n_left * per_recipe * spent_s / max(1, self._n_pairs)))
 
-    def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, heats: Heats, problem: Problem) -> None:
-        columns, heat_columns = heats.columns()
+    def _write(self, recipe: Recipe, pattern: Coordinates, op: Op, batches: Batches, problem: Problem) -> None:
+        columns, batch_columns = batches.columns()
         facts = {
             "op": op.name,
             "operation": op.operation,
@@ -225,5 +228,5 @@ class Collector:
             "measured_at": int(time.time()),
             "machine": dict(self.machine),
         }
-        schedules = [one.schedule.to_json() for one in heats.timings]
-        write(self.path_of(recipe, op), Measurements(facts, schedules, columns, heat_columns))
+        schedules = [one.schedule.to_json() for one in batches.timings]
+        write(self.path_of(recipe, op), Measurements(facts, schedules, columns, batch_columns))

@@ -1,7 +1,7 @@
-"""Measurements on disk: one .npz file for each (pattern, operation), and many of them merged into one.
+"""Measurement files: one .npz file for each (pattern, operation), and merged files with many of them.
 
-Columns, not rows; no pickle; texts as UTF-8 bytes. docs/collecting.md is the reference of both layouts. A file appears
-whole or not at all (written beside, renamed), so a collection can be killed at any moment and taken up again.
+They hold columns and UTF-8 bytes, no pickles; docs/collecting.md specifies both layouts. Files are written atomically,
+so that a collection can be killed at any moment and resumed.
 """
 
 from __future__ import annotations
@@ -24,47 +24,50 @@ from autosparse.core.target import Target
 from autosparse.errors import RecordError
 
 FILE_SCHEMA: Final = 1
-"""Raise when a column changes its meaning."""
+"""Version to increase when the meaning of a column changes."""
 
 MEASURED: Final = 0
 CENSORED: Final = 1
 REFUSED: Final = 2
-"""In the race to its end; left it early, so that its time is from few rounds and hardly below that; never ran."""
+"""Status of a schedule that could not run.
+
+`MEASURED` raced to the end. `CENSORED` left early: its time, from few rounds, is hardly lower than recorded.
+"""
 
 SCHEDULE_COLUMNS: Final[Mapping[str, str]] = {
-    "ratio": "f4",  # median over rounds of (its time / the default kernel's); nan when it never ran
+    "ratio": "f4",  # median over rounds of (its time / the default kernel's); nan without a run
     "seconds": "f4",  # median time of one product
-    "fastest_s": "f4",  # shortest
-    "pack_s": "f4",  # converting the operand
+    "fastest_s": "f4",  # shortest time of one product
+    "pack_s": "f4",  # time to convert the operand
     "packed_bytes": "i8",
     "n_rounds": "u1",
     "status": "u1",
-    "heat": "u1",  # row of the heat columns
+    "heat": "u1",  # row of the batch columns
 }
-HEAT_COLUMNS: Final[Mapping[str, str]] = {
-    "default_s": "f4",  # the default kernel's median time
+BATCH_COLUMNS: Final[Mapping[str, str]] = {
+    "default_s": "f4",  # median time of the default kernel
     "default_fastest_s": "f4",
-    "others_load": "f4",  # processors that other processes kept busy meanwhile; nan when unknown
+    "others_load": "f4",  # processors kept busy by other processes; nan when unknown
 }
 
 
 @dataclass(frozen=True, eq=False)
 class Measurements:
-    """What was measured of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `HEAT_COLUMNS`."""
+    """Measurements of one operation on one pattern; columns of `SCHEDULE_COLUMNS` and `BATCH_COLUMNS`."""
 
     facts: Mapping[str, Any]  # operation, recipe, shape, nnz, sparsity_hash, machine, ...: docs/collecting.md
     schedules: Sequence[str] = field(repr=False)  # SuperSchedule.to_json()
     columns: Mapping[str, NDArray[Any]] = field(repr=False)
-    heats: Mapping[str, NDArray[Any]] = field(repr=False)
+    batches: Mapping[str, NDArray[Any]] = field(repr=False)
 
     @property
     def recipe(self) -> Recipe:
-        """How to make the pattern again."""
+        """Return the recipe that makes the pattern."""
         return Recipe(**self.facts["recipe"])
 
     @property
     def target(self) -> Target:
-        """The machine that was measured; what the facts do not say of it is as on this one."""
+        """Return the measured machine; properties missing from the facts are those of this machine."""
         said = self.facts["machine"]
         return dataclasses.replace(
             Target.host(), **{one.name: said[one.name] for one in dataclasses.fields(Target) if one.name in said}
@@ -72,11 +75,11 @@ class Measurements:
 
     @property
     def is_held_out(self) -> bool:
-        """Whether no training may use this."""
+        """Return whether training may not use these measurements."""
         return self.recipe.is_held_out
 
     def super_schedules(self) -> list[SuperSchedule]:
-        """`schedules` as values."""
+        """Return `schedules` as SuperSchedule objects."""
         return [SuperSchedule.from_json(text) for text in self.schedules]
 
     def __getitem__(self, column: str) -> NDArray[Any]:
@@ -92,7 +95,7 @@ def _text(array: NDArray[np.uint8]) -> str:
 
 
 def write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
-    """Write an .npz beside `path`, then rename it."""
+    """Write an .npz file beside `path`, then rename it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     staged = path.with_name(f".{path.name}.{os.getpid()}")
     try:
@@ -106,33 +109,33 @@ def write_whole(path: Path, arrays: Mapping[str, NDArray[Any]]) -> None:
 
 
 def write(path: Path, found: Measurements) -> None:
-    """One (pattern, operation)."""
+    """Write the measurements of one (pattern, operation)."""
     arrays: dict[str, NDArray[Any]] = {
         "facts": _bytes(json.dumps({"schema": FILE_SCHEMA, **found.facts}, sort_keys=True)),
         "schedules": _bytes("\n".join(found.schedules)),
     }
     arrays |= {name: np.asarray(found.columns[name], dtype) for name, dtype in SCHEDULE_COLUMNS.items()}
-    arrays |= {name: np.asarray(found.heats[name], dtype) for name, dtype in HEAT_COLUMNS.items()}
+    arrays |= {name: np.asarray(found.batches[name], dtype) for name, dtype in BATCH_COLUMNS.items()}
     write_whole(path, arrays)
 
 
 def read(path: Path) -> Measurements:
-    """What `write` wrote. RecordError when it is something else, or of another schema."""
+    """Read the result of `write`; raise RecordError for other contents or another schema."""
     with _opened(path) as file:
         facts = _facts(path, _text(file["facts"]))
         schedules = _lines(_text(file["schedules"]))
         columns = {name: file[name] for name in SCHEDULE_COLUMNS}
-        heats = {name: file[name] for name in HEAT_COLUMNS}
+        batches = {name: file[name] for name in BATCH_COLUMNS}
     if any(column.shape != (len(schedules),) for column in columns.values()):
         raise RecordError(f"{path.name}: {len(schedules)} schedules, but a column of another length")
-    return Measurements(facts, schedules, columns, heats)
+    return Measurements(facts, schedules, columns, batches)
 
 
 def _lines(text: str) -> list[str]:
     return text.split("\n") if text else []
 
 
-def _opened(path: Path) -> Any:  # Any: NpzFile, which knows nothing of its members' types
+def _opened(path: Path) -> Any:  # Any: NpzFile, whose members have no static types
     try:
         return np.load(path, allow_pickle=False)
     except (ValueError, EOFError, zipfile.BadZipFile) as err:
@@ -151,9 +154,9 @@ def _facts(path: Path, text: str) -> dict[str, Any]:
 
 
 def merge(found: Iterable[Measurements], path: Path) -> int:
-    """Put `found` into one file: every distinct schedule and machine once; the number of pairs.
+    """Write `found` into one file, every distinct schedule and machine once; return the number of pairs.
 
-    Pairs are sorted by (operation, group, recipe), so that the same measurements give the same file.
+    Pairs are sorted by (operation, group, recipe), so that equal measurements give equal files.
     """
     pairs = sorted(found, key=lambda one: (one.facts["op"], one.recipe.group, one.recipe.to_json()))
     table: dict[str, int] = {}
@@ -170,9 +173,9 @@ def merge(found: Iterable[Measurements], path: Path) -> int:
         "schedules": _bytes("\n".join(table)),
         "schedule_id": np.concatenate([np.zeros(0, np.uint32), *(np.asarray(one, np.uint32) for one in ids)]),
         "first": np.cumsum([0, *(len(one.schedules) for one in pairs)]),
-        "first_heat": np.cumsum([0, *(one.heats["default_s"].size for one in pairs)]),
+        "first_heat": np.cumsum([0, *(one.batches["default_s"].size for one in pairs)]),
     }
-    for columns, of in ((SCHEDULE_COLUMNS, "columns"), (HEAT_COLUMNS, "heats")):
+    for columns, of in ((SCHEDULE_COLUMNS, "columns"), (BATCH_COLUMNS, "batches")):
         for name, dtype in columns.items():
             parts = [np.zeros(0, dtype), *(np.asarray(getattr(one, of)[name], dtype) for one in pairs)]
             arrays[name] = np.concatenate(parts)
@@ -181,31 +184,33 @@ def merge(found: Iterable[Measurements], path: Path) -> int:
 
 
 def read_merged(path: Path) -> list[Measurements]:
-    """What `merge` wrote."""
+    """Read the result of `merge`."""
     with _opened(path) as file:
         head, *lines = _lines(_text(file["facts"]))
         _facts(path, head)
         machines = [json.loads(text) for text in _lines(_text(file["machines"]))]
         table = _lines(_text(file["schedules"]))
-        arrays = {name: file[name] for name in (*SCHEDULE_COLUMNS, *HEAT_COLUMNS, "schedule_id", "first", "first_heat")}
+        arrays = {
+            name: file[name] for name in (*SCHEDULE_COLUMNS, *BATCH_COLUMNS, "schedule_id", "first", "first_heat")
+        }
     found = []
     for at, line in enumerate(lines):
         facts = json.loads(line)
         mine = slice(*arrays["first"][at : at + 2].tolist())
-        heats = slice(*arrays["first_heat"][at : at + 2].tolist())
+        batches = slice(*arrays["first_heat"][at : at + 2].tolist())
         found.append(
             Measurements(
                 {**facts, "machine": machines[facts["machine"]]},
                 [table[number] for number in arrays["schedule_id"][mine].tolist()],
                 {name: arrays[name][mine] for name in SCHEDULE_COLUMNS},
-                {name: arrays[name][heats] for name in HEAT_COLUMNS},
+                {name: arrays[name][batches] for name in BATCH_COLUMNS},
             )
         )
     return found
 
 
 def read_folder(folder: Path, op: str) -> Iterator[Measurements]:
-    """All of one operation: ``<op>.npz`` (merged) and ``<op>/*.npz``; files that cannot be read are left out."""
+    """Yield all measurements of one operation, ``<op>.npz`` (merged) and ``<op>/*.npz``, skipping unreadable files."""
     merged = folder / f"{op}.npz"
     if merged.exists():
         yield from read_merged(merged)

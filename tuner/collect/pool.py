@@ -1,8 +1,8 @@
-"""Samples that share kernels: compiling takes longer than measuring, so many (pattern, schedule) pairs use one kernel.
+"""Pool of kernels that samples share, since compiling takes longer than measuring.
 
-Two schedules share a kernel when they differ in what is given at run time only: partition, chunk, threads, and the
-windows of sorted slices (`SuperSchedule.as_compiled`). WACO compiled each of its 100 samples per matrix (§4.1.3); here
-the samples of all matrices come from one pool of kernels, each with fresh run-time parameters.
+Two schedules share a kernel when they differ only in run-time parameters: partition, chunk, threads, and the windows of
+sorted slices (`SuperSchedule.as_compiled`). WACO compiled each of its 100 samples per matrix (section 4.1.3). Here, the
+samples of all matrices use one pool of kernels, each with new run-time parameters.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.errors import ScheduleError
 
 MAX_REPEATS: Final = 200
-"""Samples in a row that bring no new kernel, after which the space is taken to have no more."""
+"""Number of consecutive samples without a new kernel after which the space counts as exhausted."""
 
 
 class KernelPool:
-    """At most `n_kernels` kernels of `space` (fewer where it has fewer); the same ones for the same `seed`."""
+    """At most `n_kernels` kernels of `space` (fewer where it has fewer), the same ones for the same `seed`."""
 
     def __init__(
         self, space: TemplateSpace, n_kernels: int, *, seed: int = 0, supports: Supports | None = None
@@ -31,23 +31,23 @@ class KernelPool:
         self._members = tuple(_distinct(space, n_kernels, np.random.default_rng(seed), supports))
 
     def __len__(self) -> int:
-        """Number of kernels."""
+        """Return the number of kernels."""
         return len(self._members)
 
     @property
     def members(self) -> tuple[SuperSchedule, ...]:
-        """One schedule of each kernel."""
+        """Return one schedule of each kernel."""
         return self._members
 
     def sample(self, rng: np.random.Generator) -> SuperSchedule:
-        """One of the kernels, with run-time parameters drawn anew."""
+        """Draw one of the kernels, with newly drawn run-time parameters."""
         return with_run_time(self.space, self._members[int(rng.integers(len(self._members)))], rng)
 
 
 def _distinct(
     space: TemplateSpace, n_kernels: int, rng: np.random.Generator, supports: Supports | None
 ) -> Iterator[SuperSchedule]:
-    """Samples of different kernels."""
+    """Yield samples of different kernels."""
     seen: set[SuperSchedule] = set()
     n_repeats = 0
     while len(seen) < n_kernels and n_repeats < MAX_REPEATS:

@@ -1,7 +1,7 @@
-"""Recipes: which patterns are measured, as values small enough to be kept beside every measurement.
+"""Recipes: patterns as values small enough to be stored with every measurement.
 
-A recipe names a real pattern of a folder, a real one resized or repeated, or a generator's family and seed; the same
-recipe always makes the same pattern. Patterns of one origin share a `group`: data is split by group, never within one.
+A recipe names a real pattern of a folder, a resized or repeated one, or a generator family and seed. Equal recipes make
+equal patterns. Patterns of one origin share a `group`: data is split between groups, never within one.
 """
 
 from __future__ import annotations
@@ -24,61 +24,61 @@ from autosparse.tuner.generators.coordinates import Coordinates
 KINDS: Final = ("real", "resized", "repeated", "generated")
 INDEX_NAME: Final = "index.csv"
 MIN_REAL_NNZ: Final = 5_000
-"""Smaller real patterns run in microseconds: measured only resized or repeated."""
+"""Minimum nonzeros of real patterns; smaller ones run in microseconds and are measured only resized or repeated."""
 NNZ_RANGE: Final = (20_000, 3_000_000)
-"""Of patterns that are made: log-uniform."""
+"""Range of the nonzeros of synthetic and augmented patterns, drawn log-uniformly."""
 MAX_NNZ: Final = 10_000_000
-"""WACO's bound on training matrices (§4.1.3)."""
+"""Maximum nonzeros of a training matrix, as in WACO (section 4.1.3)."""
 HELD_OUT_OF: Final = 3
 SEALED_OF: Final = 2
-"""One held-out group in so many is sealed."""
+"""Held-out groups per sealed group."""
 
 
 def is_held_out(group: str) -> bool:
-    """Whether `group` belongs to the third of all groups that no training may see: by its hash, fixed for ever."""
+    """Return whether `group` is in the third of all groups that training may not use, by a fixed hash."""
     return hashlib.blake2b(group.encode(), digest_size=4).digest()[0] % HELD_OUT_OF == 0
 
 
 def is_sealed(group: str) -> bool:
-    """Whether the held-out `group` is sealed: nothing at all is chosen by it (benchmarks/sealed.py opens it)."""
+    """Return whether the held-out `group` is sealed: no choice may depend on it (benchmarks/sealed.py opens it)."""
     digest = hashlib.blake2b(group.encode(), digest_size=4, person=b"sealed").digest()
     return is_held_out(group) and digest[0] % SEALED_OF == 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """How to make one pattern."""
+    """Instructions that make one pattern."""
 
     kind: str  # one of KINDS
-    source: str  # file name in the folder of matrices, or name of a generator's family
+    source: str  # file name in the folder of matrices, or name of a generator family
     group: str
     n_dims: int = 2
-    nnz: int = 0  # wanted, of patterns that are made
+    nnz: int = 0  # target number of nonzeros of synthetic and augmented patterns
     seed: int = 0
 
     def digest(self) -> str:
-        """12 hex digits that name this recipe in file names."""
+        """Return 12 hex digits that identify this recipe in file names."""
         version = GENERATOR_VERSION if self.kind == "generated" else 0
         text = json.dumps([version, dataclasses.asdict(self)], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=6).hexdigest()
 
     def to_json(self) -> str:
-        """Canonical text; `from_json` inverts it."""
+        """Return canonical text; `from_json` inverts it."""
         return json.dumps(dataclasses.asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def from_json(cls, text: str) -> Recipe:
-        """Read `to_json` text."""
+        """Read the result of `to_json`."""
         values: dict[str, Any] = json.loads(text)
         return cls(**values)
 
     @property
     def is_held_out(self) -> bool:
-        """Whether no training may see this pattern: real groups only, and what was made of them."""
+        """Return whether training may not use this pattern; applies to real groups and patterns derived from them."""
         return self.kind != "generated" and is_held_out(self.group)
 
     def make(self, folder: Path | None) -> Coordinates:
-        """The pattern. FileNotFoundError when it is made of a file that `folder` does not have."""
+        """Return the pattern; raise FileNotFoundError when its file is not in `folder`."""
         if self.kind == "generated":
             return generate(self.source, nnz=self.nnz, seed=self.seed)
         if folder is None:
@@ -92,7 +92,7 @@ class Recipe:
 
 
 def read_coordinates(path: Path) -> Coordinates:
-    """The pattern in an .npz file: SciPy's (`save_npz`), or a tensor's ``coords`` (n_dims, nnz) with ``shape``."""
+    """Read a pattern from an .npz file: SciPy's (`save_npz`), or a tensor's ``coords`` (n_dims, nnz) with ``shape``."""
     import scipy.sparse
 
     with np.load(path, allow_pickle=False) as file:
@@ -102,7 +102,7 @@ def read_coordinates(path: Path) -> Coordinates:
     return Coordinates.of(found.shape, (found.row, found.col))
 
 
-# -- which, and in what order ---------------------------------------------------------------------------------------
+# -- selection and order ----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class RealFile:
 
 
 def real_files(folder: Path) -> list[RealFile]:
-    """The .npz files of `folder` by name; groups, sizes and dimensions from its index.csv, else from the files."""
+    """Return the .npz files of `folder` by name; groups, sizes and dimensions from index.csv, or from the files."""
     rows: dict[str, Mapping[str, str]] = {}
     index = folder / INDEX_NAME
     if index.exists():
@@ -138,10 +138,10 @@ def _real_file(path: Path, row: Mapping[str, str] | None) -> RealFile:
 def recipes(
     folder: Path | None, *, n_dims: int, seed: int, min_nnz: int = MIN_REAL_NNZ, families: Sequence[str] = ()
 ) -> Iterator[Recipe]:
-    """Endless: real patterns, patterns made of them and generated ones in turn; the same for the same arguments.
+    """Yield endlessly real patterns, derived and generated ones in turn; deterministic for equal arguments.
 
-    Real ones have at least `min_nnz` nonzeros; once every one was named, the made ones go on alone. With `families`
-    generated ones of those only; none when they are all of another number of dimensions.
+    Real patterns have at least `min_nnz` nonzeros; when all were yielded, the others continue alone. With `families`,
+    only generated patterns of those families are yielded, and none if their number of dimensions differs.
     """
     rng = np.random.default_rng([seed, n_dims])
     files = [one for one in real_files(folder) if one.n_dims == n_dims] if folder and not families else []
@@ -155,7 +155,7 @@ def recipes(
             yield Recipe(kind="real", source=one.name, group=one.group, n_dims=n_dims)
         if files:
             yield _made_of(files, rng)
-        # Every family once before one has its second turn: short collections know all of them.
+        # Every family has a turn before one has its second, so that short collections cover all of them.
         if not turns:
             turns = [generated[at] for at in rng.permutation(len(generated))]
         yield _generated(turns.pop(), n_dims, rng)
@@ -164,7 +164,7 @@ def recipes(
 def recipes_in_turn(
     folder: Path | None, dims: Iterable[int], *, seed: int, min_nnz: int = MIN_REAL_NNZ, families: Sequence[str] = ()
 ) -> Iterator[Recipe]:
-    """Endless: `recipes` of each number of dimensions in `dims`, in turn; without any where `families` have none."""
+    """Yield `recipes` of each number of dimensions in `dims`, in turn, endlessly; skip those without `families`."""
     known = {row.n_dims for row in FAMILIES.values() if row.name in (families or FAMILIES)}
     streams = [
         recipes(folder, n_dims=n_dims, seed=seed, min_nnz=min_nnz, families=families)
@@ -175,13 +175,13 @@ def recipes_in_turn(
 
 
 def _made_of(files: Sequence[RealFile], rng: np.random.Generator) -> Recipe:
-    """One of `files`, resized or repeated. Groups have equal chances, not files."""
+    """Return a recipe that resizes or repeats one of `files`; groups, not files, are equally probable."""
     groups = sorted({one.group for one in files})
     group = groups[int(rng.integers(len(groups)))]
     members = [one for one in files if one.group == group]
     one = members[int(rng.integers(len(members)))]
     nnz = _wanted_nnz(rng)
-    # Shrinking cannot make entries; copies cannot be fewer than one.
+    # Resizing cannot add entries, and repetition cannot remove any.
     kind = "resized" if one.nnz > nnz or (one.nnz >= NNZ_RANGE[0] and rng.random() < 0.5) else "repeated"
     return Recipe(
         kind=kind, source=one.name, group=one.group, n_dims=one.n_dims, nnz=nnz, seed=int(rng.integers(1 << 40))

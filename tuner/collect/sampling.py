@@ -1,11 +1,10 @@
-"""Which schedules are measured on a pattern: mostly where decisions are taken, but never only there.
+"""Sampling of the schedules to measure on a pattern: mostly good candidates, but not only these.
 
-A model that orders candidates must know the good ones of every pattern well, and enough bad ones not to be tempted by
-them. So each pattern gets shares of: the statistics model's favourites of every format, uniform draws of our space,
-the runtime's own loops, one of plain storage, which every pattern has and costs can be measured
-from (`learned_scale`), draws of WACO's template (§4.1.2), and at the end neighbours of the fastest
-found so far. Where there is a learned model its own favourites can be added: among thousands of programs the best
-predicted one is often one that the model is wrong about, and no other share shows it these.
+A model that orders candidates needs accurate data on the good ones of every pattern, and enough bad ones to avoid them.
+Each pattern therefore gets shares of five kinds: the analytic model's best of every format, uniform draws of this
+library's space, the runtime's precompiled loops, WACO's template, and neighbours of the fastest found so far. One
+schedule of plain storage is always measured, as a reference for costs on all patterns. Proposals of a learned model can
+be added: the best predicted of thousands of programs is often a misprediction, which no other share reveals.
 """
 
 from __future__ import annotations
@@ -30,14 +29,14 @@ from autosparse.core.schedule import SuperSchedule
 Draw = Callable[[np.random.Generator], SuperSchedule]
 
 DYNAMIC_SHARE: Final = 0.25
-"""Of the uniform draws: those that hand out chunks of the parallel loop instead of equal nonzeros."""
+"""Fraction of uniform draws that use dynamic chunks of the parallel loop instead of equal nonzeros."""
 SINGLE_SHARE: Final = 0.05
-"""... and those on one thread."""
+"""Fraction of uniform draws on one thread."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shares:
-    """How many schedules of each kind a pattern gets."""
+    """Number of schedules of each kind per pattern."""
 
     favourites: int = 20
     uniform: int = 16
@@ -47,7 +46,7 @@ class Shares:
 
     @classmethod
     def of(cls, n_schedules: int) -> Shares:
-        """The usual shares of `n_schedules` in all."""
+        """Return the usual shares, scaled to `n_schedules` in total."""
         usual = dataclasses.asdict(cls())
         total = sum(usual.values())
         scaled = {name: max(1, round(n * n_schedules / total)) for name, n in usual.items() if name != "uniform"}
@@ -64,9 +63,9 @@ def first_draw(
     template: Draw | None = None,
     proposed: Sequence[SuperSchedule] = (),
 ) -> list[SuperSchedule]:
-    """All `proposed`, plain storage, favourites, the runtime's loops, uniform draws and `template`'s, in random order.
+    """Return `proposed`, plain storage, best predictions, runtime loops, uniform draws and `template`'s, shuffled.
 
-    Each once; more uniform ones where the runtime has fewer loops, or there is no template.
+    Schedules are distinct. Uniform draws fill up missing runtime loops, or a missing template.
     """
     whole = spaces.everything(problem, supports)
     plain = [one for one in whole if str(one.format) in DEFAULT_LIKE][:1]
@@ -88,7 +87,7 @@ def first_draw(
 def _favourites(
     problem: Problem, whole: Sequence[SuperSchedule], model: CostModel, rng: np.random.Generator, n: int
 ) -> list[SuperSchedule]:
-    """The best predicted, at most a quarter of one format; errors of the model's size shuffle those near each other."""
+    """Return the best predictions, at most a quarter of one format, after adding noise of the size of model errors."""
     times_s = np.asarray(model.rank(problem, whole))
     order = np.argsort(np.log(times_s) + rng.normal(0.0, 0.15, times_s.size))
     chosen: list[SuperSchedule] = []
@@ -104,7 +103,7 @@ def _favourites(
 
 
 def _at_run_time(one: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-    """`one`, now and then with chunks or on one thread: the same code, so nothing more is compiled."""
+    """Return `one`, sometimes with chunks or on one thread, which needs no further compilation."""
     if rng.random() < DYNAMIC_SHARE:
         one = dataclasses.replace(one, partition="dynamic", chunk=int(rng.choice(space.CHUNKS)))
     return dataclasses.replace(one, threads=1) if rng.random() < SINGLE_SHARE else one
@@ -120,7 +119,7 @@ def neighbourhood(
     rng: np.random.Generator,
     homes: Sequence[TemplateSpace] = (),
 ) -> list[SuperSchedule]:
-    """At most `n` untried neighbours of the `best`, from each in turn: within the first of `homes` that holds it."""
+    """Return at most `n` untried neighbours of `best`, from each in turn, in the first of `homes` that contains it."""
     known = set(tried)
     around = [_moves(problem, supports, one, rng, homes) for one in best]
     found: dict[SuperSchedule, None] = {}

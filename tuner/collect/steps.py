@@ -1,4 +1,4 @@
-"""Steps from one schedule of a space to those beside it: what collections draw around the fastest ones found."""
+"""Neighbours of a schedule in a template space, which collections measure around the fastest schedules found."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from autosparse.core.schedule import RUNTIME_TILE, SuperSchedule
 from autosparse.errors import ScheduleError
 
 RUN_TIME_PARAMETERS: Final = frozenset({"partition", "parchunk", "parnum"})
-"""Parameters that no code depends on (`SuperSchedule.as_compiled`)."""
+"""Run-time parameters, which do not change the compiled code (`SuperSchedule.as_compiled`)."""
 
 
 def with_run_time(space: TemplateSpace, schedule: SuperSchedule, rng: np.random.Generator) -> SuperSchedule:
-    """`schedule` with run-time parameters drawn anew: the kernel is the same. The runtime's own loops have none."""
+    """Return `schedule` with new run-time parameters and the same kernel; precompiled loops have none."""
     if schedule.is_precompiled:
         return schedule
     fresh = space.draw(rng)
@@ -31,7 +31,7 @@ def with_run_time(space: TemplateSpace, schedule: SuperSchedule, rng: np.random.
 def neighbours(
     space: TemplateSpace, schedule: SuperSchedule, supports: Supports | None = None
 ) -> Iterator[SuperSchedule]:
-    """Schedules whose codes differ in one step of one parameter, or of parameters that go together; each once."""
+    """Yield schedules whose codes differ in one step of one parameter, or of linked parameters, each once."""
     seen = {schedule}
     for code in _steps(space, space.encode(schedule)):
         try:
@@ -44,7 +44,7 @@ def neighbours(
 
 
 def _steps(space: TemplateSpace, code: Code) -> Iterator[Code]:
-    """Codes beside `code`; some may have no schedule."""
+    """Yield the codes next to `code`; some may have no schedule."""
     for at, parameter in enumerate(space.parameters):
         for step in _beside(parameter, code[at]):
             yield (*code[:at], step, *code[at + 1 :])
@@ -55,7 +55,7 @@ def _steps(space: TemplateSpace, code: Code) -> Iterator[Code]:
 
 
 def _beside(parameter: Parameter, code: int | tuple[int, ...]) -> Iterator[int | tuple[int, ...]]:
-    """Codes one step away; of a permutation those with two adjacent places exchanged."""
+    """Yield the codes one step away; for permutations, those with two adjacent positions exchanged."""
     if isinstance(parameter, Permutation):
         assert isinstance(code, tuple)
         for at in range(len(code) - 1):
@@ -66,7 +66,7 @@ def _beside(parameter: Parameter, code: int | tuple[int, ...]) -> Iterator[int |
 
 
 def _ready(space: OwnSpace, code: Code) -> Iterator[Code]:
-    """Of the runtime's own loops all the others of them: they differ from each other in little."""
+    """Yield all other precompiled loops if `code` is one of them, since they differ little."""
     at = {parameter.name: place for place, parameter in enumerate(space.parameters)}
     if not space.has_ready or space.parameters[at["tile"]].value(code[at["tile"]]) != RUNTIME_TILE:
         return
@@ -81,7 +81,7 @@ def _ready(space: OwnSpace, code: Code) -> Iterator[Code]:
 
 
 def _exchanged(space: WacoSpace, code: Code) -> Iterator[Code]:
-    """An exchange of two loops with the same exchange of levels: that keeps them concordant."""
+    """Yield codes with two loops and their levels exchanged, which keeps them concordant."""
     at = {parameter.name: place for place, parameter in enumerate(space.parameters)}
     loops, levels = Permutation("order", space.coordinates), Permutation("level_order", space.sparse)
     for step in _beside(loops, code[at["order"]]):

@@ -1,3 +1,3 @@
-"""Features: what a cost model is told about a pattern."""
+"""Features of a pattern and a setting that cost models take as input."""
 
 from __future__ import annotations

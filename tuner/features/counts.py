@@ -1,7 +1,7 @@
-"""Whole numbers that facts of a pattern are made of: row lengths, cells of slices, and a sample of row panels.
+"""Integer counts behind the statistics of a pattern: row lengths, SELL cells, and a sample of row panels.
 
-Runs of consecutive rows are looked at, as many as every block height divides, so that blocks are counted exactly within
-them. The runtime counts (`runtime/statistics/counts.c` knows the same sizes), once per pattern.
+Panels are runs of consecutive rows whose number every block height divides, so that blocks are counted exactly within
+them. The runtime counts once per pattern; `runtime/statistics/counts.c` has the same sizes.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
 PANEL: Final = 16
-"""Rows that count as neighbours where lines of x, shared columns and diagonals are counted."""
+"""Rows per panel in which shared cache lines of x, shared columns and diagonals are counted."""
 BLOCK_SIZES: Final = (1, 2, 3, 4, 8, 16)
 SLICE_LANES: Final = (4, 8, 16, 32)
 WINDOWS: Final = (1, 512, 8192)
-"""Rows per window that a sliced format sorts by length; 1: not sorted."""
+"""Rows per window that SELL sorts by length (sigma); 1: not sorted."""
 
 Size = tuple[int, int]
 
@@ -29,7 +29,7 @@ _BLOCKS: Final = tuple((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCounts:
-    """Of the rows of op(A). `slots[lanes, window]`: slots of all whole slices looked at, and entries in them."""
+    """Counts of the rows of op(A). `slots[lanes, window]`: slots of the whole slices sampled, and entries in them."""
 
     longest: int
     squares: int  # sum of squared lengths
@@ -38,7 +38,7 @@ class LengthCounts:
 
     @classmethod
     def of(cls, found: Sequence[int]) -> LengthCounts:
-        """From what the runtime gives."""
+        """Build the counts from the runtime's flat sequence."""
         longest, squares, n_empty, *pairs = found
         slots = dict(zip(_SLICES, zip(pairs[::2], pairs[1::2], strict=True), strict=True))
         return cls(longest=longest, squares=squares, n_empty=n_empty, slots=slots)
@@ -46,18 +46,18 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCounts:
-    """Of sampled entries of A. `n_blocks[r, c]`: distinct blocks of r rows and c columns that they lie in."""
+    """Counts of sampled entries of A. `n_blocks[r, c]`: distinct r x c blocks that contain a sampled entry."""
 
     n_entries: int
-    gap_sum: int  # between neighbouring entries of a row
+    gap_sum: int  # sum of the column distances between neighbouring entries of a row
     n_gaps: int
-    n_on_few: int  # entries in panels that lie on few diagonals
+    n_on_few: int  # entries in panels whose entries lie on few diagonals
     n_few_cells: int  # cells of those diagonals
     n_blocks: Mapping[Size, int]
 
     @classmethod
     def of(cls, found: Sequence[int]) -> SampleCounts:
-        """From what the runtime gives."""
+        """Build the counts from the runtime's flat sequence."""
         n_entries, gap_sum, n_gaps, n_on_few, n_few_cells, *blocks = found
         return cls(
             n_entries=n_entries, gap_sum=gap_sum, n_gaps=n_gaps, n_on_few=n_on_few, n_few_cells=n_few_cells,
@@ -66,10 +66,10 @@ class SampleCounts:
 
 
 def counted(pattern: Pattern, n_sample: int, *, transposed: bool) -> tuple[LengthCounts, SampleCounts]:
-    """Of all row lengths of op(A) and of slices of some rows; and of about `n_sample` entries in evenly spread panels.
+    """Count all row lengths of op(A) and slices of some rows, and about `n_sample` entries in evenly spread panels.
 
-    The same entries every time. Kept with the pattern: products of several widths and learned models ask again; threads
-    may count twice. MemoryError.
+    The sample is deterministic and cached with the pattern, for products of other widths and for learned models. Two
+    threads may count the same pattern twice, without harm. Raises MemoryError.
     """
     key = ("counts", n_sample, transposed)
     found: tuple[LengthCounts, SampleCounts] | None = pattern.counts.get(key)

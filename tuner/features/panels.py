@@ -1,9 +1,8 @@
-"""Which entries of a large pattern a learned featuriser looks at: panels of consecutive rows, evenly spread.
+"""Sample of a large pattern for learned feature extractors: evenly spread panels of consecutive rows.
 
-Features must cost little beside the products they are to speed up, so their cost is bounded: of a pattern with more
-entries than a limit, N_PANELS panels of rows are kept, at their places. Local structure stays what it is inside a
-panel, global structure is seen through stripes. The same entries in training and at run time, or the model would be
-asked about other patterns than it has learned.
+The cost of features is bounded: of a pattern with more entries than a limit, only N_PANELS row panels are read, at
+their original positions. Panels keep the local structure and sample the global one. Training and inference select the
+same entries, so that a model sees the distribution it was trained on.
 """
 
 from __future__ import annotations
@@ -14,22 +13,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEATURE_LIMIT: Final = 1 << 15
-"""Entries up to which a pattern is looked at as a whole; of larger ones at most twice as many are.
+"""Maximum number of entries for which a pattern is read as a whole; of larger patterns at most twice as many are read.
 
-Native features of so many take about 3 to 14 ms on two cores, 20 to 90 products with a vector of 300,000 nonzeros.
+The native features of that many entries take 3 to 14 ms on two cores: 20 to 90 SpMVs of 300,000 nonzeros.
 """
 N_PANELS: Final = 32
 ALIGNMENT: Final = 16
-"""Panels of at least so many rows begin and end at multiples of it: blocks are not cut."""
+"""Row multiple at which panels of at least that many rows begin and end, so that no block is cut."""
 
 
 def panel_spans(indptr: NDArray[np.integer[Any]], limit: int = FEATURE_LIMIT) -> NDArray[np.int64]:
-    """The entries looked at as spans ``start, stop`` of compressed rows, (n, 2), ascending and disjoint.
+    """Return the sampled entries as spans ``start, stop`` of the compressed rows, (n, 2), ascending and disjoint.
 
-    All of them when there are at most `limit`. Else panel p of N_PANELS has H rows from row ``p (n_rows - H) /
-    (N_PANELS - 1)``, where H rows of every panel together hold `limit` entries on average; H and the first rows are
-    rounded down to multiples of ALIGNMENT when H is at least that. A panel with more than ``2 limit / N_PANELS``
-    entries is cut after so many.
+    All entries are returned when there are at most `limit`. Otherwise panel p of N_PANELS has H rows from row ``p
+    (n_rows - H) / (N_PANELS - 1)``, where H is chosen such that all panels together hold `limit` entries on average. H
+    and the first rows are rounded down to multiples of ALIGNMENT when H is at least ALIGNMENT. A panel with more than
+    ``2 limit / N_PANELS`` entries is truncated to that number.
     """
     n_rows, nnz = len(indptr) - 1, int(indptr[-1])
     if nnz <= limit:

@@ -1,9 +1,9 @@
 """Statistics of a pattern as one vector for learned models, in O(nonzeros) and without torch.
 
-Matrices: what `statistics` samples (row lengths, block fills, cells of slices, diagonals), and beside it the spread of
-rows and columns, distances from the diagonal, and how many distinct columns panels of rows share. Tensors: the same
-questions about the slices of each mode and the fibres of each pair of modes. Numbers that span orders of magnitude
-enter by their logarithm; all are about -2 .. 2.
+For matrices: the sampled facts of `statistics` (row lengths, block fills, SELL cells, diagonals), the spread of rows
+and columns, distances from the diagonal, and the distinct columns per row panel. For tensors: the spread of the slices
+of each mode, and the distinct fibres of each pair of modes. Numbers that span orders of magnitude enter as logarithms;
+all values are about -2 .. 2.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from autosparse.core.pattern import Pattern
 Floats = NDArray[np.float32]
 
 PANELS: Final = (64, 512, 4096, 32768)
-"""Rows whose distinct columns are counted together: B's rows that a cache would have to hold meanwhile."""
+"""Rows per panel in which distinct columns are counted: the rows of B that a cache would have to hold."""
 QUANTILES: Final = (0.1, 0.5, 0.9, 0.99)
 MAX_COUNTED: Final = 1 << 17
-"""Entries among which distinct columns are counted; of more, those whose columns a hash picks."""
+"""Maximum number of entries among which distinct columns are counted; of more entries a hash selects columns."""
 _HASH: Final = 2654435761
 _PAIR_HASH: Final = np.uint64(0x9E3779B97F4A7C15)
 
 VECTOR_WIDTHS: Final[Mapping[int, int]] = {2: 81, 3: 43}
-"""Length of the vector, by dimension."""
+"""Length of the vector by number of dimensions."""
 
 
 def matrix_vector(pattern: Pattern) -> Floats:
-    """The statistics of a matrix, (VECTOR_WIDTHS[2],). Duplicates count."""
+    """Return the statistics of a matrix, (VECTOR_WIDTHS[2],). Duplicate entries count."""
     facts = pattern_facts(pattern)
     columns = pattern.indices[: pattern.nnz]
     per_row, per_column = pattern.row_lengths, np.bincount(columns, minlength=pattern.n_cols)
@@ -50,9 +50,10 @@ def matrix_vector(pattern: Pattern) -> Floats:
 
 
 def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floats:
-    """The statistics of a tensor of order 3 whose entries have these `indices`, (VECTOR_WIDTHS[3],). Duplicates count.
+    """Return the statistics of an order-3 tensor with entries at `indices`, (VECTOR_WIDTHS[3],). Duplicates count.
 
-    In any order. Of many entries distinct pairs are counted among those that a hash of the pair picks.
+    The order of the entries does not matter. Of many entries, a hash selects the pairs among which distinct ones are
+    counted.
     """
     nnz = int(indices[0].size)
     found = [*sizes(*shape, nnz)]
@@ -64,7 +65,7 @@ def tensor_vector(shape: Sequence[int], indices: Sequence[NDArray[Any]]) -> Floa
 
 
 def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """`_distinct_share` of at most about MAX_COUNTED entries: of each pair all copies, or none."""
+    """Return `_distinct_share` of at most about MAX_COUNTED entries; copies of a pair are kept or dropped together."""
     keep = max(1, -(-one.size // MAX_COUNTED))
     if keep > 1:
         mixed = (one.astype(np.uint64) << 32 | other.astype(np.uint64)) * _PAIR_HASH >> 40
@@ -74,7 +75,7 @@ def _pairs_share(one: NDArray[Any], other: NDArray[Any]) -> float:
 
 
 def sampled_facts(facts: PatternFacts) -> list[float]:
-    """Column gaps, diagonals, filled blocks and cells of slices, as logarithms."""
+    """Return column gaps, diagonals, block fills and SELL cells, as logarithms."""
     return [
         float(np.log1p(facts.mean_gap) / 8),
         facts.diagonal_share,
@@ -85,14 +86,14 @@ def sampled_facts(facts: PatternFacts) -> list[float]:
 
 
 def sizes(*numbers: int) -> list[float]:
-    """Logarithms of extents and nonzeros, and of the mean nonzeros along each extent's index."""
+    """Return logarithms of the extents, the number of nonzeros, and the mean nonzeros per index of each extent."""
     *extents, nnz = numbers
     found = [float(np.log2(1 + number) / 8 - 2) for number in numbers]
     return found + [float(np.log2(1 + nnz / max(1, extent)) / 8) for extent in extents]
 
 
 def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
-    """How unequal: deviation, skewness, largest, empty ones, share of the top 1 %, quantiles over the mean."""
+    """Return the inequality of `lengths`: deviation, skewness, maximum, empty and top 1 % shares, quantiles / mean."""
     if lengths.size == 0 or nnz == 0:
         return [0.0] * (5 + len(QUANTILES))
     mean = nnz / lengths.size
@@ -113,7 +114,7 @@ def spread(lengths: NDArray[Any], nnz: int) -> list[float]:
 
 
 def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int, int]) -> list[float]:
-    """Distance from the diagonal of the rectangle, as a share of its width: mean, median, 90 %; and in columns."""
+    """Return distances from the diagonal: mean, median, 90 % as shares of the width; log of the mean in columns."""
     if rows.size == 0:
         return [0.0] * 4
     step = max(1, rows.size // MAX_COUNTED)
@@ -123,18 +124,18 @@ def _distances(rows: NDArray[np.int64], columns: NDArray[Any], shape: tuple[int,
 
 
 def _shared(rows: NDArray[np.int64], columns: NDArray[Any]) -> list[float]:
-    """log2 of distinct columns over entries in panels of each height of PANELS, over 4."""
+    """Return, for each panel height, log2(distinct columns over entries) / 4."""
     if rows.size == 0:
         return [0.0] * len(PANELS)
     keep = max(1, -(-rows.size // MAX_COUNTED))
-    if keep > 1:  # whole columns are kept or left out: that keeps the ratio of distinct ones to entries
+    if keep > 1:  # columns are kept or dropped as a whole, which preserves the ratio of distinct columns to entries
         picked = (columns.astype(np.uint64) * _HASH >> 13) % keep == 0
         rows, columns = rows[picked], columns[picked]
     return [_distinct_share(rows // panel, columns) for panel in PANELS]
 
 
 def _distinct_share(one: NDArray[Any], other: NDArray[Any]) -> float:
-    """log2 of (distinct pairs over pairs), over 4."""
+    """Return log2(distinct pairs over pairs) / 4."""
     if one.size == 0:
         return 0.0
     keys = one.astype(np.int64) << 32 | other

@@ -1,4 +1,4 @@
-"""What a cost model is told beside the pattern: the machine, its measured rates, dtype, width and number of threads."""
+"""Inputs of a cost model besides the pattern: machine, measured rates, dtype, number of columns and threads."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from autosparse.core.target import Target
 from autosparse.core.values import dataclass
 
 KNOWN: Final = Path(__file__).with_name("machines.json")
-"""Machines that measurements in the repository are from, with their rates."""
+"""File with the machines that the repository's measurements come from, and their rates."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MachineRates:
     """Measured rates of a machine with all threads: bytes, gathered values and operations per second."""
 
-    l1: float  # bytes read per second with operands in each core's first cache
+    l1: float  # bytes read per second when each core's operands fit into its L1 cache
     l2: float
     l3: float
     memory: float
-    gathers: float  # float32 values per second read by index from half of a core's second cache
-    flops: float  # float32 operations per second of a product of many columns, a multiply-add counted twice
+    gathers: float  # float32 values per second read by index from half of a core's L2 cache
+    flops: float  # float32 operations per second of a wide SpMM; a multiply-add counts twice
 
     def to_data(self) -> dict[str, float]:
-        """JSON-ready; `of_data` inverts it."""
+        """Return the rates as JSON-ready data; `of_data` inverts it."""
         return asdict(self)
 
     @classmethod
     def of_data(cls, data: Mapping[str, Any]) -> MachineRates:
-        """Read `to_data`; ValueError, TypeError or KeyError when it is something else."""
+        """Build the rates from `to_data`'s result; raise ValueError, TypeError or KeyError for anything else."""
         found = cls(**{one.name: float(data[one.name]) for one in fields(cls)})
         if not all(math.isfinite(rate) and rate > 0 for rate in asdict(found).values()):
             raise ValueError(f"rates must be positive: {asdict(found)}")
@@ -46,7 +46,7 @@ class MachineRates:
 
     @classmethod
     def typical(cls, target: Target) -> MachineRates:
-        """Of the known machine that is most like `target`: where nothing was measured."""
+        """Return the rates of the known machine most similar to `target`, for use where nothing was measured."""
         return min(_known(), key=lambda row: _distance(row[0], target))[1]
 
 
@@ -63,8 +63,8 @@ def _distance(row: Mapping[str, Any], target: Target) -> float:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
-    """Where and how products run. `rates` None: those of the known machine that is most like the target."""
+class RunSetting:
+    """Machine, dtype, width and threads of a product. `rates` None: those of the most similar known machine."""
 
     target: Target
     dtype: str
@@ -73,16 +73,16 @@ class Setting:
     rates: MachineRates | None = None
 
     @classmethod
-    def of(cls, problem: Problem, rates: MachineRates | None = None) -> Setting:
-        """The setting of a problem."""
+    def of(cls, problem: Problem, rates: MachineRates | None = None) -> RunSetting:
+        """Return the setting of a problem."""
         return cls(
             target=problem.target, dtype=problem.dtype, n_dense_cols=problem.n_dense_cols, threads=problem.threads,
             rates=rates,
         )  # fmt: skip
 
     @classmethod
-    def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> Setting:
-        """What measurements say of themselves; `n_dense_cols` and float32 on all cores where they do not."""
+    def of_measurements(cls, facts: Mapping[str, Any], target: Target, *, n_dense_cols: int) -> RunSetting:
+        """Return the setting recorded with measurements, by default `n_dense_cols` and float32 on all cores."""
         rates = facts["machine"].get("rates")
         return cls(
             target=target, dtype=str(facts.get("dtype", "float32")), threads=int(facts.get("threads", target.n_cores)),
@@ -91,7 +91,7 @@ class Setting:
         )  # fmt: skip
 
     def numbers(self) -> NDArray[np.float32]:
-        """N_SETTING numbers near 0, logarithms to base 2 all but one."""
+        """Return N_SETTING numbers near 0; all but one are logarithms to base 2."""
         target, itemsize = self.target, np.dtype(self.dtype).itemsize
         rates = self.rates or MachineRates.typical(target)
         return np.array(
@@ -114,4 +114,4 @@ class Setting:
 
 
 N_SETTING: Final = 12
-"""Length of `Setting.numbers`."""
+"""Length of the result of `RunSetting.numbers`."""

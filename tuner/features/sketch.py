@@ -1,10 +1,9 @@
-"""What boosted trees see of a pattern on a machine: numbers that cost a sample, not a pass over the entries.
+"""Features of a pattern for boosted trees: numbers from samples instead of full passes over the entries.
 
-Matrices: extents, spread of the row lengths, longest row, what `statistics` samples (column gaps, diagonals, block
-fills, cells of slices), how soon columns come back, whether rows in turn share their columns: O(rows), about a
-millisecond. For wide products also how soon they would come back with rows by their first column, O(nonzeros), less
-than a product, and with rows as breadth-first walks meet them, a sample. Tensors of order 3: `pattern_vector`,
-O(nonzeros). What is said of the machine and of the product comes from `setting`.
+For matrices: extents, spread of row lengths, longest row, the sampled facts of `statistics`, reuse of columns among
+consecutive entries, and identical rows, in O(rows), about a millisecond. For wide products also the reuse with rows
+sorted by first column, O(nonzeros) but less than a product, and in breadth-first order, from a sample. For order-3
+tensors: `pattern_vector`, O(nonzeros). Features of machine and product come from `setting`.
 """
 
 from __future__ import annotations
@@ -20,22 +19,22 @@ from numpy.typing import NDArray
 from autosparse.core.pattern import Pattern, TensorPattern
 
 SKETCH_WIDTHS: Final[Mapping[int, int]] = {2: 75, 3: 43}
-"""Numbers in a sketch, by dimension."""
-MOST_ROWS: Final = 1 << 14
-"""Rows, about, whose lengths are sorted."""
+"""Length of a sketch by number of dimensions."""
+MAX_ROWS: Final = 1 << 14
+"""Approximate maximum number of rows whose lengths are sorted."""
 REUSED_WITHIN: Final = (256, 1024, 8192)
-"""Entries that follow each other, among which distinct columns are counted."""
+"""Numbers of consecutive entries among which distinct columns are counted."""
 
 
 def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray[np.float32]:
-    """The sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
+    """Return the sketch of a matrix, or of a tensor whose first mode is that of the rows: (SKETCH_WIDTHS[dimension],).
 
-    `is_wide`: for products of many columns, which may take rows in another order; of others what that would do is 0.
+    `is_wide`: whether the product has several columns, so that reordering rows may pay; otherwise those features are 0.
     """
     if isinstance(pattern, TensorPattern):
         return tensor_vector(pattern.shape, list(pattern.coords)).astype(np.float32)
     facts, locality = pattern_facts(pattern), Locality(pattern)
-    step = pattern.n_rows // MOST_ROWS | 1  # odd: rows of a pattern often alternate
+    step = pattern.n_rows // MAX_ROWS | 1  # odd, because rows of a pattern often alternate
     lengths = pattern.row_lengths[::step]
     shares = [_small(locality.distinct_share(n)) if pattern.nnz else 0.0 for n in REUSED_WITHIN]
     ordered = [0.0] * (2 * len(REUSED_WITHIN))
@@ -49,7 +48,7 @@ def sketch(pattern: Pattern | TensorPattern, *, is_wide: bool = True) -> NDArray
         float(np.log2(max(1.0, facts.max_row / max(1e-9, facts.mean_row))) / 8),
         *shares,
         *ordered,
-        float(pattern.has_twins),
+        float(pattern.has_identical_rows),
     ]
     return np.array(numbers, np.float32)
 

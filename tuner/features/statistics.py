@@ -1,7 +1,4 @@
-"""Facts of a pattern that predict which format suits it, from a sample of row panels: far below the cost of a product.
-
-They are ratios of the whole numbers of `counts`.
-"""
+"""Statistics of a pattern that predict which format suits it: ratios of the integers of `counts`, from a sample."""
 
 from __future__ import annotations
 
@@ -19,22 +16,22 @@ from autosparse.core.values import dataclass
 
 MAX_WINDOW: Final = 8192
 N_LOOKED_AT: Final = 256
-"""Entries whose mirror image is looked for before anything is packed."""
+"""Number of entries whose mirror image is looked up to guess symmetry before anything is packed."""
 N_WINDOWS: Final = 4
-"""Windows of entries looked at for columns that come back, and the most entries of one."""
+"""Number of windows of consecutive entries in which the reuse of columns is sampled."""
 MAX_MARKS: Final = 1 << 20
-"""Columns that are counted by marks, not by sorting."""
+"""Maximum number of columns for which distinct ones are counted with a mark per column instead of by sorting."""
 ORDERED_SAMPLE: Final = 4096
-"""Rows, about, whose first columns are sorted."""
+"""Approximate number of rows whose first columns are sorted."""
 DEFAULT_SAMPLE: Final = 6144
-"""Entries looked at: enough for block fills within a few percent, cheap enough for unasked tuning."""
+"""Sampled entries: block fills are then accurate to a few percent at a cost that automatic tuning can afford."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PatternFacts:
     """Statistics of op(A). `n_blocks[r, c]` is the mean number of r x c blocks per stored entry, in 1/(r*c) .. 1.
 
-    `slice_cells[lanes, sigma]` is the number of cells of a sliced format per stored entry, 1 or more.
+    `slice_cells[lanes, sigma]` is the number of SELL cells per stored entry, 1 or more.
     """
 
     n_rows: int
@@ -43,45 +40,46 @@ class PatternFacts:
     mean_row: float  # stored entries per row
     max_row: int  # most stored entries in a row
     row_cv: float  # standard deviation of the row lengths over their mean
-    empty_rows: float  # share
+    empty_rows: float  # share of all rows
     mean_gap: float  # mean distance between neighbouring columns of a row
     n_blocks: Mapping[tuple[int, int], float]
     slice_cells: Mapping[tuple[int, int], float]
-    diagonal_share: float  # of the entries, in panels that lie on few diagonals
-    diagonal_cells: float  # cells of those diagonals per entry on them
+    diagonal_share: float  # share of the entries in panels whose entries lie on few diagonals
+    diagonal_cells: float  # cells of those diagonals per entry on the diagonals
 
     def cells_per_entry(self, lanes: int, sigma: int) -> float:
-        """Cells over stored entries when `lanes` rows share slots after sorting windows of `sigma` rows by length."""
+        """Return the SELL cells per entry for slices of `lanes` rows, sorted by length in windows of `sigma` rows."""
         window = sigma if sigma in WINDOWS else min(WINDOWS, key=lambda window: abs(window - sigma))
         return self.slice_cells.get((lanes, window), float(lanes))
 
     def fill(self, r: int, c: int) -> float:
-        """Stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""
+        """Return stored entries over cells when packed in r x c blocks, in (0, 1]; 1 means no padding."""
         per_entry = self.n_blocks.get((r, c))
         return min(1.0, 1.0 / (per_entry * r * c)) if per_entry else 1.0 / (r * c)
 
     @property
     def lines_per_entry(self) -> float:
-        """Cache lines of a vector x that a panel of rows touches, per stored entry (small: neighbours share lines)."""
+        """Return the cache lines of x that a row panel reads per stored entry; small when neighbours share lines."""
         return self.n_blocks.get((PANEL, PANEL), 1.0)
 
     @property
     def columns_per_entry(self) -> float:
-        """Distinct columns of a panel of rows per stored entry: 1/PANEL when rows share all their columns."""
+        """Return the distinct columns of a panel of rows per stored entry: 1/PANEL when its rows share all columns."""
         return self.n_blocks.get((PANEL, 1), 1.0)
 
 
 class Locality:
-    """How soon rows of op(A) that follow each other name the same columns again."""
+    """Estimator of how soon consecutive rows of op(A) reuse the same columns."""
 
     def __init__(self, pattern: Pattern) -> None:
         self._pattern = pattern
         self._shares: dict[int, float] = {}
 
     def distinct_share(self, n_entries: int) -> float:
-        """Distinct columns over entries among `n_entries` that follow each other; mean over a few windows.
+        """Return distinct columns over entries among `n_entries` consecutive entries, the mean over a few windows.
 
-        1 means that no column comes back; what a cache that holds `n_entries` rows of B must fetch. O(n_entries).
+        1 means that no column is reused. The result estimates the share of rows of B that a cache of `n_entries` rows
+        must fetch. The cost is O(n_entries).
         """
         if self._pattern.nnz == 0:
             return 0.0
@@ -93,9 +91,10 @@ class Locality:
 
 
 def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
-    """`Locality.distinct_share` of each size with rows by their first column, as an order of rows would have them.
+    """Return `Locality.distinct_share` for each size, as if rows were sorted by their first column.
 
-    O(nnz) for first columns, O(rows) for the rows of a few windows of the order, which is not made.
+    The cost is O(nnz) for the first columns, and O(rows) for the rows of a few windows. The sorted order itself is not
+    built.
     """
     filled = np.flatnonzero(pattern.indptr[1:] > pattern.indptr[:-1])
     if filled.size == 0:
@@ -119,16 +118,13 @@ def shares_in_order(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
 
 
 def shares_of_walks(pattern: Pattern, sizes: Sequence[int]) -> list[float]:
-    """`Locality.distinct_share` of each size (ascending) with rows as breadth-first walks meet them.
-
-    What reverse Cuthill-McKee does to an order, which makes such a walk of all rows. O(largest size).
-    """
+    """Return `Locality.distinct_share` for each size (ascending), with rows in breadth-first (Cuthill-McKee) order."""
     found = walks(pattern, [min(size, MAX_WINDOW) for size in sizes], N_WINDOWS)
     return [n_columns / n_entries if n_entries else 1.0 for n_columns, n_entries in found]
 
 
 def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
-    """Of columns below n_cols."""
+    """Return the number of distinct columns, all below n_cols."""
     if n_cols > MAX_MARKS:
         return int(np.unique(columns).size)
     marks = np.zeros(n_cols, np.bool_)
@@ -137,7 +133,7 @@ def _n_distinct(columns: NDArray[Any], n_cols: int) -> int:
 
 
 def seems_symmetric(pattern: Pattern) -> bool:
-    """Whether some entries, and the lengths of all rows, speak for a symmetric pattern: no proof. O(row lengths)."""
+    """Return whether row lengths and sampled entries are consistent with a symmetric pattern (no proof); O(rows)."""
     n, nnz = pattern.n_rows, pattern.nnz
     if n != pattern.n_cols or nnz == 0:
         return False
@@ -151,7 +147,7 @@ def seems_symmetric(pattern: Pattern) -> bool:
 
 
 def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int = DEFAULT_SAMPLE) -> PatternFacts:
-    """Facts of op(A); O(n_rows) for the row lengths, O(n_sample) for the rest. Same sample every time."""
+    """Return the facts of op(A); O(n_rows) for row lengths, O(n_sample) for the rest. The sample is deterministic."""
     lengths, sample = counted(pattern, n_sample, transposed=transposed)
     n_rows, n_cols = (pattern.n_cols, pattern.n_rows) if transposed else pattern.shape
     n_entries, n_on_few = sample.n_entries, sample.n_on_few
@@ -178,5 +174,5 @@ def pattern_facts(pattern: Pattern, *, transposed: bool = False, n_sample: int =
 
 
 def _variation(lengths: LengthCounts, n_rows: int, nnz: int) -> float:
-    """Standard deviation of the row lengths over their mean, rounded once or twice: the sums are whole numbers."""
+    """Return the standard deviation over the mean of the row lengths, from exact integer sums."""
     return math.sqrt(max(0, n_rows * lengths.squares - nnz * nnz)) / nnz if nnz else 0.0

@@ -1,3 +1,3 @@
-"""Generators of synthetic patterns, for collections of measurements and for tests."""
+"""Generators of synthetic patterns, for measurement collections and tests."""
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Families of synthetic patterns: what sparse matrices and tensors look like where they come from.
+"""Families of synthetic patterns that resemble sparse matrices and tensors from applications.
 
-A row of `FAMILIES` turns a random generator and a wanted number of nonzeros into Coordinates. Draws of a family differ
-in shape, density and order, so that a model trained on them cannot tell the family by its size. The same seed gives
-the same pattern (NumPy's PCG64); raise GENERATOR_VERSION when a family changes.
+A row of `FAMILIES` turns a random generator and a target number of nonzeros into Coordinates. Draws of a family vary in
+shape, density and order, so that a model cannot identify the family by its size. Equal seeds give equal patterns
+(NumPy's PCG64); raise GENERATOR_VERSION when a family changes.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Generator = Callable[[np.random.Generator, int], Coordinates]
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """A way to make patterns of about `nnz` entries: ``make(rng, nnz)``."""
+class PatternFamily:
+    """A generator of patterns with about `nnz` entries: ``make(rng, nnz)``."""
 
     name: str
     make: Generator
@@ -30,37 +30,43 @@ class Family:
     what: str
 
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FAMILIES: Final[Mapping[str, PatternFamily]] = {
     row.name: row
     for row in (
-        Family("stencil", meshes.stencil, 2, "finite differences on a 2-D or 3-D grid, one or more unknowns per point"),
-        Family("mesh", meshes.mesh, 2, "nearest neighbours of random points: finite elements, natural or mixed order"),
-        Family("banded", meshes.banded, 2, "entries within a band, dense or not, or on a few diagonals"),
-        Family("blocks", meshes.blocks, 2, "small dense blocks at random places, aligned or not"),
-        Family("power_law", graphs.power_law, 2, "row and column degrees with heavy tails"),
-        Family("rmat", graphs.rmat, 2, "recursive matrix (Kronecker) graphs"),
-        Family("small_world", graphs.small_world, 2, "a ring of neighbours, some edges rewired"),
-        Family("community", graphs.community, 2, "groups of unlike size, dense inside, sparse between"),
-        Family("batch", graphs.batch, 2, "many small graphs side by side"),
-        Family("uniform", graphs.uniform, 2, "every cell alike; rectangular ones too"),
-        Family("bipartite", optimisation.bipartite, 2, "ratings and bags of words: few popular columns"),
-        Family("arrow", optimisation.arrow, 2, "block diagonal with dense borders"),
-        Family("kkt", optimisation.kkt, 2, "saddle points [[H, A'], [A, 0]]"),
-        Family("control", optimisation.control, 2, "optimal control: stages or a grid, constraints or KKT systems"),
-        Family("constraints", optimisation.constraints, 2, "linear programs: staircase, a few dense rows"),
-        Family("hypersparse", optimisation.hypersparse, 2, "far fewer entries than rows"),
-        Family("tensor_uniform", tensors.uniform, 3, "every cell of a tensor alike"),
-        Family("tensor_power_law", tensors.power_law, 3, "popular slices in each mode"),
-        Family("tensor_temporal", tensors.temporal, 3, "a graph that repeats over time with changes"),
-        Family("tensor_blocks", tensors.blocks, 3, "dense bricks at random places"),
+        PatternFamily(
+            "stencil", meshes.stencil, 2, "finite differences on a 2-D or 3-D grid, one or more unknowns per point"
+        ),
+        PatternFamily(
+            "mesh", meshes.mesh, 2, "nearest neighbours of random points: finite elements, natural or mixed order"
+        ),
+        PatternFamily("banded", meshes.banded, 2, "entries within a band, dense or not, or on a few diagonals"),
+        PatternFamily("blocks", meshes.blocks, 2, "small dense blocks at random places, aligned or not"),
+        PatternFamily("power_law", graphs.power_law, 2, "row and column degrees with heavy tails"),
+        PatternFamily("rmat", graphs.rmat, 2, "recursive matrix (Kronecker) graphs"),
+        PatternFamily("small_world", graphs.small_world, 2, "a ring of neighbours, some edges rewired"),
+        PatternFamily("community", graphs.community, 2, "groups of unlike size, dense inside, sparse between"),
+        PatternFamily("batch", graphs.batch, 2, "many small graphs side by side"),
+        PatternFamily("uniform", graphs.uniform, 2, "every cell alike; rectangular ones too"),
+        PatternFamily("bipartite", optimisation.bipartite, 2, "ratings and bags of words: few popular columns"),
+        PatternFamily("arrow", optimisation.arrow, 2, "block diagonal with dense borders"),
+        PatternFamily("kkt", optimisation.kkt, 2, "saddle points [[H, A'], [A, 0]]"),
+        PatternFamily(
+            "control", optimisation.control, 2, "optimal control: stages or a grid, constraints or KKT systems"
+        ),
+        PatternFamily("constraints", optimisation.constraints, 2, "linear programs: staircase, a few dense rows"),
+        PatternFamily("hypersparse", optimisation.hypersparse, 2, "far fewer entries than rows"),
+        PatternFamily("tensor_uniform", tensors.uniform, 3, "every cell of a tensor alike"),
+        PatternFamily("tensor_power_law", tensors.power_law, 3, "popular slices in each mode"),
+        PatternFamily("tensor_temporal", tensors.temporal, 3, "a graph that repeats over time with changes"),
+        PatternFamily("tensor_blocks", tensors.blocks, 3, "dense bricks at random places"),
     )
 }
 
 
 def generate(family: str, *, nnz: int, seed: int) -> Coordinates:
-    """The pattern of `family` for this seed, of about `nnz` entries (repeated draws fall together).
+    """Return the pattern of `family` for this seed, with about `nnz` entries; repeated draws of a position coincide.
 
-    KeyError when there is no such family.
+    Raises KeyError when there is no such family.
     """
     row = FAMILIES[family]
     rng = np.random.default_rng([GENERATOR_VERSION, seed & (1 << 63) - 1, sum(map(ord, family))])

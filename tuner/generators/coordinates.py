@@ -1,4 +1,4 @@
-"""Coordinates: the nonzero positions of a matrix or tensor, on their way from a generator or a file to a Pattern."""
+"""Nonzero positions of a matrix or tensor, between a generator or file and a Pattern."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from autosparse.core.pattern import Pattern, TensorPattern
 Ints = NDArray[np.int64]
 
 MAX_CELLS: Final = 1 << 62
-"""Positions are told apart by one 64-bit number."""
+"""Maximum number of cells, so that one 64-bit number identifies each position."""
 MAX_EXTENT: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
-    """Positions ``(indices[0][n], indices[1][n], ...)`` in an array of `shape`, sorted by rows, each once."""
+    """Positions ``(indices[0][n], indices[1][n], ...)`` in an array of `shape`, sorted by rows, without duplicates."""
 
     shape: tuple[int, ...]
     indices: tuple[Ints, ...] = field(repr=False)  # one array (nnz,) per dimension
 
     @property
     def nnz(self) -> int:
-        """Number of positions."""
+        """Return the number of positions."""
         return int(self.indices[0].size)
 
     @classmethod
     def of(cls, shape: Sequence[int], indices: Sequence[NDArray[np.integer]]) -> Coordinates:
-        """Any positions, in any order and repeated: those outside `shape` are left out.
+        """Build from positions in any order; duplicates and positions outside `shape` are dropped.
 
-        ValueError when an extent is not in 1 .. 2**31 - 1 or the array has more cells than 64 bits can number.
+        Raises ValueError when an extent is not in 1 .. 2**31 - 1 or when 64 bits cannot number the cells.
         """
         extents = tuple(int(extent) for extent in shape)
         if not all(1 <= extent <= MAX_EXTENT for extent in extents) or math.prod(extents) > MAX_CELLS:
@@ -52,15 +52,15 @@ class Coordinates:
         return cls(extents, _unravelled(_distinct(keys), extents))
 
     def to_structure(self) -> Pattern | TensorPattern:
-        """What products take: compressed rows of a matrix, 32-bit coordinates of a tensor."""
+        """Return the pattern that products take: compressed rows of a matrix, or 32-bit coordinates of a tensor."""
         if len(self.shape) == 2:
             return self.to_pattern()
         return TensorPattern(self.shape, np.array(self.indices, np.int32).reshape(len(self.shape), self.nnz))
 
     def to_pattern(self) -> Pattern:
-        """Compressed rows with 32-bit indices; tensors are matricised along their first mode, (n_0, n_1 * n_2 ...).
+        """Return compressed rows with 32-bit indices; tensors are matricised along mode 0, (n_0, n_1 * n_2 ...).
 
-        ValueError when the matricised columns exceed 31 bits.
+        Raises ValueError when the matricised columns exceed 31 bits.
         """
         n_rows, n_cols = self.shape[0], math.prod(self.shape[1:])
         if n_cols > MAX_EXTENT or self.nnz > MAX_EXTENT:
@@ -73,7 +73,7 @@ class Coordinates:
         return Pattern(n_rows, n_cols, indptr, columns.astype(np.int32))
 
     def looked_at(self, limit: int = FEATURE_LIMIT) -> Coordinates:
-        """The entries of `panel_spans`, at their places; itself when there are at most `limit`."""
+        """Return the entries sampled by `panel_spans`, at their positions; self when there are at most `limit`."""
         if self.nnz <= limit:
             return self
         per_row = np.bincount(self.indices[0], minlength=self.shape[0])
@@ -82,7 +82,7 @@ class Coordinates:
         return Coordinates(self.shape, tuple(column[kept] for column in self.indices))
 
     def vector(self) -> NDArray[np.float32]:
-        """Statistics of a matrix or a tensor of order 3, (VECTOR_WIDTHS[order],); ValueError for other orders."""
+        """Return the statistics vector, (VECTOR_WIDTHS[order],), of order 2 or 3; raise ValueError for other orders."""
         n_dims = len(self.shape)
         if n_dims not in VECTOR_WIDTHS:
             raise ValueError(f"a pattern of {n_dims} dimensions; there are statistics for {sorted(VECTOR_WIDTHS)}")

@@ -1,4 +1,4 @@
-"""Patterns of graphs: heavy tails, recursive matrices, small worlds, communities, batches, uniform noise."""
+"""Generators of graph patterns: heavy tails, recursive matrices, small worlds, communities, batches, uniform noise."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autosparse.tuner.generators.meshes import shuffled
 
 
 def drawn_by_rank(rng: np.random.Generator, n: int, size: int, exponent: float) -> Ints:
-    """`size` numbers below n, number k with a weight of about ``(k + 1) ** -exponent`` (inverse of its integral)."""
+    """Draw `size` numbers below n, number k with weight about ``(k + 1) ** -exponent``, by inverting the integral."""
     u = rng.random(size)
     if abs(exponent - 1.0) < 1e-6:
         ranks = np.exp(u * np.log(n)) - 1.0
@@ -20,7 +20,7 @@ def drawn_by_rank(rng: np.random.Generator, n: int, size: int, exponent: float) 
 
 
 def power_law(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Rows and columns drawn by rank with exponents 0 to 1.1; popular ones first, or anywhere; square or symmetric."""
+    """Draw rows and columns by rank with exponents 0 to 1.1; sorted by popularity or shuffled; maybe symmetric."""
     n = max(8, int(nnz / 2.0 ** rng.uniform(1.0, 7.0)))
     row_exponent, col_exponent = rng.uniform(0.0, 0.9), rng.uniform(0.3, 1.1)
     rows, cols = drawn_by_rank(rng, n, nnz, row_exponent), drawn_by_rank(rng, n, nnz, col_exponent)
@@ -32,7 +32,7 @@ def power_law(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def rmat(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Chakrabarti, Zhan and Faloutsos 2004: each bit of the position is drawn by the weights of four quadrants."""
+    """Generate an R-MAT graph (Chakrabarti, Zhan, Faloutsos 2004): quadrant weights draw each bit of a position."""
     n_bits = max(3, int(np.log2(max(8, nnz / 2.0 ** rng.uniform(1.5, 6.0)))))
     a, b = rng.uniform(0.3, 0.65), rng.uniform(0.1, 0.2)
     edges = np.array([a, a + b, a + 2 * b])
@@ -48,7 +48,7 @@ def rmat(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def small_world(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Watts and Strogatz 1998: a ring of `k` neighbours, each edge rewired with a probability of 0.001 to 0.5."""
+    """Generate a Watts-Strogatz (1998) ring of `k` neighbours, each edge rewired with probability 0.001 to 0.5."""
     k = int(rng.integers(2, 33))
     n = max(2 * k + 1, nnz // (2 * k))
     rows = np.repeat(np.arange(n), k)
@@ -61,7 +61,7 @@ def small_world(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def community(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Groups of lognormal sizes; most edges inside one, members side by side or scattered."""
+    """Generate groups of lognormal sizes with most edges inside a group, members adjacent or scattered."""
     n = max(16, int(nnz / 2.0 ** rng.uniform(2.0, 6.5)))
     n_groups = max(2, int(n / 2.0 ** rng.uniform(3.0, 9.0)))
     sizes = rng.lognormal(0.0, rng.uniform(0.2, 1.2), n_groups)
@@ -77,7 +77,7 @@ def community(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def batch(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Many small graphs side by side, as graph classifiers read them: cliques that share a hub, random ones, rings."""
+    """Generate many small graphs side by side, as for graph classification: cliques with a hub, random, rings."""
     kind, typical, spread = int(rng.integers(3)), 2.0 ** rng.uniform(3.0, 7.0), rng.uniform(0.0, 0.6)
     density, with_loops = 10.0 ** rng.uniform(-1.3, -0.1), rng.random() < 0.4
     rows: list[Ints] = []
@@ -97,7 +97,7 @@ def batch(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def _cliques(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
-    """An ego network: one to five groups that know each other, and one member whom all know."""
+    """Generate an ego network: one to five cliques, and one member connected to all."""
     group = rng.integers(0, rng.integers(1, 6), size)
     own, other = np.triu_indices(size, 1)
     known = (group[own] == group[other]) | (own == 0)
@@ -105,14 +105,14 @@ def _cliques(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
 
 
 def _pairs(rng: np.random.Generator, size: int, density: float) -> tuple[Ints, Ints]:
-    """Erdos and Renyi 1959: every pair alike."""
+    """Generate an Erdos-Renyi (1959) graph: every pair is an edge with the same probability."""
     own, other = np.triu_indices(size, 1)
     known = rng.random(own.size) < density
     return own[known], other[known]
 
 
 def _rings(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
-    """A molecule: a tree of short reach, a few rings."""
+    """Generate a molecule-like graph: a tree of short edges with a few rings."""
     children = np.arange(1, size)
     parents = children - 1 - np.minimum(children - 1, rng.geometric(0.6, size - 1) - 1)
     ends = np.arange(5, size)[rng.random(max(0, size - 5)) < 0.1]
@@ -120,7 +120,7 @@ def _rings(rng: np.random.Generator, size: int) -> tuple[Ints, Ints]:
 
 
 def uniform(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Independent uniform positions; up to 16 times wider or taller than square."""
+    """Generate independent uniform positions in a matrix up to 16 times wider or taller than square."""
     n_cells = nnz / 10.0 ** rng.uniform(-5.0, -1.0)
     aspect = 4.0 ** rng.uniform(-2.0, 2.0) if rng.random() < 0.5 else 1.0
     n_rows, n_cols = max(8, int(np.sqrt(n_cells * aspect))), max(8, int(np.sqrt(n_cells / aspect)))

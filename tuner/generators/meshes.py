@@ -1,4 +1,4 @@
-"""Patterns of discretised equations: stencils, meshes, bands, blocks."""
+"""Generators of patterns of discretised equations: stencils, meshes, bands, blocks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from autosparse.tuner.generators.coordinates import Coordinates, Ints
 
 
 def shuffled(rng: np.random.Generator, n: int, share: float) -> Ints:
-    """A permutation of 0 .. n-1 that moves about `share` of the numbers: 0 keeps the order, 1 forgets it."""
+    """Return a permutation of 0 .. n-1 that moves about `share` of the numbers: 0 none, 1 all."""
     order = np.arange(n)
     moved = np.flatnonzero(rng.random(n) < share)
     order[moved] = order[rng.permutation(moved)]
@@ -18,7 +18,7 @@ def shuffled(rng: np.random.Generator, n: int, share: float) -> Ints:
 
 
 def with_unknowns(rows: Ints, cols: Ints, n: int, n_unknowns: int) -> Coordinates:
-    """Each entry as a dense block of `n_unknowns` squared: several unknowns per point."""
+    """Expand each entry into a dense `n_unknowns` x `n_unknowns` block, for several unknowns per point."""
     if n_unknowns == 1:
         return Coordinates.of((n, n), (rows, cols))
     inner, across = np.divmod(np.arange(n_unknowns * n_unknowns), n_unknowns)
@@ -27,12 +27,12 @@ def with_unknowns(rows: Ints, cols: Ints, n: int, n_unknowns: int) -> Coordinate
 
 
 def _order_share(rng: np.random.Generator) -> float:
-    """How much of a natural order is lost: mostly nothing, sometimes a little, sometimes all."""
+    """Draw the share of the natural order that is lost: usually none, sometimes some, sometimes all."""
     return float(rng.choice([0.0, 0.0, 0.02, 0.3, 1.0]))
 
 
 def stencil(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Star (5, 7 points) or box (9, 27) stencils on a grid of unlike sides, 1 to 6 unknowns per point."""
+    """Generate a star (5, 7 points) or box (9, 27) stencil on a grid with unequal sides, 1 to 6 unknowns per point."""
     n_dims, is_box = int(rng.integers(2, 4)), bool(rng.integers(2))
     offsets = [
         offset for offset in itertools.product((-1, 0, 1), repeat=n_dims) if is_box or sum(map(abs, offset)) <= 1
@@ -54,12 +54,12 @@ def stencil(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def mesh(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Each of random points with its nearest 4 to 24 neighbours, made symmetric; ordered along a strip or a curve."""
+    """Connect random points to their 4 to 24 nearest neighbours, symmetrically; points are ordered in strips."""
     n_dims, n_near = int(rng.integers(2, 4)), int(rng.integers(4, 25))
     n_unknowns = int(rng.choice([1, 1, 2, 3]))
     n = max(n_near + 2, int(nnz / (1.3 * n_near * n_unknowns**2)))
     points = rng.random((n, n_dims)) ** rng.uniform(0.5, 2.0)
-    # Strips of cells: neighbours are near each other in the order, as a mesh generator leaves them.
+    # Strips of cells keep neighbours close in the order, as mesh generators do.
     strip = np.floor(points[:, 0] * max(1.0, n ** (1 / n_dims) / rng.uniform(1.0, 8.0)))
     points = points[np.lexsort((points[:, 1], strip))]
     _, near = scipy.spatial.cKDTree(points).query(points, k=n_near + 1)
@@ -70,7 +70,7 @@ def mesh(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def banded(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """A few full diagonals, or entries scattered within a band."""
+    """Generate a few diagonals, full or partly filled, or entries scattered within a band."""
     per_row = int(rng.integers(3, 64))
     n = max(per_row, nnz // per_row)
     rows = np.repeat(np.arange(n), per_row)
@@ -86,7 +86,7 @@ def banded(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def blocks(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Dense blocks of one size from 2 x 2 to 32 x 16, near the diagonal or anywhere, some of their cells missing."""
+    """Generate dense blocks of one size (2 x 2 to 32 x 16), near the diagonal or anywhere, with some cells missing."""
     r, c = int(rng.choice([2, 3, 4, 5, 6, 8, 16, 32])), int(rng.choice([2, 3, 4, 6, 8, 16]))
     fill = float(rng.choice([1.0, 1.0, 0.9, 0.6]))
     n_blocks = max(1, int(nnz / (r * c * fill)))
@@ -100,7 +100,7 @@ def blocks(rng: np.random.Generator, nnz: int) -> Coordinates:
         block_cols = np.clip(centre + rng.integers(-spread, spread + 1, n_blocks), 0, n_block_cols - 1)
     else:
         block_cols = rng.integers(0, n_block_cols, n_blocks)
-    shift = rng.integers(0, r) if rng.random() < 0.3 else 0  # blocks that no aligned format meets
+    shift = rng.integers(0, r) if rng.random() < 0.3 else 0  # blocks that no aligned format matches
     inner, across = np.divmod(np.arange(r * c), c)
     rows, cols = block_rows[:, None] * r + inner + shift, block_cols[:, None] * c + across
     kept = rng.random(rows.shape) < fill

@@ -1,4 +1,4 @@
-"""Patterns of data tables and optimisation: bipartite, arrow, KKT, control, staircase constraints, hypersparse."""
+"""Generators of patterns of data tables and optimisation: bipartite, arrow, KKT, control, constraints, hypersparse."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from autosparse.tuner.generators.graphs import drawn_by_rank
 
 
 def bipartite(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Many rows of like length over columns of unlike popularity, or the transpose of it."""
+    """Generate many rows of similar length over columns of unequal popularity, or the transpose."""
     per_row = 2.0 ** rng.uniform(1.0, 8.0)
     n_rows = max(8, int(nnz / per_row))
     n_cols = max(8, int(n_rows * 2.0 ** rng.uniform(-7.0, 1.0)))
@@ -23,7 +23,7 @@ def bipartite(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def arrow(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Dense blocks along the diagonal, and a border of full rows and columns at the end or the beginning."""
+    """Generate dense diagonal blocks with a border of full rows and columns at the end or the beginning."""
     size = int(rng.integers(2, 33))
     border = int(rng.integers(1, 24))
     n_blocks = max(2, int(nnz / (size * size + 2 * border * size)))
@@ -36,13 +36,13 @@ def arrow(rng: np.random.Generator, nnz: int) -> Coordinates:
     kept = rng.random(long.size) < rng.choice([1.0, 0.5, 0.1])
     long, edge = long[kept], edge[kept]
     rows, cols = np.concatenate((core_rows, long, edge)), np.concatenate((core_cols, edge, long))
-    if rng.random() < 0.3:  # the border first
+    if rng.random() < 0.3:  # the border comes first
         rows, cols = n - 1 - rows, n - 1 - cols
     return Coordinates.of((n, n), (rows, cols))
 
 
 def _scattered(rng: np.random.Generator, n_rows: int, n_cols: int, nnz: int) -> tuple[Ints, Ints]:
-    """Rows of a few entries each, clustered along the diagonal as variables of one stage are."""
+    """Draw short rows whose entries cluster around the diagonal, like the variables of one stage."""
     rows = rng.integers(0, n_rows, nnz)
     spread = max(2.0, n_cols * 10.0 ** rng.uniform(-3.0, -0.3))
     cols = rows * (n_cols / n_rows) + rng.normal(0.0, spread, nnz)
@@ -50,7 +50,7 @@ def _scattered(rng: np.random.Generator, n_rows: int, n_cols: int, nnz: int) -> 
 
 
 def kkt(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """A Hessian (diagonal or banded), constraints and their transpose, an empty or diagonal corner."""
+    """Generate a KKT matrix: Hessian (diagonal or banded), constraints and transpose, empty or diagonal corner."""
     n = max(8, int(nnz / rng.uniform(4.0, 16.0)))
     m = max(4, int(n * rng.uniform(0.1, 0.9)))
     band = int(rng.choice([0, 0, 1, 4, 12]))
@@ -65,7 +65,7 @@ def kkt(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def _dynamics(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Constraints of stages in a chain: x[t+1] = A x[t] + B u[t], A dense or diagonal; or differences of order k."""
+    """Generate stage constraints x[t+1] = A x[t] + B u[t], A dense or bidiagonal, or differences of order k."""
     if rng.random() < 0.3:
         order = int(rng.integers(1, 6))
         n = max(order + 2, nnz // (order + 1))
@@ -83,7 +83,7 @@ def _dynamics(rng: np.random.Generator, nnz: int) -> Coordinates:
     stage = np.arange(n_stages)[:, None]
     rows, cols = (stage * n_states + inner_rows).ravel(), (stage * width + inner_cols).ravel()
     shape = (n_stages * n_states, n_stages * width + n_states)
-    if rng.random() < 0.4:  # all states first, then all controls
+    if rng.random() < 0.4:  # all states come first, then all controls
         place = np.arange(shape[1])
         stage_of, inner = np.divmod(place, width)
         n_all = (n_stages + 1) * n_states
@@ -94,7 +94,7 @@ def _dynamics(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def _state_equation(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Constraints of an equation on a grid: a stencil of the states, controls everywhere or on the border."""
+    """Generate constraints of an equation on a grid: a stencil of states, controls everywhere or on the border."""
     is_box, everywhere = rng.random() < 0.3, rng.random() < 0.5
     offsets = [(i, k) for i in (-1, 0, 1) for k in (-1, 0, 1) if is_box or abs(i) + abs(k) <= 1]
     n_points = max(9, nnz // (len(offsets) + everywhere))
@@ -115,9 +115,9 @@ def _state_equation(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def control(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Optimal control: constraints of a chain of stages or of a grid, or the KKT system of them.
+    """Generate optimal-control constraints of a chain of stages or of a grid, or their KKT system.
 
-    Its Hessian is diagonal, or couples neighbours, or knows some of the variables only.
+    The Hessian of the KKT system is diagonal, couples neighbours, or covers only some of the variables.
     """
     is_system = rng.random() < 0.7
     make = _dynamics if rng.random() < 0.5 else _state_equation
@@ -135,7 +135,7 @@ def control(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def constraints(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Staircase of stages, slack columns, and up to a dozen rows over most variables."""
+    """Generate linear-program constraints: a staircase of stages, slack columns, and up to 12 long rows."""
     n_rows = max(8, int(nnz / rng.uniform(3.0, 20.0)))
     n_cols = max(8, int(n_rows * rng.uniform(0.5, 6.0)))
     n_dense = int(rng.integers(0, 13))
@@ -151,7 +151,7 @@ def constraints(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def hypersparse(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """2 to 30 times more rows than entries; entries alone, or many in the few rows that have some."""
+    """Generate a matrix with 2 to 32 times more rows than entries; entries are isolated or clustered in few rows."""
     n_rows = max(64, int(nnz * 2.0 ** rng.uniform(1.0, 5.0)))
     n_cols = max(64, int(n_rows * 4.0 ** rng.uniform(-2.0, 0.5)))
     n_used = max(4, int(nnz / 2.0 ** rng.uniform(0.0, 7.0)))

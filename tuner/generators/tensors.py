@@ -1,4 +1,4 @@
-"""Patterns of three-dimensional tensors: uniform, heavy tails, graphs over time, bricks."""
+"""Generators of three-dimensional tensor patterns: uniform, heavy tails, graphs over time, bricks."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from autosparse.tuner.generators.graphs import drawn_by_rank
 
 
 def _extents(rng: np.random.Generator, nnz: int) -> tuple[int, int, int]:
-    """Three unlike extents; matricised along the first, columns must stay below 2**31."""
+    """Draw three unequal extents; matricised along the first mode, the columns stay below 2**31."""
     first, second = (max(8, int(nnz / 2.0 ** rng.uniform(1.0, 8.0))) for _ in range(2))
     third = max(2, int(2.0 ** rng.uniform(1.0, 14.0)))
     return first, second, max(2, min(third, ((1 << 31) - 1) // second))
 
 
 def uniform(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Independent uniform positions."""
+    """Generate independent uniform positions."""
     shape = _extents(rng, nnz)
     return Coordinates.of(shape, [rng.integers(0, extent, nnz) for extent in shape])
 
 
 def power_law(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Each mode drawn by rank with its own exponent, in random order."""
+    """Draw each mode by rank with its own exponent, in random order."""
     shape = _extents(rng, nnz)
     drawn = [drawn_by_rank(rng, extent, nnz, rng.uniform(0.0, 1.1)) for extent in shape]
     return Coordinates.of(shape, [rng.permutation(extent)[one] for extent, one in zip(shape, drawn, strict=True)])
 
 
 def temporal(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Edges of a graph with heavy tails, each present for some consecutive steps (from, to, step)."""
+    """Generate edges of a heavy-tailed graph, each present for some consecutive steps: (from, to, step)."""
     n, _, n_steps = _extents(rng, nnz)
     n_steps = min(n_steps, ((1 << 31) - 1) // n)
     duration = 2.0 ** rng.uniform(0.0, np.log2(n_steps))
@@ -43,7 +43,7 @@ def temporal(rng: np.random.Generator, nnz: int) -> Coordinates:
 
 
 def blocks(rng: np.random.Generator, nnz: int) -> Coordinates:
-    """Dense bricks of sides 2 to 8 at random places."""
+    """Generate dense bricks with sides 2 to 8 at random positions."""
     shape = _extents(rng, nnz)
     sides = [int(rng.integers(2, min(9, extent + 1))) for extent in shape]
     volume = int(np.prod(sides))

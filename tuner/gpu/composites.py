@@ -14,21 +14,21 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.gpu.model import INDEX_BYTES, ISSUE_PER_LOAD, ISSUERS, ITEM_BYTES, SECTOR_BYTES, SUM_BYTES, WARP
-from autosparse.tuner.gpu.space import Family, Setting, sized
-from autosparse.tuner.hybrid import divisions as hybrid
+from autosparse.tuner.gpu.space import GpuSetting, PartSet, sized
+from autosparse.tuner.hybrid import partitions as hybrid
 from autosparse.tuner.hybrid.costs import Operator, PrimitiveCosts, Rate
 from autosparse.tuner.hybrid.tiles import blocks
 from numpy.typing import NDArray
 
 from autosparse.core.composite import Blocks, ColumnList, Diagonals, Rest, RowList, Rows, Selection
 from autosparse.core.pattern import Pattern
-from autosparse.gpu.schedule import DeviceSchedule, Part
+from autosparse.gpu.schedule import DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
 SHAPES: Final = ((4, 4), (8, 8), (16, 16), (32, 32))
 """Block shapes that are searched for; small blocks are gathered into windows."""
-MOST_DIVISIONS: Final = 4
+MAX_PARTITIONS: Final = 4
 """Maximum number of partitions that are offered."""
 NARROW: Final = 8
 """Maximum height of blocks for which windows of 8 rows waste less than windows of 16."""
@@ -40,51 +40,51 @@ In TF32, windows beside blocks spill as well.
 ELL_WIDTHS: Final = (4, 16, 64)
 """Widths of the ELL buckets."""
 
-Layouts = tuple[Part, ...]
-Offer = Callable[[Any, Setting], tuple[Layouts, ...]]
+Layouts = tuple[GpuPart, ...]
+Offer = Callable[[Any, GpuSetting], tuple[Layouts, ...]]
 """Type of an offer: (rule, product) -> alternatives of layouts, each of which computes all entries of the rule."""
 
-_CUT: Final = Part(layout="unrolled", rows=2, step=4, split=512)
+_CUT: Final = GpuPart(layout="unrolled", rows=2, step=4, split=512)
 """Layout of rows of which long ones are cut, with one lane for each column."""
 _CUT_BESIDE_DOTS: Final = replace(_CUT, rows=1, step=2)
 """Rows beside layouts of Tensor Cores, whose sums take registers too."""
-_RUNS: Final = Part(layout="segments", step=8, split=256)
+_RUNS: Final = GpuPart(layout="segments", step=8, split=256)
 """Layout of equal runs of entries."""
 _ELL: Final = {
-    4: Part(layout="ell", rows=4, step=4, at_most=4),
-    16: Part(layout="ell", rows=2, step=8, at_most=16),
-    64: Part(layout="ell", rows=1, step=8, at_most=64),
+    4: GpuPart(layout="ell", rows=4, step=4, at_most=4),
+    16: GpuPart(layout="ell", rows=2, step=8, at_most=16),
+    64: GpuPart(layout="ell", rows=1, step=8, at_most=64),
 }
 """Layouts of ELL buckets by width, for A B."""
 _VECTOR_ELL: Final = {
-    4: Part(layout="ell", rows=128, step=4, at_most=4),
-    16: Part(layout="ell", rows=64, step=8, at_most=16),
-    64: Part(layout="ell", rows=16, step=32, at_most=64),
+    4: GpuPart(layout="ell", rows=128, step=4, at_most=4),
+    16: GpuPart(layout="ell", rows=64, step=8, at_most=16),
+    64: GpuPart(layout="ell", rows=16, step=32, at_most=64),
 }
 """Layouts of ELL buckets by width, for A x."""
-_VECTOR_ROWS: Final = Part(layout="rows", rows=8, step=32, split=4096)
+_VECTOR_ROWS: Final = GpuPart(layout="rows", rows=8, step=32, split=4096)
 """Layout of rows, for A x."""
-_VECTOR_LONG: Final = Part(layout="rows", rows=1, step=256, split=4096)
+_VECTOR_LONG: Final = GpuPart(layout="rows", rows=1, step=256, split=4096)
 """Layout of long rows, for A x."""
-_WINDOWS: Final = Part(layout="windows", rows=16, step=16)
+_WINDOWS: Final = GpuPart(layout="windows", rows=16, step=16)
 """Layout of windows of 16 rows in Tensor Cores."""
 _DENSER: Final = replace(_WINDOWS, at_least=2)
 """Layout of windows that leaves columns with a single entry to a later part."""
-_SAMPLED_ROWS: Final = Part(layout="rows", rows=1, step=16, split=128)
+_SAMPLED_ROWS: Final = GpuPart(layout="rows", rows=1, step=16, split=128)
 """Layout of pieces of rows, for sampled products."""
-_ENTRIES: Final = Part(layout="entries", rows=16)
+_ENTRIES: Final = GpuPart(layout="entries", rows=16)
 """Layout of single entries, for sampled products."""
 
 
-def _dots(rule: Blocks, asked: Setting) -> tuple[Layouts, ...]:
+def _dots(rule: Blocks, asked: GpuSetting) -> tuple[Layouts, ...]:
     """Return blocks, in their own size or cut to fit registers, where Tensor Cores support them; and windows."""
     window = replace(_WINDOWS, rows=NARROW) if rule.r <= NARROW else _WINDOWS
     most = CUT_TO if asked.kind == "sampled" or asked.dtype == "float32" else max(rule.r, rule.c)
-    own = Part(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
+    own = GpuPart(layout="blocks", rows=min(rule.r, most), step=min(rule.c, most))
     return ((own,), (window,)) if own.reason_illegal(asked.operation) is None else ((window,),)
 
 
-def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
+def _buckets(rule: Rows, parts: Mapping[int, GpuPart]) -> tuple[Layouts, ...]:
     """Return ELL buckets for rows no longer than the widest bucket."""
     if rule.most is None or rule.most > ELL_WIDTHS[-1]:
         return ()
@@ -92,12 +92,12 @@ def _buckets(rule: Rows, parts: Mapping[int, Part]) -> tuple[Layouts, ...]:
     return (tuple(parts[width] for width in ELL_WIDTHS if rule.least <= width <= widest),)
 
 
-def _cut(asked: Setting) -> Part:
+def _cut(asked: GpuSetting) -> GpuPart:
     """Return the layout of rows, long ones cut, with one lane for each column."""
     return _CUT_BESIDE_DOTS if asked.has_dots else _CUT
 
 
-def _lines(asked: Setting) -> tuple[Layouts, ...]:
+def _lines(asked: GpuSetting) -> tuple[Layouts, ...]:
     """Return layouts for long rows or columns."""
     return ((_WINDOWS,), (_cut(asked),), (_RUNS,)) if asked.has_dots else ((_CUT,), (_RUNS,))
 
@@ -138,7 +138,7 @@ OFFERS: Final[Mapping[ProductKind, Mapping[type, Offer]]] = {"columns": COLUMNS,
 """Layouts by rule for each kind of product; other kinds are never partitioned."""
 
 
-def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
+def schedules(asked: GpuSetting, selections: Sequence[Selection]) -> Iterator[tuple[str, DeviceSchedule]]:
     """Yield (name, schedule) of all candidates for the parts that `selections` define, the last one the rest."""
     offers = OFFERS.get(asked.kind, {})
     ways = [offers[type(rule)](rule, asked) for rule in selections] if offers else []
@@ -146,7 +146,7 @@ def schedules(asked: Setting, selections: Sequence[Selection]) -> Iterator[tuple
         parts = tuple(
             replace(part, select=rule) for rule, own in zip(selections, chosen, strict=True) for part in own
         )  # fmt: skip
-        for made in sized(asked, Family(parts=parts)):
+        for made in sized(asked, PartSet(parts=parts)):
             yield name_of(made), made
 
 
@@ -155,13 +155,13 @@ def name_of(schedule: DeviceSchedule) -> str:
     return " + ".join(f"{rule} by {', '.join(schedule.layouts_of(rule))}" for rule in schedule.selections)
 
 
-def divisions(pattern: Pattern, asked: Setting, target: DeviceTarget) -> list[hybrid.Division]:
+def partitions(pattern: Pattern, asked: GpuSetting, target: DeviceTarget) -> list[hybrid.Partition]:
     """Return partitions of op(A) with an expected gain on a GPU, best first; O(rows) and a sample of the entries."""
     if asked.kind not in OFFERS:
         return []
     fill_of = _fill_of if asked.has_dots and asked.kind != "vector" else None
     costs = costs_on(target, asked)
-    return hybrid.divisions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MOST_DIVISIONS]
+    return hybrid.partitions(pattern, asked.n_dense_cols, fill_of, costs, shapes=SHAPES)[:MAX_PARTITIONS]
 
 
 def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
@@ -170,7 +170,7 @@ def _fill_of(pattern: Pattern, r: int, c: int) -> NDArray[Any]:
     return np.bincount(tiles.tile_of, minlength=tiles.n_tiles)[tiles.tile_of] if pattern.nnz else tiles.tile_of
 
 
-def costs_on(target: DeviceTarget, asked: Setting) -> PrimitiveCosts:
+def costs_on(target: DeviceTarget, asked: GpuSetting) -> PrimitiveCosts:
     """Return seconds of a busy device per row of B read, slot stored and row of C, by the rates of the model."""
     item, columns = ITEM_BYTES[asked.dtype], asked.n_dense_cols
     read_s = max(columns * item, SECTOR_BYTES) / target.l2_bytes_s

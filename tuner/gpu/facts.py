@@ -19,7 +19,7 @@ BUCKETS: Final = 32
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tiles:
+class TileCounts:
     """Non-empty tiles of one shape: number of columns (or blocks), and number of entries in them."""
 
     columns: int
@@ -37,8 +37,8 @@ class DevicePattern:
     used_cols: int  # columns with entries
     rows_by_length: tuple[int, ...]
     entries_by_length: tuple[int, ...]
-    windows: tuple[tuple[tuple[int, int], Tiles], ...]  # (rows, least entries) -> columns with so many
-    blocks: tuple[tuple[int, Tiles], ...]  # side -> non-empty blocks
+    windows: tuple[tuple[tuple[int, int], TileCounts], ...]  # (rows, least entries) -> columns with so many
+    blocks: tuple[tuple[int, TileCounts], ...]  # side -> non-empty blocks
 
     def short(self, at_most: int) -> tuple[int, int]:
         """Return (rows, entries) of the non-empty rows with at most `at_most` entries, a power of 2."""
@@ -50,13 +50,13 @@ class DevicePattern:
         """Number of rows with entries."""
         return sum(self.rows_by_length)
 
-    def window(self, rows: int, at_least: int) -> Tiles:
+    def window(self, rows: int, at_least: int) -> TileCounts:
         """Return the columns of windows of about `rows` rows with `at_least` entries, at the nearest counted values."""
         known = dict(self.windows)
         least = max(one for one in LEAST if one <= at_least)
         return known[min(WINDOW_HEIGHTS, key=lambda height: abs(height - rows)), least]
 
-    def block(self, side: int) -> Tiles:
+    def block(self, side: int) -> TileCounts:
         """Return the non-empty blocks of about this side."""
         return dict(self.blocks)[min(BLOCK_SIZES, key=lambda size: abs(size - side))]
 
@@ -87,13 +87,13 @@ def facts_of(crow: torch.Tensor, col: torch.Tensor, n_cols: int) -> DevicePatter
 
 def _windows(
     rows: torch.Tensor, col: torch.Tensor, n_cols: int, height: int
-) -> list[tuple[tuple[int, int], Tiles]]:  # fmt: skip
+) -> list[tuple[tuple[int, int], TileCounts]]:  # fmt: skip
     counts = torch.unique((rows // height) * max(n_cols, 1) + col, return_counts=True)[1]
     kept = [(least, counts[counts >= least]) for least in LEAST]
-    return [((height, least), Tiles(columns=one.shape[0], entries=int(one.sum()))) for least, one in kept]
+    return [((height, least), TileCounts(columns=one.shape[0], entries=int(one.sum()))) for least, one in kept]
 
 
-def _blocks(rows: torch.Tensor, col: torch.Tensor, n_cols: int, side: int) -> Tiles:
+def _blocks(rows: torch.Tensor, col: torch.Tensor, n_cols: int, side: int) -> TileCounts:
     across = max(1, -(-n_cols // side))
     n = torch.unique((rows // side) * across + col // side).shape[0]
-    return Tiles(columns=n, entries=col.shape[0])
+    return TileCounts(columns=n, entries=col.shape[0])

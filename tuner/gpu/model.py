@@ -15,7 +15,7 @@ from typing import Final
 from autosparse.tuner.gpu.facts import WINDOW_HEIGHTS, DevicePattern
 
 from autosparse.core.composite import REST, Selection
-from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part
+from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, GpuPart
 from autosparse.gpu.target import DeviceTarget
 
 ITEM_BYTES: Final = {"float16": 2, "bfloat16": 2, "float32": 4, "float64": 8}
@@ -47,7 +47,7 @@ OVERLAP: Final = 0.25
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class DeviceWork:
     """Resources that a part uses: bytes of memory and of the L2 cache, operations, issued instructions."""
 
     memory_bytes: float = 0.0
@@ -59,9 +59,9 @@ class Work:
     tasks: float = 0.0
     waits: float = 0.0  # dependent loads of all programs together
 
-    def plus(self, other: Work) -> Work:
+    def plus(self, other: DeviceWork) -> DeviceWork:
         """Return the sum of both, in one launch."""
-        return Work(
+        return DeviceWork(
             memory_bytes=self.memory_bytes + other.memory_bytes,
             l2_bytes=self.l2_bytes + other.l2_bytes,
             flops=self.flops + other.flops,
@@ -74,7 +74,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Product:
+class ProductSizes:
     """Sizes of one product: columns of the dense operands and dtype."""
 
     n_dense_cols: int
@@ -91,7 +91,11 @@ Given = Mapping[Selection, DevicePattern]
 
 
 def predicted_s(
-    pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
+    pattern: DevicePattern,
+    schedule: DeviceSchedule,
+    product: ProductSizes,
+    target: DeviceTarget,
+    given: Given | None = None,
 ) -> float:
     """Predict the seconds of one product by `schedule`; `given` is needed for a composite."""
     work = work_of(pattern, schedule, product, target, given)
@@ -99,7 +103,7 @@ def predicted_s(
     return roofs_s(work, product, schedule, target) + launches * target.launch_s
 
 
-def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget) -> float:
+def roofs_s(work: DeviceWork, product: ProductSizes, schedule: DeviceSchedule, target: DeviceTarget) -> float:
     """Return the limiting time plus a fraction of the others, at least the longest chain of loads.
 
     With too few warps to keep every multiprocessor busy, only the memory rate is reached.
@@ -114,7 +118,7 @@ def roofs_s(work: Work, product: Product, schedule: DeviceSchedule, target: Devi
 
 
 def roofs(
-    work: Work, product: Product, schedule: DeviceSchedule, target: DeviceTarget
+    work: DeviceWork, product: ProductSizes, schedule: DeviceSchedule, target: DeviceTarget
 ) -> tuple[float, float, float, float]:
     """Return the seconds at each rate of a busy device: memory, L2 cache, operations, instruction issue."""
     return (
@@ -127,8 +131,12 @@ def roofs(
 
 
 def work_of(
-    pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget, given: Given | None = None
-) -> Work:
+    pattern: DevicePattern,
+    schedule: DeviceSchedule,
+    product: ProductSizes,
+    target: DeviceTarget,
+    given: Given | None = None,
+) -> DeviceWork:
     """Sum the work of the parts and of the operands."""
     total = _operands(pattern, schedule, product, target)
     given = {REST: pattern} if given is None else given
@@ -146,10 +154,10 @@ def work_of(
     return total if schedule.is_sampled else total.plus(_sums(n_sums, product))
 
 
-def _sums(n_rows: int, product: Product) -> Work:
+def _sums(n_rows: int, product: ProductSizes) -> DeviceWork:
     """Return the work for rows of the result to which two parts add: two sums, each written and read once."""
     n_bytes = 4.0 * max(0, n_rows) * product.n_dense_cols * max(SUM_BYTES, ITEM_BYTES[product.dtype])
-    return Work(l2_bytes=n_bytes, memory_bytes=n_bytes / 2)
+    return DeviceWork(l2_bytes=n_bytes, memory_bytes=n_bytes / 2)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +181,7 @@ class _Taken:
     longest: int
 
 
-def _taken(pattern: DevicePattern, part: Part, left: _Left) -> _Taken:
+def _taken(pattern: DevicePattern, part: GpuPart, left: _Left) -> _Taken:
     if part.layout in DOT_LAYOUTS:
         if part.layout == "windows":
             tiles = pattern.window(part.rows, part.at_least)
@@ -200,7 +208,9 @@ def _stepped(rows: int, entries: int, step: int) -> float:
     return entries + rows * (step - 1) / 2
 
 
-def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product, target: DeviceTarget) -> Work:
+def _operands(
+    pattern: DevicePattern, schedule: DeviceSchedule, product: ProductSizes, target: DeviceTarget
+) -> DeviceWork:
     """Return the memory traffic of the matrix, the used rows of B, and the result."""
     n_tiles = -(-product.n_dense_cols // schedule.tile) if schedule.tile else 1
     matrix = pattern.nnz * (ITEM_BYTES[product.dtype] + INDEX_BYTES) + pattern.n_rows * 3 * INDEX_BYTES
@@ -213,10 +223,10 @@ def _operands(pattern: DevicePattern, schedule: DeviceSchedule, product: Product
     result = pattern.n_rows * product.row_bytes if not schedule.is_sampled else pattern.nnz * 4
     if schedule.is_sampled:
         used += pattern.used_rows * product.row_bytes
-    return Work(memory_bytes=matrix * passes + used + again + result, l2_bytes=result)
+    return DeviceWork(memory_bytes=matrix * passes + used + again + result, l2_bytes=result)
 
 
-def _missed(pattern: DevicePattern, schedule: DeviceSchedule, part: Part) -> float:
+def _missed(pattern: DevicePattern, schedule: DeviceSchedule, part: GpuPart) -> float:
     """Return the fraction of entries whose row of B misses the L1 cache.
 
     Rows of one program read their common columns at about the same time. For sampled products the fraction is about the
@@ -229,7 +239,9 @@ def _missed(pattern: DevicePattern, schedule: DeviceSchedule, part: Part) -> flo
     return math.sqrt(share) if schedule.is_sampled else share
 
 
-def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _Taken, product: Product) -> Work:
+def _part(
+    pattern: DevicePattern, schedule: DeviceSchedule, part: GpuPart, taken: _Taken, product: ProductSizes
+) -> DeviceWork:
     item, columns = ITEM_BYTES[product.dtype], product.n_dense_cols
     n_tiles = -(-columns // schedule.tile) if schedule.tile and not schedule.is_sampled else 1
     per_entry = max(columns * item, SECTOR_BYTES)
@@ -243,7 +255,7 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
             in_turn = min(in_turn, part.split / part.step)
         windows = max(windows, -(-taken.groups // max(1, round(in_turn))))
         loads = rows_of_b * columns / vector + taken.padded * n_tiles
-        return Work(
+        return DeviceWork(
             l2_bytes=(rows_of_b * per_entry + taken.padded * own_bytes) / TILED_RATE,
             dot_flops=2.0 * taken.padded * columns / TILED_RATE,
             issued=loads * ISSUE_PER_LOAD / WARP / TILED_RATE,
@@ -254,7 +266,7 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
     loads = taken.padded * (sides * columns / vector + n_tiles)
     tasks, waits = _programs(part, taken, schedule, columns)
     reads = (taken.entries + (taken.rows if sides > 1 else 0)) * _missed(pattern, schedule, part)
-    return Work(
+    return DeviceWork(
         l2_bytes=reads * per_entry + taken.entries * own_bytes,
         flops=2.0 * taken.padded * columns,
         issued=loads * ISSUE_PER_LOAD / WARP,
@@ -264,7 +276,7 @@ def _part(pattern: DevicePattern, schedule: DeviceSchedule, part: Part, taken: _
     )
 
 
-def _programs(part: Part, taken: _Taken, schedule: DeviceSchedule, columns: int) -> tuple[float, float]:
+def _programs(part: GpuPart, taken: _Taken, schedule: DeviceSchedule, columns: int) -> tuple[float, float]:
     """Return the programs of a part for one column tile, and the total of their dependent loads."""
     in_turn = 1 + -(-columns // schedule.tile) if schedule.is_sampled else LOADS_IN_TURN  # for each tile of K
     if part.layout == "entries":

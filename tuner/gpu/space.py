@@ -9,7 +9,7 @@ from typing import Final
 
 from autosparse.tuner.gpu.model import ITEM_BYTES
 
-from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, Part, kinds
+from autosparse.gpu.schedule import DOT_LAYOUTS, DeviceSchedule, GpuPart, kinds
 from autosparse.gpu.target import DeviceTarget
 from autosparse.ops.base import ProductKind
 
@@ -19,32 +19,32 @@ WARP: Final = 32
 """Threads of a warp."""
 WIDEST: Final = 128
 """Columns of the widest column tile."""
-MOST_WIDE_PARTS: Final = 2
+MAX_WIDE_PARTS: Final = 2
 """Number of parts above which float64 column tiles are halved again, since each part takes registers."""
 LARGE_BLOCK: Final = 1024
 """Elements of a program's block from which on float64 SpMV needs more registers."""
 FEWEST_ROWS: Final = 2
 """Minimum rows of an unrolled part in one program."""
-MOST_ROWS: Final = 64
+MAX_ROWS: Final = 64
 """Maximum rows of an unrolled part in one program."""
 ATOMIC: Final = ("float32", "float64")
 """Dtypes whose shared rows may be summed atomically; half precision would be rounded at each add."""
 
-FILL: Final = Part(layout="fill", rows=64)
+FILL: Final = GpuPart(layout="fill", rows=64)
 """Part that writes zeros to empty rows of the result."""
 SPLIT: Final = 512
 """Maximum entries of a long row in one program."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
+class PartSet:
     """Parts, without the one for empty rows, and the block shapes with which they are offered.
 
     `rows` of an unrolled part counts rows per group of lanes that holds one column tile. A program has as many groups
-    as its warps have room for. The values below remained after a survey on an H200 (ADR 81).
+    as its warps have room for. The values below remained after a survey on an H200 (docs/design/gpu.md).
     """
 
-    parts: tuple[Part, ...]
+    parts: tuple[GpuPart, ...]
     tiles: tuple[int, ...] = ()  # maximum tile widths; (): all columns, and half of them
     warps: tuple[int, ...] = ()  # (): as many as the block keeps busy
     registers: int = 64
@@ -53,101 +53,103 @@ class Family:
 
 
 TENSOR_CORES: Final = "Tensor Cores"
-"""Value of `Family.tiles_by` for products in Tensor Cores."""
+"""Value of `PartSet.tiles_by` for products in Tensor Cores."""
 CORES: Final = "cores"
 """Multiply-adds outside Tensor Cores, where zeros cost as much as entries: only matrices of full blocks gain."""
 
 
-def _dots(*parts: Part) -> Family:
-    return Family(parts=parts, tiles_by=TENSOR_CORES)
+def _dots(*parts: GpuPart) -> PartSet:
+    return PartSet(parts=parts, tiles_by=TENSOR_CORES)
 
 
-_TAIL: Final = Part(layout="unrolled", rows=2, step=4, split=SPLIT)
+_TAIL: Final = GpuPart(layout="unrolled", rows=2, step=4, split=SPLIT)
 """Rows of which long ones are cut."""
-_BESIDE_DOTS: Final = Part(layout="unrolled", rows=1, step=2, split=SPLIT)
+_BESIDE_DOTS: Final = GpuPart(layout="unrolled", rows=1, step=2, split=SPLIT)
 """Part for the entries that Tensor Cores leave; their sums take registers too."""
-_SEGMENTS: Final = Part(layout="segments", step=8, split=256)
+_SEGMENTS: Final = GpuPart(layout="segments", step=8, split=256)
 """Equal runs of entries."""
 
-MATMUL: Final[Mapping[str, Family]] = {
-    "unrolled": Family(parts=(_TAIL,), tiles=(128, 64), warps=(4,)),
-    "unrolled 8": Family(parts=(Part(layout="unrolled", rows=1, step=8, split=SPLIT),), tiles=(128,), warps=(4, 2)),
-    "csr": Family(parts=(Part(layout="rows", rows=1, step=8, split=SPLIT),)),
-    "segments": Family(parts=(_SEGMENTS,)),
-    "hyb": Family(
+MATMUL: Final[Mapping[str, PartSet]] = {
+    "unrolled": PartSet(parts=(_TAIL,), tiles=(128, 64), warps=(4,)),
+    "unrolled 8": PartSet(parts=(GpuPart(layout="unrolled", rows=1, step=8, split=SPLIT),), tiles=(128,), warps=(4, 2)),
+    "csr": PartSet(parts=(GpuPart(layout="rows", rows=1, step=8, split=SPLIT),)),
+    "segments": PartSet(parts=(_SEGMENTS,)),
+    "hyb": PartSet(
         parts=(
-            Part(layout="ell", rows=4, step=4, at_most=4),
-            Part(layout="ell", rows=2, step=8, at_most=16),
-            Part(layout="ell", rows=1, step=8, at_most=64),
+            GpuPart(layout="ell", rows=4, step=4, at_most=4),
+            GpuPart(layout="ell", rows=2, step=8, at_most=16),
+            GpuPart(layout="ell", rows=1, step=8, at_most=64),
             _SEGMENTS,
         )
     ),
-    "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
-    "windows 8": _dots(Part(layout="windows", rows=8, step=16)),
-    "windows 16 + rows": _dots(Part(layout="windows", rows=16, step=16, at_least=4), _BESIDE_DOTS),
-    "windows 16 + segments": _dots(Part(layout="windows", rows=16, step=16, at_least=2), _SEGMENTS),
-    "blocks 16": _dots(Part(layout="blocks", rows=16, step=16)),
-    "full windows": Family(
-        parts=(Part(layout="windows", rows=16, step=16),), tiles=(64,), warps=(2,), registers=168, tiles_by=CORES
+    "windows 16": _dots(GpuPart(layout="windows", rows=16, step=16)),
+    "windows 8": _dots(GpuPart(layout="windows", rows=8, step=16)),
+    "windows 16 + rows": _dots(GpuPart(layout="windows", rows=16, step=16, at_least=4), _BESIDE_DOTS),
+    "windows 16 + segments": _dots(GpuPart(layout="windows", rows=16, step=16, at_least=2), _SEGMENTS),
+    "blocks 16": _dots(GpuPart(layout="blocks", rows=16, step=16)),
+    "full windows": PartSet(
+        parts=(GpuPart(layout="windows", rows=16, step=16),), tiles=(64,), warps=(2,), registers=168, tiles_by=CORES
     ),
-    "full blocks": Family(
-        parts=(Part(layout="blocks", rows=16, step=16, split=128),),
+    "full blocks": PartSet(
+        parts=(GpuPart(layout="blocks", rows=16, step=16, split=128),),
         tiles=(128,), warps=(4,), registers=96, stages=1, tiles_by=CORES,
     ),
 }  # fmt: skip
 """Families of schedules for A @ B, by name."""
 
-SPMV: Final[Mapping[str, Family]] = {
-    "binned": Family(
+SPMV: Final[Mapping[str, PartSet]] = {
+    "binned": PartSet(
         parts=(
-            Part(layout="rows", rows=32, step=8, at_most=32),
-            Part(layout="rows", rows=4, step=64, split=4096),
+            GpuPart(layout="rows", rows=32, step=8, at_most=32),
+            GpuPart(layout="rows", rows=4, step=64, split=4096),
         ),
         warps=(2,),
     ),
-    "csr 16": Family(parts=(Part(layout="rows", rows=8, step=16, split=4096),), warps=(1,)),
-    "csr 32": Family(parts=(Part(layout="rows", rows=4, step=32, split=4096),), warps=(1,)),
-    "csr 16, 64 rows": Family(parts=(Part(layout="rows", rows=64, step=16, split=4096),), warps=(4,)),
-    "csr 8": Family(parts=(Part(layout="rows", rows=32, step=8, split=2048),), warps=(2,)),
-    "csr 4": Family(parts=(Part(layout="rows", rows=128, step=4, split=4096),), warps=(4,)),
-    "hyb": Family(
+    "csr 16": PartSet(parts=(GpuPart(layout="rows", rows=8, step=16, split=4096),), warps=(1,)),
+    "csr 32": PartSet(parts=(GpuPart(layout="rows", rows=4, step=32, split=4096),), warps=(1,)),
+    "csr 16, 64 rows": PartSet(parts=(GpuPart(layout="rows", rows=64, step=16, split=4096),), warps=(4,)),
+    "csr 8": PartSet(parts=(GpuPart(layout="rows", rows=32, step=8, split=2048),), warps=(2,)),
+    "csr 4": PartSet(parts=(GpuPart(layout="rows", rows=128, step=4, split=4096),), warps=(4,)),
+    "hyb": PartSet(
         parts=(
-            Part(layout="ell", rows=128, step=4, at_most=8),
-            Part(layout="ell", rows=32, step=16, at_most=32),
-            Part(layout="rows", rows=4, step=64, split=4096),
+            GpuPart(layout="ell", rows=128, step=4, at_most=8),
+            GpuPart(layout="ell", rows=32, step=16, at_most=32),
+            GpuPart(layout="rows", rows=4, step=64, split=4096),
         ),
         warps=(4, 2),
     ),
 }
 """Families of schedules for A @ x, by name."""
-_ENTRIES: Final = Part(layout="entries", rows=16)
+_ENTRIES: Final = GpuPart(layout="entries", rows=16)
 """Single entries of a sampled product."""
 
-SDDMM: Final[Mapping[str, Family]] = {
-    "unrolled": Family(
-        parts=(Part(layout="unrolled", rows=1, step=4, split=128),), tiles=(32,), warps=(1,), registers=96
+SDDMM: Final[Mapping[str, PartSet]] = {
+    "unrolled": PartSet(
+        parts=(GpuPart(layout="unrolled", rows=1, step=4, split=128),), tiles=(32,), warps=(1,), registers=96
     ),
-    "unrolled 2": Family(
-        parts=(Part(layout="unrolled", rows=1, step=2, split=128),), tiles=(32,), warps=(4,), registers=64
+    "unrolled 2": PartSet(
+        parts=(GpuPart(layout="unrolled", rows=1, step=2, split=128),), tiles=(32,), warps=(4,), registers=64
     ),
-    "unrolled 8": Family(
-        parts=(Part(layout="unrolled", rows=1, step=8, split=128),), tiles=(32,), warps=(4,), registers=168
+    "unrolled 8": PartSet(
+        parts=(GpuPart(layout="unrolled", rows=1, step=8, split=128),), tiles=(32,), warps=(4,), registers=168
     ),
-    "entries": Family(parts=(_ENTRIES,), tiles=(16,), warps=(2,)),
-    "entries 128": Family(parts=(Part(layout="entries", rows=128),), tiles=(16,), warps=(4,), registers=168),
-    "rows": Family(parts=(Part(layout="rows", rows=1, step=32, split=128),), tiles=(32,), warps=(1,), registers=168),
-    "windows 16": _dots(Part(layout="windows", rows=16, step=16)),
+    "entries": PartSet(parts=(_ENTRIES,), tiles=(16,), warps=(2,)),
+    "entries 128": PartSet(parts=(GpuPart(layout="entries", rows=128),), tiles=(16,), warps=(4,), registers=168),
+    "rows": PartSet(
+        parts=(GpuPart(layout="rows", rows=1, step=32, split=128),), tiles=(32,), warps=(1,), registers=168
+    ),
+    "windows 16": _dots(GpuPart(layout="windows", rows=16, step=16)),
     "windows 16 + entries": _dots(
-        Part(layout="windows", rows=16, step=16, at_least=2), Part(layout="entries", rows=32)
+        GpuPart(layout="windows", rows=16, step=16, at_least=2), GpuPart(layout="entries", rows=32)
     ),
 }
 """Families of schedules for sampled products, by name."""
-MTTKRP: Final[Mapping[str, Family]] = {
-    "fibers 16": Family(parts=(Part(layout="fibers", step=8, split=16),)),
-    "fibers 128": Family(parts=(Part(layout="fibers", step=8, split=128),)),
+MTTKRP: Final[Mapping[str, PartSet]] = {
+    "fibers 16": PartSet(parts=(GpuPart(layout="fibers", step=8, split=16),)),
+    "fibers 128": PartSet(parts=(GpuPart(layout="fibers", step=8, split=128),)),
 }
 """Families of schedules for MTTKRP, by name."""
-FAMILIES: Final[Mapping[ProductKind, Mapping[str, Family]]] = {
+FAMILIES: Final[Mapping[ProductKind, Mapping[str, PartSet]]] = {
     "columns": MATMUL, "vector": SPMV, "sampled": SDDMM, "fibers": MTTKRP
 }  # fmt: skip
 """Families of schedules by kind of product."""
@@ -165,7 +167,7 @@ def uses_dots(dtype: str, precision: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class GpuSetting:
     """Product for which schedules are offered; `used_bytes` are those of the rows of B that are read."""
 
     operation: str
@@ -200,13 +202,13 @@ def schedules(
     operation: str, *, n_dense_cols: int, dtype: str, vector: int, precision: str = "ieee"
 ) -> Iterator[tuple[str, DeviceSchedule]]:
     """Yield (family, schedule) of all candidates without rules on an unspecified device."""
-    asked = Setting(
+    asked = GpuSetting(
         operation=operation, n_dense_cols=n_dense_cols, dtype=dtype, vector=vector, precision=precision
     )  # fmt: skip
     return offered(asked)
 
 
-def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
+def offered(asked: GpuSetting) -> Iterator[tuple[str, DeviceSchedule]]:
     """Yield (family, schedule) of all candidates without rules."""
     for name, family in FAMILIES[asked.kind].items():
         if family.tiles_by in ("", asked.tiles_by):
@@ -214,7 +216,7 @@ def offered(asked: Setting) -> Iterator[tuple[str, DeviceSchedule]]:
                 yield name, made
 
 
-def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
+def sized(asked: GpuSetting, family: PartSet) -> Iterator[DeviceSchedule]:
     """Yield schedules of `family` in all offered tiles, panels and reductions."""
     kind, n_cols = asked.kind, asked.n_dense_cols
     for tile, warps in _tiles(asked, family):
@@ -236,15 +238,15 @@ def sized(asked: Setting, family: Family) -> Iterator[DeviceSchedule]:
                 yield dataclasses.replace(made, reduction="atomic")
 
 
-def _fitted(part: Part, tile: int, warps: int, vector: int) -> Part:
+def _fitted(part: GpuPart, tile: int, warps: int, vector: int) -> GpuPart:
     """Return an unrolled part with `rows` scaled to the groups of lanes that each hold a column tile."""
     if part.layout != "unrolled":
         return part
     groups = warps * WARP * min(vector, tile) // tile
-    return dataclasses.replace(part, rows=min(MOST_ROWS, max(FEWEST_ROWS, part.rows * groups)))
+    return dataclasses.replace(part, rows=min(MAX_ROWS, max(FEWEST_ROWS, part.rows * groups)))
 
 
-def _registers(asked: Setting, family: Family) -> int:
+def _registers(asked: GpuSetting, family: PartSet) -> int:
     """Return the maximum registers of a thread, raised for bfloat16 (widening) and float64 (pairs) against spills."""
     is_unrolled = any(part.layout == "unrolled" for part in family.parts)
     is_large = asked.kind == "vector" and any(part.rows * part.step >= LARGE_BLOCK for part in family.parts)
@@ -252,7 +254,7 @@ def _registers(asked: Setting, family: Family) -> int:
     return max(family.registers, 96) if is_short else family.registers
 
 
-def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
+def _tiles(asked: GpuSetting, family: PartSet) -> Iterator[tuple[int, int]]:
     """Yield (tile, warps) such that every thread loads `vector` elements and no column tile is mostly empty."""
     kind, parts = asked.kind, family.parts
     if kind == "vector":
@@ -279,11 +281,11 @@ def _tiles(asked: Setting, family: Family) -> Iterator[tuple[int, int]]:
         yield tile, max(1, min(4, work // (asked.vector * WARP)))
 
 
-def _widest(parts: tuple[Part, ...], dtype: str) -> int:
+def _widest(parts: tuple[GpuPart, ...], dtype: str) -> int:
     """Return the widest tile whose sums fit the registers; float64 takes two each, and many parts take more."""
     if dtype != "float64":
         return WIDEST
-    return WIDEST // 4 if len(parts) > MOST_WIDE_PARTS else WIDEST // 2
+    return WIDEST // 4 if len(parts) > MAX_WIDE_PARTS else WIDEST // 2
 
 
 def _panels(tile: int, n_dense_cols: int, used_bytes: int, target: DeviceTarget | None) -> tuple[int, ...]:

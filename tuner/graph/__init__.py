@@ -1,6 +1,7 @@
-"""Search for schedules on a graph of programs (WACO §4.2): neighbours by embedding, distance by predicted cost.
+"""Search on a graph of programs (WACO section 4.2), with edges by embedding distance and predicted costs.
 
-`build` makes the graph (needs hnswlib), `program_graph` keeps it, `search` walks it; the last two need NumPy only.
+`build` makes the graph (with hnswlib), `program_graph` stores it, and `search` searches it; the last two need NumPy
+only.
 """
 
 from __future__ import annotations

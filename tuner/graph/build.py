@@ -1,4 +1,4 @@
-"""Make the graph: hnswlib's lowest layer over embeddings in L2 (Malkov and Yashunin 2020), read out of its state."""
+"""Construction of the graph of programs: base layer of an HNSW index (Malkov, Yashunin 2020) over L2 embeddings."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from autosparse.errors import MissingExtraError
 
 M: Final = 16
-"""Neighbours that HNSW gives each node on upper layers; twice as many on the lowest one."""
+"""Number of neighbours per node on upper HNSW layers; twice as many on the base layer."""
 EF_CONSTRUCTION: Final = 200
 N_ENTRIES: Final = 32
 
@@ -20,9 +20,9 @@ N_ENTRIES: Final = 32
 def build_graph(
     codes: NDArray[np.int16], embeddings: NDArray[np.floating[Any]], *, model: str, seed: int = 0
 ) -> ProgramGraph:
-    """The graph of programs with these embeddings, (n, width); MissingExtraError without hnswlib.
+    """Return the graph of programs with these embeddings, (n, width); raise MissingExtraError without hnswlib.
 
-    Searches begin at nodes of upper layers: HNSW chose them at random, so they lie everywhere.
+    Searches start at nodes of the upper layers, which HNSW selects at random.
     """
     hnswlib = _hnswlib()
     n, width = embeddings.shape
@@ -30,7 +30,7 @@ def build_graph(
     index = hnswlib.Index(space="l2", dim=width)
     index.init_index(max_elements=max(1, n), ef_construction=EF_CONSTRUCTION, M=M, random_seed=seed + 100)
     if n:
-        index.add_items(points, np.arange(n), num_threads=1)  # one thread: the same graph every time
+        index.add_items(points, np.arange(n), num_threads=1)  # one thread, so that the graph is deterministic
     state: dict[str, Any] = index.__getstate__()[0]
     neighbours, place = _lowest_layer(state, n)
     levels = np.asarray(state["element_levels"])[:n]
@@ -39,7 +39,7 @@ def build_graph(
 
 
 def _lowest_layer(state: dict[str, Any], n: int) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Neighbours by label, (n, 2 M), -1 for none; and the label of each of hnswlib's internal numbers."""
+    """Return the neighbours by label, (n, 2 M), -1 for none; and the label of each internal number of hnswlib."""
     if n == 0:
         return np.zeros((0, 2 * M), np.int32), np.zeros(0, np.int64)
     rows = np.asarray(state["data_level0"], np.uint8).reshape(-1, int(state["size_data_per_element"]))[:n]

@@ -1,4 +1,4 @@
-"""The graph of programs as a file: codes and embeddings of schedules and their neighbours, without hnswlib or torch."""
+"""File of a graph of programs: codes, embeddings and neighbours of schedules, readable without hnswlib or torch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ FORMAT_VERSION: Final = 1
 
 @dataclass(frozen=True, eq=False)
 class ProgramGraph:
-    """`n` schedules: rows of `codes` as the model's embedder reads them, and where to go from each.
+    """Graph of `n` schedules: rows of `codes` in the embedder's form, and the neighbours of each.
 
-    `model` names the weights whose embeddings these are: a graph serves no others.
+    `model` names the weights that computed the embeddings; the graph is valid for these only.
     """
 
     model: str
     codes: NDArray[np.int16] = field(repr=False)  # (n, columns of all parameters)
     embeddings: NDArray[np.float16] = field(repr=False)  # (n, 128)
     neighbours: NDArray[np.int32] = field(repr=False)  # (n, degree), -1: none
-    entries: NDArray[np.int32] = field(repr=False)  # where searches begin
+    entries: NDArray[np.int32] = field(repr=False)  # nodes at which searches start
 
     def __post_init__(self) -> None:
         reason = self._reason_broken()
@@ -47,7 +47,7 @@ class ProgramGraph:
         return len(self.codes)
 
     def save(self, path: Path) -> None:
-        """Write the file; it appears whole."""
+        """Write the file atomically."""
         arrays: dict[str, NDArray[Any]] = {
             name: getattr(self, name) for name in ("codes", "embeddings", "neighbours", "entries")
         }
@@ -55,7 +55,7 @@ class ProgramGraph:
 
     @classmethod
     def load(cls, path: Path) -> ProgramGraph:
-        """What `save` wrote; RecordError when it is something else."""
+        """Read the result of `save`; raise RecordError for anything else."""
         arrays, metadata = read_safetensors(path)
         said = (metadata.get("format"), metadata.get("version"))
         if said != (FORMAT, str(FORMAT_VERSION)):

@@ -1,7 +1,7 @@
-"""Best-first search on a graph with any cost (WACO §4.2.2, after Tan et al., KDD 2020).
+"""Best-first search on a graph with any cost function (WACO section 4.2.2, after Tan et al., KDD 2020).
 
-The graph was built by L2 distance between embeddings; it is searched by predicted cost. Costs are asked for in
-batches: what a predictor takes for one program and for thirty differs little.
+The graph is built by L2 distance between embeddings and searched by predicted cost. Costs are computed in batches,
+since a predictor takes about as long for thirty programs as for one.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from numpy.typing import NDArray
 Ids = NDArray[np.int32]
 Costs = NDArray[np.float32]
 Score = Callable[[Ids], Costs]
-"""Predicted costs of nodes, (n,) for ids (n,)."""
+"""Function that returns the predicted costs of nodes, (n,) for ids (n,)."""
 
 BEAM: Final = 64
 BATCH: Final = 8
-"""Nodes expanded at once."""
+"""Number of nodes expanded at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Nodes by ascending cost, and how the search went: `trace` holds (nodes scored so far, best cost so far)."""
+    """Nodes by ascending cost; `trace` holds (nodes scored so far, best cost so far) during the search."""
 
     ids: Ids
     costs: Costs
@@ -36,7 +36,7 @@ class Found:
 def best_first(
     neighbours: Ids, score: Score, entries: Ids, *, n_best: int = 10, beam: int = BEAM, most: int | None = None
 ) -> Found:
-    """The `n_best` nodes of lowest cost that a search from `entries` meets.
+    """Return the `n_best` nodes of lowest cost that a search from `entries` finds.
 
     `neighbours` is (n, degree), -1 where a node has fewer. The `beam` best nodes so far are expanded until all of them
     are, or until `most` nodes were scored (the last batch may exceed it).
@@ -68,7 +68,7 @@ def best_first(
 
 
 def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:
-    """The `n_best` nodes of all."""
+    """Return the `n_best` nodes of all nodes."""
     ids = np.arange(n_nodes, dtype=np.int32)
     costs = score(ids)
     kept = _smallest(costs, n_best)
@@ -77,7 +77,7 @@ def exhaustive(n_nodes: int, score: Score, *, n_best: int = 10) -> Found:
 
 
 def _smallest(costs: Costs, n: int) -> NDArray[np.intp]:
-    """Places of the `n` lowest costs, ascending; equal ones in their order."""
+    """Return the positions of the `n` lowest costs, ascending (stable)."""
     if costs.size <= 4 * n:
         return np.argsort(costs, kind="stable")[:n]
     near = np.sort(np.argpartition(costs, n)[: n + 1])

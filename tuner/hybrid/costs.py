@@ -1,8 +1,8 @@
-"""What operators cost: the values that the search for parts adds up, in seconds or in any other unit.
+"""Cost model of operators, in seconds or any other unit; the search for parts minimises the sum.
 
-An operator is one format of one size, which one code template computes (STile, Section 4). A tile of it costs a fixed
-amount and something for every stored slot and every dense row that is read; a row of C that a further operator touches
-costs a read and a write more.
+An operator is one format of one size, computed by one code template (STile, Section 4). A tile costs a fixed amount,
+plus an amount for every stored slot and every dense row read. Each further operator that writes a row of C pays for
+another read and write of the row.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CSR: Final = Operator("csr")
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """Of one family: cost = tile + read * (rows of B) + multiply * (stored slots)."""
+    """Costs of one family: tile + read * (rows of B) + multiply * (stored slots)."""
 
     tile: float
     read: float
@@ -39,13 +39,13 @@ class Rate:
         return f"{self.tile:.3g} + {self.read:.3g} a row of B + {self.multiply:.3g} a slot"
 
     def of(self, n_tiles: float, n_reads: float, n_slots: float) -> float:
-        """Cost of tiles that read `n_reads` rows of B and hold `n_slots` values in all."""
+        """Return the cost of `n_tiles` tiles that read `n_reads` rows of B and hold `n_slots` values in all."""
         return self.tile * n_tiles + self.read * n_reads + self.multiply * n_slots
 
 
 @dataclass(frozen=True, slots=True)
 class PrimitiveCosts:
-    """Rates by family, and of a row of C: what its first operator pays, and what each further one does."""
+    """Rates of each family, and the costs of a row of C for its first and for each further operator."""
 
     rates: Mapping[str, Rate]
     first_row: float
@@ -56,7 +56,7 @@ class PrimitiveCosts:
         return f"{rates}, row of C {self.first_row:.3g}, by a further part {self.further_row:.3g}"
 
     def tile(self, operator: Operator, n_entries: int) -> float:
-        """Cost of one tile that covers `n_entries` entries."""
+        """Return the cost of one tile that covers `n_entries` entries."""
         rate = self.rates[operator.family]
         if operator.family == "block":
             return rate.of(1.0, operator.c, operator.r * operator.c)
@@ -67,5 +67,4 @@ class PrimitiveCosts:
 REFERENCE: Final = PrimitiveCosts(
     {"block": Rate(0.6, 1.0, 0.5), "csr": Rate(0.0, 1.6, 0.5), "ell": Rate(0.3, 1.3, 0.5)}, 2.0, 3.0
 )
-"""Costs by which the search is judged in tests: an r x c block c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2,
-and 3 more for each further operator."""
+"""Costs for tests: a block costs c (1 + r / 2) + 0.6, an entry of CSR 2.1, a row of C 2, each further operator 3."""

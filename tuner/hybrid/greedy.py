@@ -1,9 +1,9 @@
-"""Greedy search for the tiles of a matrix, with withdraw (STile, Algorithm 2), corrected where it must be.
+"""Greedy search for the tiles of a matrix, with withdraw (STile, Algorithm 2) and corrections.
 
-The runtime plans each window of rows as if it were alone: tiles of different windows share nothing, so the order in
-which windows are planned changes nothing. A withdrawal replaces all that lies in a window by blocks of one shape; of a
-batch, each tile is weighed again before it is taken. Runs of rows (ELL) are cut from the entries that are left, again
-after every batch. At the end the plan is compared with every single operator.
+The runtime plans each window of rows independently, since tiles of different windows share nothing. A withdrawal
+replaces all tiles of a window by blocks of one shape. Each tile of a batch is evaluated again before it is taken. ELL
+runs are cut again from the remaining entries after every batch. At the end, the plan is compared with every single
+operator.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from numpy.typing import NDArray
 from autosparse.core.pattern import Pattern
 from autosparse.core.values import dataclass
 
-Array = NDArray[Any]  # int32 numbers of operators, or float64 costs
+Array = NDArray[Any]  # int32 operator numbers, or float64 costs
 
-MOST_SWEEPS: Final = 4
+MAX_SWEEPS: Final = 4
 FAMILIES: Final = {"block": 0, "csr": 1, "ell": 2}
-"""Family -> its number for the runtime."""
+"""Number of each family in the runtime's interface."""
 
 Chooser = Callable[
     [Pattern, Sequence[tuple[int, int, int, float, float]], Mapping[str, float]], tuple[Array, Array, Array]
 ]
-"""`_native.choose_tiles`: (pattern, operators, options) -> (owner of each entry, totals, costs of operators alone)."""
+"""Type of `_native.choose_tiles`: (pattern, operators, options) -> (owner per entry, totals, single-operator costs)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GreedyOptions:
-    """Which of the paper's means are used; the default is all of them but batches, which only save time."""
+    """Options of the paper's algorithm; by default all are on except batches, which only save search time."""
 
     withdraw: bool = True
-    r: float = 1.0  # tiles of up to r times the least average cost are taken together; 1: one after the other
-    levels: int = 100  # most times that tiles of a window are cut from what is left
-    local: bool = True  # batches look at tiles of the chosen operator only
-    sweeps: int = MOST_SWEEPS  # withdrawals that are tried once everything is covered
+    r: float = 1.0  # maximum average cost over the least one for tiles of a batch; 1: one tile at a time
+    levels: int = 100  # maximum number of times that tiles of a window are cut from the remaining entries
+    local: bool = True  # batches consider only tiles of the chosen operator
+    sweeps: int = MAX_SWEEPS  # maximum number of withdrawal sweeps after everything is covered
 
 
 @dataclass(frozen=True, slots=True)
 class TilePlan:
-    """Which operator computes each entry, (nnz,) numbers into `operators`, and the planned cost of all."""
+    """The operator of each entry, (nnz,) numbers into `operators`, and the planned total cost."""
 
     operators: tuple[Operator, ...]
     owner: Array
@@ -54,7 +54,7 @@ class TilePlan:
     n_tiles: int = 0
 
     def shares(self) -> dict[Operator, float]:
-        """Share of the entries of each operator that has any."""
+        """Return the share of the entries that each used operator computes."""
         counts = np.bincount(self.owner, minlength=len(self.operators)) / max(1, self.owner.size)
         return {one: float(share) for one, share in zip(self.operators, counts, strict=True) if share}
 
@@ -68,9 +68,9 @@ def plan_tiles(
     *,
     with_csr: bool = True,
 ) -> TilePlan:
-    """Tiles that cover every entry of `pattern`; never above the best single operator in planned cost.
+    """Return tiles that cover every entry of `pattern`, at a planned cost no higher than the best single operator's.
 
-    `with_csr`: whether CSR is one of the operators whether it is named or not; without it, some must cover everything.
+    `with_csr` adds CSR to the operators. Without it, some given operator must be able to cover everything.
     """
     options = options or GreedyOptions()
     everything = tuple(operators) if CSR in operators or not with_csr else (*operators, CSR)
@@ -89,7 +89,7 @@ def plan_tiles(
 
 
 def _row(operator: Operator, costs: PrimitiveCosts) -> tuple[int, int, int, float, float]:
-    """An operator as the runtime takes it: what a tile costs, and each entry of it where that matters."""
+    """Return an operator in the runtime's form: family number, r, c, cost per tile, cost per entry."""
     empty, one = costs.tile(operator, 0), costs.tile(operator, 1)
     of_tile, of_entry = (empty, one - empty) if operator.family == "csr" else (one, 0.0)
     return FAMILIES[operator.family], operator.r, operator.c, of_tile, of_entry

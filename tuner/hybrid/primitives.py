@@ -1,8 +1,8 @@
-"""The six primitives that turn a matrix into pieces (STile, Table 2), and the formats that their sequences make.
+"""The six primitives that decompose a matrix into pieces (STile, Table 2), and the formats that sequences of them make.
 
-A piece is a list of entries with the rows and columns that it is stored by. Each primitive maps pieces to pieces:
-*reorder* sorts rows by length, *divide* cuts runs of rows or of columns, *squeeze* leaves empty columns out, *split*
-cuts rows at a number of entries, *pad* makes every row as long as the longest, *flatten* lists entries one by one.
+A piece is a list of entries with its storage rows and columns. Each primitive maps pieces to pieces. *reorder* sorts
+rows by length, *divide* cuts runs of rows or columns, and *squeeze* removes empty columns. *split* limits the entries
+per row, *pad* extends every row to the longest one, and *flatten* lists single entries.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ Array = NDArray[Any]  # int64
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Entries (`row`, `column`, `entry` number into the matrix), by row; `slots` is what storing it takes in values.
+    """Entries sorted by row: `row`, `column`, and the `entry` number in the matrix.
 
-    `origin` are the first row and column of the rectangle that it was cut from, `extent` its sides.
+    `origin` is the first row and column of the rectangle that the piece was cut from, and `extent` its side lengths.
     """
 
     row: Array
@@ -38,7 +38,7 @@ class Piece:
 
     @property
     def slots(self) -> int:
-        """Values that are stored, zeros of padding included."""
+        """Return the number of stored values, padding included."""
         if self.is_flat or not self.entry.size:
             return int(self.entry.size)
         if self.width:
@@ -46,13 +46,13 @@ class Piece:
         return int(self.entry.size) if self.is_squeezed else self.extent[0] * self.extent[1]
 
     def take(self, chosen: Array, **changes: Any) -> Piece:
-        """Some of its entries."""
+        """Return the piece restricted to the entries `chosen`, with attributes replaced by `changes`."""
         kept = {name: getattr(self, name)[chosen] for name in ("row", "column", "entry")}
         return replace(self, **kept, **changes)
 
 
 def whole(pattern: Pattern) -> Piece:
-    """All entries of a matrix."""
+    """Return the piece that holds all entries of a matrix."""
     rows = np.repeat(np.arange(pattern.n_rows), pattern.row_lengths)
     columns = pattern.indices[: pattern.nnz].astype(np.int64)
     return Piece(rows, columns, np.arange(pattern.nnz), (0, 0), pattern.shape)
@@ -62,7 +62,7 @@ Primitive = Callable[[Piece], Iterator[Piece]]
 
 
 def reorder(piece: Piece) -> Iterator[Piece]:
-    """Rows by their number of entries, longest first, equal ones in their own order; numbered anew."""
+    """Yield the piece with rows sorted by their number of entries, longest first (stable), and renumbered."""
     rows, inverse, counts = np.unique(piece.row, return_inverse=True, return_counts=True)
     place = np.empty(rows.size, dtype=np.int64)
     place[np.argsort(-counts, kind="stable")] = np.arange(rows.size)
@@ -71,7 +71,7 @@ def reorder(piece: Piece) -> Iterator[Piece]:
 
 
 def divide(rows: int = 0, columns: int = 0) -> Primitive:
-    """Runs of `rows` rows and of `columns` columns (0: not divided); pieces without entries are left out."""
+    """Return a primitive that cuts runs of `rows` rows and `columns` columns (0: no cut) and drops empty pieces."""
 
     def cut(piece: Piece) -> Iterator[Piece]:
         height, width = rows or piece.extent[0], columns or piece.extent[1]
@@ -86,12 +86,12 @@ def divide(rows: int = 0, columns: int = 0) -> Primitive:
 
 
 def squeeze(piece: Piece) -> Iterator[Piece]:
-    """Empty columns are left out: each row keeps a list of its columns."""
+    """Yield the piece without its empty columns: each row stores a list of its columns."""
     yield replace(piece, is_squeezed=True)
 
 
 def split(most: int) -> Primitive:
-    """Rows in pieces of at most `most` entries, one piece for each such run."""
+    """Return a primitive that cuts rows into pieces of at most `most` entries."""
 
     def cut(piece: Piece) -> Iterator[Piece]:
         for _, chosen in _groups(piece.row):
@@ -102,25 +102,25 @@ def split(most: int) -> Primitive:
 
 
 def pad(piece: Piece) -> Iterator[Piece]:
-    """Every row as long as the longest one, to the next power of two (ELL)."""
+    """Yield the piece with every row padded to the longest one's length, rounded up to a power of two (ELL)."""
     longest = int(np.unique(piece.row, return_counts=True)[1].max(initial=1))
     yield replace(piece, width=1 << (longest - 1).bit_length())
 
 
 def flatten(piece: Piece) -> Iterator[Piece]:
-    """A list of (row, column, value)."""
+    """Yield the piece as a list of (row, column, value)."""
     yield replace(piece, is_flat=True, is_squeezed=True)
 
 
 def _groups(numbers: Array) -> Iterator[tuple[int, Array]]:
-    """(number, places that have it), ascending; places keep their order."""
+    """Yield pairs (number, positions that hold it), numbers ascending and positions in order."""
     order = np.argsort(numbers, kind="stable")
     found, begin = np.unique(numbers[order], return_index=True)
     yield from zip(found.tolist(), np.split(order, begin[1:]), strict=True)
 
 
 def apply(pattern: Pattern, *steps: Primitive) -> list[Piece]:
-    """The pieces that a sequence of primitives makes of a matrix."""
+    """Return the pieces that a sequence of primitives makes of a matrix."""
     pieces = [whole(pattern)]
     for step in steps:
         pieces = [made for piece in pieces for made in step(piece)]
@@ -133,4 +133,4 @@ FORMATS: Final[Mapping[str, Callable[[int, int], tuple[Primitive, ...]]]] = {
     "hyb": lambda r, c: (divide(columns=r), reorder, split(c), squeeze, pad),
     "1d": lambda r, c: (flatten, split(c)),
 }
-"""Format -> its primitives for two sizes: rows and columns of a block; (unused or columns of a part,) entries."""
+"""Format -> its primitives for two sizes: rows and columns of a block, or columns of a part (hyb only) and entries."""

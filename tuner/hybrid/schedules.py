@@ -1,4 +1,4 @@
-"""Schedules that each kind of part is tried with first, whatever models say."""
+"""Schedules to try first for each kind of part, without a cost model."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from autosparse.core.schedule import RUNTIME, SuperSchedule
 from autosparse.ops import OPS
 
 WIDE: Final = 64
-"""Columns of a tile that fill the registers beside four rows."""
+"""Maximum columns of a tile; with four rows, it fills the vector registers."""
 BLOCKS_AHEAD: Final = 2
-"""Blocks whose rows of B are asked for ahead: .90 of the time on blocks of 4 x 4, 256 columns (Xeon)."""
+"""Prefetch distance in blocks for rows of B; reduces the time to 0.90 for 4 x 4 blocks at 256 columns (Xeon)."""
 
 
 def _made(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) -> SuperSchedule:
@@ -26,18 +26,18 @@ def _made(operation: str, fmt: str, loops: str, tile: int = 0, **fields: Any) ->
 
 
 def tile_of(n_dense_cols: int, most: int = WIDE) -> int:
-    """Columns of a tile for products of this width."""
+    """Return the number of columns of a tile for products with `n_dense_cols` columns."""
     return max(8, min(most, 1 << max(0, n_dense_cols - 1).bit_length()))
 
 
 def runtime(operation: str, order: str = "", ahead: int = 0) -> SuperSchedule:
-    """The runtime's loops over compressed rows, in an order of rows; rows of B are fetched `ahead` entries ahead."""
+    """Return the runtime's CSR loop with a row order, prefetching rows of B `ahead` entries ahead."""
     fmt = f"i1:U,k1:C | rows={order}" if order else "i1:U,k1:C"
     return _made(operation, fmt, "i1 k1", implementation=RUNTIME, prefetch=ahead)
 
 
 def products(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
-    """Of products of a matrix with a dense operand."""
+    """Return the schedules to try for a part of a product of a matrix with a dense operand (SpMV, SpMM)."""
     if n_cols == 1:
         return _vector(operation, kind, selection)
     t = tile_of(n_cols)
@@ -65,7 +65,7 @@ def _vector(operation: str, kind: str, selection: Selection) -> list[SuperSchedu
 
 
 def sampled(operation: str, kind: str, selection: Selection, n_cols: int) -> list[SuperSchedule]:
-    """Of products of dense operands at the entries of a matrix."""
+    """Return the schedules to try for a part of a product of dense operands at the entries of a matrix (SDDMM)."""
     if n_cols == 1:
         return [runtime(operation)]
     t = tile_of(n_cols, 32)
@@ -83,6 +83,6 @@ def _blocks(operation: str, selection: Selection, loops: str, tile: int) -> Supe
 
 
 def tried(operation: str) -> Callable[[str, Selection, int], list[SuperSchedule]]:
-    """(kind of part, its rule, columns of the dense operands) -> schedules of `operation`, most promising first."""
+    """Return a function (kind of part, its rule, dense columns) -> schedules of `operation`, most promising first."""
     make: Callable[[str, str, Selection, int], list[SuperSchedule]] = globals()[OPS[operation].parts]
     return partial(make, operation)

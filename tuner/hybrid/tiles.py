@@ -1,4 +1,4 @@
-"""Tiles of a matrix that the search may choose, as arrays: for each operator, which tile each entry lies in."""
+"""Candidate tiles of a matrix as arrays: for each operator, the tile that each entry belongs to."""
 
 from __future__ import annotations
 
@@ -16,18 +16,20 @@ Array = NDArray[Any]  # int64, float64 or booleans
 
 BLOCK_SIDES: Final = (1, 2, 4)
 WINDOW_ROWS: Final = 4
-"""Rows whose tiles a withdrawal replaces together: a multiple of every block's height."""
+"""Rows per window whose tiles a withdrawal replaces together; a multiple of every block height."""
 
 
 def block_operators(sides: Sequence[int] = BLOCK_SIDES) -> tuple[Operator, ...]:
-    """Blocks of all sides."""
+    """Return block operators of all combinations of `sides`."""
     return tuple(Operator("block", r, c) for r in sides for c in sides)
 
 
 @dataclass(frozen=True, eq=False)
 class Tiles:
-    """All tiles of one operator: `tile_of` numbers the tile of each entry (-1: none), `group_of` the run of `height`
-    rows that each tile lies in.
+    """All tiles of one operator.
+
+    `tile_of` numbers the tile of each entry (-1: none). `group_of` numbers the run of `height` rows that each tile lies
+    in.
     """
 
     operator: Operator
@@ -37,12 +39,12 @@ class Tiles:
 
     @property
     def n_tiles(self) -> int:
-        """How many there are."""
+        """Return the number of tiles."""
         return int(self.group_of.size)
 
 
 def blocks(pattern: Pattern, operator: Operator) -> Tiles:
-    """Aligned blocks that hold an entry: divide rows, divide columns."""
+    """Return the aligned blocks that contain an entry."""
     rows, columns = pattern.rows_of_entries(), pattern.indices[: pattern.nnz].astype(np.int64)
     n_across = -(-pattern.n_cols // operator.c)
     numbers, tile_of = np.unique(rows // operator.r * n_across + columns // operator.c, return_inverse=True)

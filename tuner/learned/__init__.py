@@ -1,3 +1,3 @@
-"""Learned cost models as products use them: weights, inference in NumPy, what they were trained on. No PyTorch."""
+"""Inference of learned cost models: weights, prediction in NumPy, and the domain of their training data. No PyTorch."""
 
 from __future__ import annotations

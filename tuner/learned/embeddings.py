@@ -1,6 +1,6 @@
-"""Embeddings of programs and patterns by trained weights: `tuner.networks` says what they are.
+"""Embeddings of programs and patterns by trained weights, as defined in `tuner.networks`.
 
-The runtime computes the convolutions of WACONet; all that is left are small dense layers, in NumPy.
+The runtime computes WACONet's convolutions; the remaining small dense layers use NumPy.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ Floats = NDArray[np.float32]
 
 
 def code_rows(codes: Sequence[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
-    """Codes as rows of integers: one per categorical parameter, one per place of a permutation."""
+    """Return codes as rows of integers: one per categorical parameter, one per position of a permutation."""
     rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
     return np.array(rows, np.int16).reshape(len(rows), sum(map(_width, parameters)))
 
 
 def code_of(row: NDArray[np.int16], parameters: Sequence[Parameter]) -> Code:
-    """Inverse of `code_rows`, for one row."""
+    """Return the code of one row of `code_rows`."""
     parts: list[int | tuple[int, ...]] = []
     at = 0
     for parameter in parameters:
@@ -49,7 +49,7 @@ def _width(parameter: Parameter) -> int:
 
 
 def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
-    """Embeddings of programs, (n, 128), from `code_rows`."""
+    """Return embeddings of programs, (n, 128), from `code_rows`."""
     parts, at = [], 0
     for parameter in weights.space.parameters:
         columns = rows[:, at : at + _width(parameter)].astype(np.int64)
@@ -63,7 +63,7 @@ def embed_programs(rows: NDArray[np.int16], weights: LearnedWeights) -> Floats:
 
 
 def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: Weights) -> Floats:
-    """Permutation matrices (row p has its 1 at the item of place p; -1: none) through their layers."""
+    """Apply the layers of a permutation to its matrices: row p has a 1 at the item of position p; -1: none."""
     n_items = len(parameter.items)
     matrices = (columns[:, :, None] == np.arange(n_items)).reshape(len(columns), n_items * n_items).astype(np.float32)
     if f"{parameter.name}.weight" in tensors:  # a single layer, as in the weights that the authors published
@@ -76,20 +76,20 @@ def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: W
 
 
 def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Rows and columns of the entries that `panels` picks: distinct and in order, O(limit + rows / panels)."""
+    """Return rows and columns of the entries that `panels` samples, distinct and sorted; O(limit + rows / panels)."""
     spans = panel_spans(pattern.indptr, limit)
     places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
     columns = pattern.indices[places].astype(np.int64)
     rows = np.searchsorted(pattern.indptr, places, side="right") - 1
     keys = rows * (pattern.n_cols + 1) + columns
-    if np.any(keys[1:] <= keys[:-1]):  # unsorted or repeated columns
+    if np.any(keys[1:] <= keys[:-1]):  # columns are unsorted or repeated
         keys = np.unique(keys)
         rows, columns = np.divmod(keys, pattern.n_cols + 1)
     return rows.astype(np.int32), columns.astype(np.int32)
 
 
 def shape_facts(numbers: Sequence[int]) -> Floats:
-    """log2(1 + x) / 8 - 2 of the extents and the number of nonzeros."""
+    """Return log2(1 + x) / 8 - 2 of the extents and the number of nonzeros."""
     return np.array([math.log2(1 + number) / 8 - 2 for number in numbers], np.float32)
 
 
@@ -120,13 +120,13 @@ DESCRIBERS: Final[Mapping[str, Callable[[Structure, LearnedWeights], Floats]]] =
     "statistics": _statistics,
     "human": _nothing,
 }
-"""Extractors that work without torch: what they see of a pattern."""
+"""Extractor name -> function that computes its output for a pattern without torch."""
 
 
 def embed_pattern(pattern: Structure, weights: LearnedWeights) -> Floats:
-    """The embedding of a matrix, or of a tensor whose first mode is that of the rows, (128,).
+    """Return the embedding of a matrix, or of a tensor whose first mode is that of the rows, (128,).
 
-    KeyError for an extractor that needs torch; ValueError for another order than the model's.
+    Raises KeyError for an extractor that needs torch, and ValueError for another order than the model's.
     """
     if len(pattern.shape) != weights.dimension:
         raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {weights.dimension}")

@@ -1,4 +1,4 @@
-"""Files and operations of learned models: light to import, because every tuning asks whether there is a model."""
+"""File names and operations of learned models; cheap to import, because every tuning looks for a model."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ MODEL_SUFFIX: Final = ".safetensors"
 
 
 def is_wide(op: str) -> bool:
-    """Whether `op`, as `collect` names operations, has several dense columns."""
+    """Return whether `op`, as `collect` names operations, has several dense columns."""
     return not any(one.n_dense_cols == 1 for row in OPS.values() for one in row.collected if one.name == op)
 
 
 def op_of(problem: Problem) -> str:
-    """Which operation's model a problem is for, as `collect` names them: spmv, spmm32, spmm256, ..., mttkrp16."""
+    """Return the operation whose model applies to a problem, as `collect` names it: spmv, spmm32, mttkrp16, ..."""
     return of_width(OPS[problem.operation].learned_names, problem.n_dense_cols) or problem.operation

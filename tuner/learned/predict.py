@@ -1,11 +1,13 @@
-"""The learned tier: features of a pattern, the best of a portfolio of programs, predicted ratios to the default kernel.
+"""Prediction by a learned model: features of a pattern, the best programs of a portfolio, ratios to the default kernel.
 
-A network ranks; its costs are no seconds and their zero differs from pattern to pattern (WACO §4.1.3). A *scale* fitted
-on measurements makes ratios of them: relative to an *anchor*, a schedule close to the default kernel whose ratio is
-known, ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees are log ratios.
+A network ranks programs; its costs are not seconds, and their zero differs between patterns (WACO section 4.1.3). A
+*scale* fitted to measurements converts costs to ratios, relative to an *anchor*: a schedule close to the default kernel
+with a known ratio. It is ``log ratio(s) = anchor_log_ratio + slope * (cost(s) - cost(anchor))``. Costs of boosted trees
+are log ratios already.
 
-A model comes with a *portfolio*, a hundred programs that are between them nearly as fast as the best of thousands, and
-scores all of it. (WACO §4.2.2 searches a graph of thousands: `tuner/graph`, `benchmarks/search_compare.py`.)
+A model comes with a *portfolio* of about a hundred programs, the best of which is nearly as fast as the best of
+thousands on every pattern, and scores all of it. WACO section 4.2.2 searches a graph of thousands instead:
+`tuner/graph`, `benchmarks/search_compare.py`.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from autosparse.tuner.analytic.matmul import Proposal, behind_runtime
 from autosparse.tuner.analytic.models import predicted_ratios
-from autosparse.tuner.features.setting import MachineRates, Setting
+from autosparse.tuner.features.setting import MachineRates, RunSetting
 from autosparse.tuner.features.statistics import seems_symmetric
 from autosparse.tuner.learned.embeddings import Structure, code_of, code_rows
 from autosparse.tuner.learned.names import MODEL_SUFFIX
@@ -37,31 +39,31 @@ Floats = NDArray[np.float32]
 Ids = NDArray[np.int32]
 
 PORTFOLIO: Final = "portfolio"
-"""Tensor of codes (n, columns) in a file of weights: what the model proposes from."""
+"""Name of the tensor of portfolio codes, (n, columns), in a weights file."""
 N_PROPOSED: Final = 10
-"""WACO measures the ten best predicted (§5.1)."""
+"""Number of proposals; WACO measures the ten best predicted (section 5.1)."""
 PER_FORMAT: Final = 4
-"""Of those, at most so many of one format: errors of a model are shared by schedules that are nearly the same."""
+"""Maximum number of proposals of one format, since a model's errors are similar for similar schedules."""
 DEAR_ORDER: Final = "rcm"
-"""At most half of those have rows in this order: it takes as long as many products, and is not taken unmeasured."""
+"""Row order that at most half of the proposals have: computing it takes as long as many products."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scale:
-    """From costs to ratios to the default kernel; without an anchor costs are logarithms of ratios by themselves."""
+class RatioScale:
+    """Conversion of costs to ratios to the default kernel; without an anchor, costs are log ratios."""
 
     slope: float = 1.0
     anchor: SuperSchedule | None = None
     anchor_log_ratio: float = 0.0
 
     def to_data(self) -> dict[str, Any]:
-        """JSON-ready; `from_data` inverts it."""
+        """Return the scale as JSON-ready data; `from_data` inverts it."""
         anchor = self.anchor.to_json() if self.anchor is not None else None
         return {"slope": self.slope, "anchor": anchor, "anchor_log_ratio": self.anchor_log_ratio}
 
     @classmethod
-    def from_data(cls, data: Mapping[str, Any]) -> Scale:
-        """Read `to_data`; RecordError when it is something else."""
+    def from_data(cls, data: Mapping[str, Any]) -> RatioScale:
+        """Read the result of `to_data`; raise RecordError for anything else."""
         try:
             slope, log_ratio = float(data["slope"]), float(data["anchor_log_ratio"])
             anchor = SuperSchedule.from_json(data["anchor"]) if data["anchor"] is not None else None
@@ -74,57 +76,54 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class LearnedModel:
-    """One operation's cost model with the programs it proposes from, ready to be asked."""
+    """Learned cost model of one operation with its portfolio."""
 
     weights: LearnedWeights
     codes: Codes = field(repr=False)  # (n, columns): the portfolio
-    scale: Scale
+    scale: RatioScale
     scorer: Scorer = field(repr=False)
-    rates: MachineRates | None = None  # measured of this machine
+    rates: MachineRates | None = None  # measured rates of this machine
     _decoded: dict[int, SuperSchedule | None] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def read(cls, folder: Path, name: str, *, rates: MachineRates | None = None) -> LearnedModel:
-        """The model ``<name>.safetensors`` in `folder`; FileNotFoundError, or RecordError when files are broken."""
+        """Read ``<name>.safetensors`` in `folder`; raise FileNotFoundError, or RecordError for a broken file."""
         weights = LearnedWeights.read(folder / f"{name}{MODEL_SUFFIX}")
         if PORTFOLIO not in weights.tensors:
             raise RecordError.broken(f"cost model {name}", reason="it has no portfolio: `calibrate` gives it one")
         codes = np.asarray(weights.tensors[PORTFOLIO], np.int16)
-        scale = Scale.from_data(weights.about.get("scale", {}))
+        scale = RatioScale.from_data(weights.about.get("scale", {}))
         return cls(weights, codes, scale, scorer_of(weights), rates)
 
     def features(self, pattern: Structure) -> Floats:
-        """What the model keeps of `pattern`, (scorer.n_features,): the part that costs time.
-
-        The same for the same structure. A tensor's first mode is that of the rows (`rows_first`).
-        """
+        """Return the features of `pattern`, (n_features,), the expensive part; a tensor's rows must be its mode 0."""
         return self.scorer.features(pattern)
 
     @computed_once
     def programs(self) -> Programs:
-        """What the scorer reads of each program, guesses left out."""
+        """Return the scorer's input of each portfolio program, without the analytic model's ratios."""
         return self.scorer.programs(self.codes)
 
     def _costs(self, problem: Problem, features: Floats) -> Callable[[Programs, Ids | None], Floats]:
-        return self.scorer.on(features, Setting.of(problem, self.rates))
+        return self.scorer.on(features, RunSetting.of(problem, self.rates))
 
     def _guesses(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> Sequence[float]:
-        """The statistics model's ratios of `schedules`; 1 where the scorer reads none."""
+        """Return the analytic model's ratios of `schedules`; 1 where the scorer does not read them."""
         return predicted_ratios(problem, schedules) if self.scorer.reads_guesses else [1.0] * len(schedules)
 
     def _with_guesses(self, programs: Programs, guesses: Sequence[float]) -> Programs:
-        """`programs` as the scorer reads them."""
+        """Return `programs` with the analytic model's ratios appended, if the scorer reads them."""
         if not self.scorer.reads_guesses:
             return programs
         return np.hstack([np.asarray(programs, np.int16), guess_column(np.asarray(guesses))])
 
     @computed_once
     def _anchor(self) -> Programs | None:
-        """The schedule whose ratio is known; None where costs need none."""
+        """Return the scorer's input of the anchor; None without an anchor."""
         return self.scorer.programs(self._rows([self.scale.anchor])) if self.scale.anchor is not None else None
 
     def _anchor_cost(self, costs: Callable[[Programs, Ids | None], Floats]) -> float:
-        """The anchor's cost by the function that `scorer.on` gave for a pattern."""
+        """Return the anchor's cost by the function that `scorer.on` returned for a pattern."""
         return float(costs(self._anchor, None)[0]) if self._anchor is not None else 0.0
 
     def _rows(self, schedules: Sequence[SuperSchedule]) -> Codes:
@@ -132,7 +131,7 @@ class LearnedModel:
         return code_rows([space.encode(one) for one in schedules], space.parameters)
 
     def ratios(self, problem: Problem, features: Floats, schedules: Sequence[SuperSchedule]) -> list[float]:
-        """Predicted ratios of any schedules of the space; ScheduleError for others."""
+        """Return predicted ratios of schedules of the space; raise ScheduleError for others."""
         if not schedules:
             return []
         programs = self._with_guesses(self.scorer.programs(self._rows(schedules)), self._guesses(problem, schedules))
@@ -153,10 +152,7 @@ class LearnedModel:
         *,
         per_format: int = PER_FORMAT,
     ) -> list[Proposal]:
-        """The `n` schedules of lowest predicted cost that suit `problem` and can be lowered, best first.
-
-        At most `per_format` of one format, and half of them with rows in DEAR_ORDER.
-        """
+        """Return the best `n` supported schedules, at most `per_format` per format and n / 2 with DEAR_ORDER rows."""
         costs_of = self._costs(problem, features)
         anchor, behind = self._anchor_cost(costs_of), self._behind(problem)
         chosen: list[Proposal] = []
@@ -173,7 +169,7 @@ class LearnedModel:
             n_alike, is_dear = of_format.get(schedule.format, 0), schedule.format.rows == DEAR_ORDER
             if n_alike >= per_format or n_dear + is_dear > max(1, n // 2) or not suits(problem, schedule):
                 continue
-            if supports(problem.operation, schedule) is None:  # asked last: it takes longest
+            if supports(problem.operation, schedule) is None:  # last, because it takes longest
                 of_format[schedule.format] = n_alike + 1
                 n_dear += is_dear
                 chosen.append(Proposal(schedule, behind * self._ratio(float(costs[node]), anchor), guesses[node]))
@@ -181,26 +177,26 @@ class LearnedModel:
 
     @computed_once
     def _entrants(self) -> tuple[SuperSchedule | None, ...]:
-        """The default kernel and all programs, None for codes that cannot be read: always the same tuple."""
+        """Return the default kernel and all portfolio programs (None for unreadable codes), always the same tuple."""
         return None, *map(self.schedule, range(len(self.codes)))
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:
-        """Predictions of those schedules that the model has a code for."""
+        """Return predictions of those schedules that have a code in the model's space."""
         space = self.weights.space
         known = [one for one in schedules if space.contains(one)]
         ratios = self.ratios(problem, features, known)
         return [Proposal(one, self._behind(problem) * ratio) for one, ratio in zip(known, ratios, strict=True)]
 
     def _behind(self, problem: Problem) -> float:
-        """How far generated kernels are behind the default one for what it alone does.
+        """Return the time factor of generated kernels for features that only the default kernel has.
 
-        Costs that were learned over the default kernel's know that, those with an anchor do not.
+        Costs learned as ratios to the default kernel include it, costs with an anchor do not.
         """
         is_wide = OPS[problem.operation].packed == "values" and problem.n_dense_cols > 1
         return behind_runtime(problem) if is_wide and self.scale.anchor is not None else 1.0
 
     def schedule(self, node: int) -> SuperSchedule | None:
-        """The schedule of program number `node`, always the same object; None for a code that cannot be read."""
+        """Return portfolio program `node`, always the same object; None for an unreadable code."""
         if node not in self._decoded:
             space = self.weights.space
             try:
@@ -211,10 +207,10 @@ class LearnedModel:
 
 
 def suits(problem: Problem, one: SuperSchedule) -> bool:
-    """Whether `one` fits the problem.
+    """Return whether `one` fits the problem.
 
-    Splits are no larger than extents, indices wide enough, tiles no wider than the result; symmetric storage is for
-    what seems symmetric, the runtime's own loops are for a dense operand that is far.
+    Splits may not exceed extents, indices must be wide enough, and tiles not wider than the result. Symmetric storage
+    requires a seemingly symmetric matrix, a precompiled loop a dense operand larger than the L2 cache.
     """
     shape = problem.pattern.shape[:: -1 if problem.transposed else 1]
     by_rows = (shape[problem.mode], *shape[: problem.mode], *shape[problem.mode + 1 :])
@@ -228,7 +224,7 @@ def suits(problem: Problem, one: SuperSchedule) -> bool:
     tile = one.dense_split("j")
     if problem.n_dense_cols == 1:
         return tile == 0 and not one.is_precompiled
-    if one.is_precompiled:  # of a B or Y within a core's own cache the default kernel makes as much
+    if one.is_precompiled:  # for smaller B or Y the default kernel is as fast
         dense_bytes = problem.matrix.n_cols * problem.n_dense_cols * np.dtype(problem.dtype).itemsize
         return problem.pattern.index_dtype == "int32" and dense_bytes > problem.target.l2_bytes
     return 0 < tile < 2 * problem.n_dense_cols

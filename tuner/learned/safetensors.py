@@ -1,6 +1,6 @@
-"""Weights in the safetensors format, by NumPy alone: 8 bytes of header length, a JSON header, the tensors' bytes.
+"""Reader and writer of the safetensors format with NumPy alone: header length (8 bytes), JSON header, tensor bytes.
 
-Only what our weights need: little-endian float32, float16, int64, int32, int16 and uint8 arrays, and texts as metadata.
+Supported are little-endian float32, float16, int64, int32, int16 and uint8 arrays, and text metadata.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_HEADER: Final = 100_000_000
 
 
 def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Write beside and rename: a reader never sees half a file."""
+    """Write to a temporary file and rename it, so that readers never see a partial file."""
     names = {np.dtype(text): name for name, text in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": dict(metadata)}
     end = 0
@@ -41,7 +41,7 @@ def write_safetensors(path: Path, tensors: Mapping[str, NDArray[Any]], metadata:
 
 
 def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str]]:
-    """(tensors, metadata) of a file; RecordError when it is none of ours or was cut short."""
+    """Return (tensors, metadata) of a file; raise RecordError for an unsupported or truncated file."""
     content = path.read_bytes()
     try:
         n_header = int.from_bytes(content[:8], "little")
@@ -55,7 +55,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, str
 
 
 def read_metadata(path: Path) -> dict[str, str]:
-    """The metadata alone; RecordError as of `read_safetensors`."""
+    """Return the metadata alone; raise RecordError as `read_safetensors` does."""
     try:
         with path.open("rb") as file:
             n_header = int.from_bytes(file.read(8), "little")

@@ -1,4 +1,4 @@
-"""Fit the scale of a learned model on measurements: what a difference of costs means in time."""
+"""Fit of a learned model's scale to measurements, which converts cost differences to time ratios."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 from autosparse.tuner.collect.files import MEASURED, REFUSED, Measurements
-from autosparse.tuner.learned.predict import Scale
+from autosparse.tuner.learned.predict import RatioScale
 from numpy.typing import NDArray
 
 from autosparse.core.schedule import SuperSchedule
@@ -17,29 +17,29 @@ from autosparse.errors import RecordError
 
 Floats = NDArray[np.float64]
 Costs = Callable[[Measurements, list[SuperSchedule]], NDArray[np.floating]]
-"""Costs that a model gives to schedules on the pattern of some measurements; nan: of another space."""
+"""Function that returns a model's costs of schedules on the pattern of some measurements; nan outside its space."""
 
 FEWEST_PATTERNS: Final = 3
 DEFAULT_LIKE: Final = ("i1:U,k1:C", "i1:U,k1:C,l1:C", "i1:U,k1:C,l1:C | bits=16")
-"""Formats that the default kernel of an operation walks: CSR, and CSF of a tensor, of either index width."""
+"""Formats that the default kernel traverses: CSR, and CSF of a tensor with either index width."""
 
 
 @dataclass(frozen=True, eq=False)
 class _Case:
-    """A pattern: costs and log ratios of what was measured to the end, costs of its schedules of a default format."""
+    """One pattern: costs and log ratios of fully measured schedules, and costs of schedules in a default format."""
 
     costs: Floats
     logs: Floats
     anchors: Mapping[SuperSchedule, float]
 
 
-def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
-    """The scale that explains `found` best, for costs that only rank.
+def fit_scale(found: Iterable[Measurements], costs: Costs) -> RatioScale:
+    """Fit the scale that explains `found` best, for costs that only rank.
 
-    slope: least squares of log ratio on cost with an intercept per pattern, positive. anchor: the schedule of a
-    format of DEFAULT_LIKE that ran on most patterns, to the end or not; its log ratio: the mean over patterns of what
-    the line says at its cost.
-    RecordError when there are fewer than FEWEST_PATTERNS patterns, or costs and times do not rise together.
+    The slope is a least-squares fit of log ratio on cost, with an intercept per pattern, and must be positive. The
+    anchor is the schedule with a format of DEFAULT_LIKE that ran on most patterns, fully measured or not. Its log ratio
+    is the mean over patterns of the fitted line at its cost. Raises RecordError for fewer than FEWEST_PATTERNS
+    patterns, or when costs and times do not rise together.
     """
     cases = [case for one in found if (case := _case(one, costs)) is not None]
     if len(cases) < FEWEST_PATTERNS:
@@ -58,7 +58,7 @@ def fit_scale(found: Iterable[Measurements], costs: Costs) -> Scale:
         for case in cases
         if anchor in case.anchors
     ]
-    return Scale(slope=slope, anchor=anchor, anchor_log_ratio=float(np.mean(at_anchor)))
+    return RatioScale(slope=slope, anchor=anchor, anchor_log_ratio=float(np.mean(at_anchor)))
 
 
 def _case(one: Measurements, costs: Costs) -> _Case | None:
@@ -68,7 +68,7 @@ def _case(one: Measurements, costs: Costs) -> _Case | None:
         return None
     try:
         found = np.asarray(costs(one, schedules), np.float64)
-    except FileNotFoundError:  # a real pattern that is not here
+    except FileNotFoundError:  # a real pattern whose file is missing
         return None
     is_known = np.isfinite(found)
     measured = np.flatnonzero(is_known & (one["status"][kept] == MEASURED))

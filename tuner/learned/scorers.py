@@ -1,7 +1,7 @@
-"""Cost models as search sees them: what they keep of a pattern and of programs, and costs from both.
+"""Scorers of learned cost models: features of a pattern, inputs of programs, and costs from both.
 
-`NetworkScorer` is WACO's (a pattern's embedding, programs' embeddings, the last layers), `TreesScorer` boosted trees
-over statistics. Both need NumPy and the runtime.
+`NetworkScorer` is WACO's model (embeddings of pattern and programs, final layers). `TreesScorer` is boosted trees over
+statistics. Both need NumPy and the runtime only.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
-from autosparse.tuner.features.setting import N_SETTING, Setting
+from autosparse.tuner.features.setting import N_SETTING, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.learned.embeddings import Structure, embed_pattern, embed_programs
 from autosparse.tuner.learned.names import is_wide
@@ -27,57 +27,57 @@ Ids = NDArray[np.int32]
 Programs = NDArray[np.float32] | NDArray[np.int16]
 
 EMBEDDED: Final = 128
-"""Length of the embedding of a pattern, and of a program."""
+"""Length of the embedding of a pattern and of a program."""
 LAYERS: Final = ((128, 2 * EMBEDDED), (64, 128), (1, 64))
-"""Shapes of a network's last layers, ``final.0``, ``final.2`` and ``final.4``."""
+"""Shapes of a network's final layers, ``final.0``, ``final.2`` and ``final.4``."""
 BOOSTED: Final = "boosted"
-"""Name of trees among the extractors."""
+"""Name of boosted trees among the extractors."""
 GUESS_STEPS: Final = 256.0
-"""Steps of the statistics model's guess, as trees read it, in a factor e."""
-MOST_GUESS: Final = 2000
-"""Steps beyond which a guess is cut."""
+"""Integer steps per factor e in which trees read the analytic model's ratio."""
+MAX_GUESS: Final = 2000
+"""Bound of the steps in both directions."""
 
 
 class Scorer(Protocol):
-    """A cost model of one operation; lower costs are faster, they are no seconds."""
+    """Interface of a scorer of one operation; lower costs are faster, but costs are not seconds."""
 
     @property
     def n_features(self) -> int:
-        """Length of `features`."""
+        """Return the length of `features`."""
 
     @property
     def reads_guesses(self) -> bool:
-        """Whether the last column of `programs` is the statistics model's guess (`guess_column`)."""
+        """Return whether the last column of `programs` is the analytic model's ratio (`guess_column`)."""
 
     def features(self, pattern: Structure) -> Floats:
-        """What the model keeps of a pattern (n_features,): the part that costs time, the same for one structure."""
+        """Return the model's features of a pattern, (n_features,), the expensive part; equal for equal structures."""
 
     def programs(self, rows: Codes) -> Programs:
-        """What `on` reads of programs, computed once."""
+        """Return the input of `on` for programs, which is computed once."""
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
-        """Costs on one pattern of all programs, or of those with some numbers."""
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
+        """Return a function that computes costs on one pattern, of all programs or of those with given numbers."""
 
 
 @dataclass(frozen=True, eq=False)
 class NetworkScorer:
-    """WACO's cost model and its relatives."""
+    """Scorer of WACO's network and its variants."""
 
     weights: LearnedWeights
     n_features: int = EMBEDDED
     reads_guesses: bool = False
 
     def features(self, pattern: Structure) -> Floats:
-        """The pattern's embedding."""
+        """Return the pattern's embedding."""
         return embed_pattern(pattern, self.weights)
 
     def programs(self, rows: Codes) -> Floats:
-        """Their share in the predictor's first layer."""
+        """Return the programs' contribution to the predictor's first layer."""
         first = self.weights.tensors["final.0.weight"][:, EMBEDDED:]
         return np.asarray(embed_programs(rows, self.weights) @ first.T, np.float32)
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
-        """The last layers with this pattern, whatever the setting."""
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
+        """Return the final layers applied to this pattern; the setting has no effect."""
         tensors = self.weights.tensors
         share = tensors["final.0.weight"][:, :EMBEDDED] @ features + tensors["final.0.bias"]
 
@@ -91,7 +91,7 @@ class NetworkScorer:
 
 @dataclass(frozen=True, eq=False)
 class TreesScorer:
-    """Boosted trees: costs are logarithms of ratios to the default kernel."""
+    """Scorer of boosted trees; costs are logarithms of ratios to the default kernel."""
 
     trees: Trees
     dimension: int
@@ -100,21 +100,21 @@ class TreesScorer:
 
     @property
     def n_features(self) -> int:
-        """Numbers in a sketch."""
+        """Return the length of a sketch."""
         return SKETCH_WIDTHS[self.dimension]
 
     def features(self, pattern: Structure) -> Floats:
-        """The pattern's sketch."""
+        """Return the pattern's sketch."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a model of {self.dimension}")
         return sketch(pattern, is_wide=self.is_wide)
 
     def programs(self, rows: Codes) -> Codes:
-        """Their codes."""
+        """Return the codes of the programs."""
         return np.ascontiguousarray(rows, np.int16)
 
-    def on(self, features: Floats, setting: Setting) -> Callable[[Programs, Ids | None], Floats]:
-        """What is left of the trees for this pattern in this setting."""
+    def on(self, features: Floats, setting: RunSetting) -> Callable[[Programs, Ids | None], Floats]:
+        """Return the trees specialised to this pattern and setting."""
         trees = self.trees.on(inputs(features, setting))
 
         def costs(programs: Programs, ids: Ids | None = None) -> Floats:
@@ -124,23 +124,23 @@ class TreesScorer:
 
 
 def n_inputs(dimension: int) -> int:
-    """Numbers of a pattern and its setting that trees read before a program's code."""
+    """Return the number of inputs, of pattern and setting, that precede a program's code."""
     return SKETCH_WIDTHS[dimension] + N_SETTING
 
 
-def inputs(features: Floats, setting: Setting) -> Floats:
-    """Those numbers, (n_inputs(dimension),)."""
+def inputs(features: Floats, setting: RunSetting) -> Floats:
+    """Return the trees' inputs of pattern and setting, (n_inputs(dimension),)."""
     return np.concatenate([np.asarray(features, np.float32), setting.numbers()])
 
 
 def guess_column(ratios: NDArray[np.floating]) -> Codes:
-    """The statistics model's predicted times over the default kernel's, (n,), as a column of codes, (n, 1)."""
+    """Return the analytic model's ratios to the default kernel, (n,), as a column of codes, (n, 1)."""
     steps = np.round(GUESS_STEPS * np.log(np.asarray(ratios, np.float64)))
-    return np.clip(steps, -MOST_GUESS, MOST_GUESS).astype(np.int16)[:, None]
+    return np.clip(steps, -MAX_GUESS, MAX_GUESS).astype(np.int16)[:, None]
 
 
 def scorer_of(weights: LearnedWeights) -> Scorer:
-    """The cost model of `weights`; RecordError when they cannot be used."""
+    """Return the scorer of `weights`; raise RecordError when they are invalid."""
     try:
         if weights.extractor == BOOSTED:
             trees = Trees.of(weights.tensors, n_inputs(weights.dimension))

@@ -1,6 +1,6 @@
-"""What learned models read of a tensor as the user has it: entries in any order, repeated, any mode as rows.
+"""Learned models' input of a user's tensor: entries in any order, with duplicates, any mode as rows.
 
-The same as training reads of `Coordinates`, which are sorted and distinct; without sorting what is not looked at.
+The result equals what training reads of sorted, distinct `Coordinates`, but entries outside the sample are not sorted.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Cells = tuple[NDArray[np.int32], ...]
 
 
 def rows_first(pattern: TensorPattern, mode: int) -> TensorPattern:
-    """`pattern` with `mode` before the other modes; itself for mode 0."""
+    """Return `pattern` with `mode` moved before the other modes; the pattern itself for mode 0."""
     if mode == 0:
         return pattern
     order = [mode, *(n for n in range(pattern.ndim) if n != mode)]
@@ -23,15 +23,15 @@ def rows_first(pattern: TensorPattern, mode: int) -> TensorPattern:
 
 
 def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
-    """The entries that `Coordinates.looked_at` picks, distinct and in lexicographic order: one array per mode.
+    """Return the entries that `Coordinates.looked_at` samples, distinct and sorted: one array per mode.
 
-    O(nnz) to find the rows that panels have, a sort of their entries alone.
+    The cost is O(nnz) to find the rows of the panels, plus a sort of their entries.
     """
     rows, n_rows = pattern.coords[0], pattern.shape[0]
     per_row = np.bincount(rows, minlength=n_rows)
     indptr = np.concatenate([[0], np.cumsum(per_row)])
     spans = panel_spans(indptr, limit)
-    # Rows of the panels; of one that is cut, the rows down to the cut.
+    # Rows of the panels; of a truncated panel, the rows up to the cut.
     first = np.searchsorted(indptr, spans[:, 0], side="right") - 1
     last = np.searchsorted(indptr, spans[:, 1], side="left")
     is_seen = np.zeros(n_rows + 1, np.int64)
@@ -48,7 +48,7 @@ def tensor_cells(pattern: TensorPattern, limit: int) -> Cells:
 
 
 def _places(kept_per_row: NDArray[np.int64], indptr: NDArray[np.int64], spans: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where the entries of `spans`, numbered as in the whole tensor, lie among those of the rows that were kept."""
+    """Return the positions of the entries of `spans` among the entries of the kept rows."""
     kept_before = np.concatenate([[0], np.cumsum(kept_per_row)])
     first = np.minimum(np.searchsorted(indptr, spans[:, 0], side="right") - 1, kept_per_row.size)
     shift = kept_before[first] - indptr[first]

@@ -1,7 +1,7 @@
 """Sums of regression trees (Friedman, Ann. Statist. 29, 2001) over a pattern's sketch and a program's code.
 
-A pattern is fixed while thousands of programs are scored on it: `Trees.on` decides all splits on the sketch at once,
-and what is left are small trees over codes. The runtime does both.
+Thousands of programs are scored on one pattern. `Trees.on` therefore evaluates all splits on the sketch once, which
+leaves small trees over codes. The runtime implements both.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ Floats = NDArray[np.float32]
 Codes = NDArray[np.int16]
 
 NODE: Final = np.dtype([("at", "<f4"), ("left", "<i4"), ("right", "<i4"), ("feature", "<i4")])
-"""A split sends ``x[feature] <= at`` to the left; a leaf has the feature -1 and adds `at`."""
+"""Record of a node: a split sends ``x[feature] <= at`` to the left; a leaf has feature -1 and adds `at`."""
 NAMES: Final = ("trees.at", "trees.left", "trees.right", "trees.feature", "trees.roots", "trees.base")
 
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """``base`` plus one leaf of each tree. Features: `n_sketch` numbers of the pattern, then the columns of codes."""
+    """Sum of `base` and one leaf per tree. Features are `n_sketch` numbers of the pattern, then the code columns."""
 
-    nodes: NDArray[Any] = field(repr=False)  # of NODE, all trees behind each other
+    nodes: NDArray[Any] = field(repr=False)  # array of NODE, all trees concatenated
     roots: NDArray[np.int32] = field(repr=False)
     base: float
     n_sketch: int
@@ -43,30 +43,36 @@ class Trees:
             children = self.nodes[name]
             is_split = self.nodes["feature"] >= 0
             if np.any(is_split & ((children <= np.arange(n)) | (children >= n))):
-                return f"a {name} child outside the {n} nodes behind its parent"  # a child comes later: walks end
+                # Children follow their parent, so that every walk ends
+                return f"a {name} child outside the {n} nodes behind its parent"
         if self.roots.size and (self.roots.min() < 0 or self.roots.max() >= n):
             return f"roots {self.roots.min()} .. {self.roots.max()} of {n} nodes"
         return None
 
     @classmethod
     def of(cls, tensors: Mapping[str, NDArray[Any]], n_sketch: int) -> Trees:
-        """From `tensors`; ValueError or KeyError when they are none."""
+        """Build from `tensors`; raise ValueError or KeyError when they are not trees."""
         at, left, right, feature, roots, base = (tensors[name] for name in NAMES)
         if not at.shape == left.shape == right.shape == feature.shape or base.shape != (1,):
             raise ValueError(f"no regression trees: arrays of {at.shape}, {left.shape}, {right.shape}, {feature.shape}")
+        if left.dtype == right.dtype == np.uint8:  # distances from their parents
+            left, right = (np.where(feature >= 0, one + np.arange(one.size), 0) for one in (left, right))
         nodes = np.empty(at.shape, NODE)
         for name, values in (("at", at), ("left", left), ("right", right), ("feature", feature)):
             nodes[name] = values
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Arrays for a file of weights; `of` inverts it."""
-        nodes = self.nodes
-        parts = (nodes["at"], nodes["left"], nodes["right"], nodes["feature"].astype(np.int16), self.roots)
+        """Return arrays for a file of weights. Children are uint8 distances from parents if all fit, else int32."""
+        nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
+        distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
+        if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
+            children = [one.astype(np.uint8) for one in distances]
+        parts = (nodes["at"], *children, nodes["feature"].astype(np.int16), self.roots)
         return dict(zip(NAMES, (*map(np.ascontiguousarray, parts), np.array([self.base], np.float32)), strict=True))
 
     def joined(self, other: Trees) -> Trees:
-        """The sum of both."""
+        """Return the sum of both."""
         shifted = other.nodes.copy()
         is_split = shifted["feature"] >= 0
         for name in ("left", "right"):
@@ -75,32 +81,29 @@ class Trees:
         return Trees(np.concatenate([self.nodes, shifted]), roots, self.base + other.base, self.n_sketch)
 
     def scaled(self, slope: float) -> Trees:
-        """`slope` times the sum."""
+        """Return `slope` times the sum."""
         nodes = self.nodes.copy()
         nodes["at"][nodes["feature"] < 0] *= np.float32(slope)
         return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
 
     def on(self, sketch: Floats) -> Trees:
-        """The same sum for one pattern, as trees over codes alone (`n_sketch` 0). ValueError for another length."""
+        """Return the sum for one pattern, as trees over codes alone (`n_sketch` 0); ValueError for another length."""
         if sketch.shape != (self.n_sketch,):
             raise ValueError(f"a sketch of shape {sketch.shape} for trees over {self.n_sketch} numbers")
         nodes, roots = native.decided(self.nodes, self.roots, sketch)
-        made = object.__new__(Trees)  # made of our nodes and thereby sound: nothing is looked at again
+        made = object.__new__(Trees)  # built from valid nodes, so the check is skipped
         for name, value in (("nodes", nodes), ("roots", roots), ("base", self.base), ("n_sketch", 0)):
             object.__setattr__(made, name, value)
         return made
 
     def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
-        """The sum for each row of codes, or for those of numbers `ids`: `predict` by the runtime, for `on`'s trees.
-
-        ValueError for trees that ask for a sketch, or for columns that there are none of.
-        """
+        """Return the runtime's sum for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
         if self.n_sketch:
             raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
         return native.predicted(self.nodes, self.roots, self.base, rows, ids)
 
     def predict(self, x: NDArray[np.floating[Any]] | Codes) -> Floats:
-        """The sum for each row of features, (n, n_sketch + columns), by NumPy."""
+        """Return the sum for each row of features, (n, n_sketch + columns), computed by NumPy."""
         total = np.full(len(x), self.base, np.float64)
         places = np.arange(len(x))
         for root in self.roots.tolist():

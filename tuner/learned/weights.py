@@ -1,4 +1,4 @@
-"""A trained cost model's file as NumPy arrays: what the learned tier needs at run time, without torch.
+"""File of a trained cost model as NumPy arrays, for inference without torch.
 
 `tuner.training.weights` writes these files; docs/training.md describes them.
 """
@@ -25,26 +25,26 @@ from autosparse.errors import RecordError
 
 FORMAT: Final = "autosparse-cost-model"
 FORMAT_VERSION: Final = "2"
-"""2: trees read a setting and guesses beside the sketch, and come with a portfolio."""
+"""Version of the file format; from version 2 on, trees read a setting and analytic ratios, and have a portfolio."""
 Weights = Mapping[str, NDArray[np.float32]]
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedWeights:
-    """The tensors of a cost model and what they mean."""
+    """The tensors of a cost model and their metadata."""
 
-    name: str  # 16 hex digits over the file: graphs and features refer to it
+    name: str  # 16 hex digits over the file; graphs and features refer to it
     op: str
     extractor: str
     dimension: int
-    limit: int  # entries looked at
+    limit: int  # maximum number of entries that the extractor reads
     space: JointSpace = field(repr=False)
     about: Mapping[str, Any] = field(repr=False)
     tensors: Weights = field(repr=False)
 
     @classmethod
     def read(cls, path: Path) -> LearnedWeights:
-        """The model in a file; RecordError when it is none, or of other spaces of schedules than this version has."""
+        """Read a model; raise RecordError for another file or for schedule spaces of another version."""
         tensors, metadata = read_safetensors(path)
         said = (metadata.get("format"), metadata.get("version"))
         if said != (FORMAT, FORMAT_VERSION):
@@ -61,7 +61,7 @@ class LearnedWeights:
 
 
 def algorithm_of(op: str) -> str:
-    """The algorithm of an operation as `collect` names it: "spmm" of "spmm32"."""
+    """Return the algorithm of an operation as `collect` names it: "spmm" of "spmm32"."""
     return re.sub(r"\d+$", "", op)
 
 
@@ -72,7 +72,7 @@ def _parameter(row: Mapping[str, Any]) -> Parameter:
 
 
 def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointSpace:
-    """The joint space that `parameters` are of; RecordError when this version's spaces have others."""
+    """Return the joint space that has `parameters`; raise RecordError when this version's spaces have others."""
     values = {one.name: one.values for one in parameters if isinstance(one, Categorical)}
     members: list[TemplateSpace] = []
     for member in values.get("space", ()):
@@ -88,12 +88,12 @@ def _space(name: str, algorithm: str, parameters: Sequence[Parameter]) -> JointS
 
 
 def linear(weights: Weights, layer: str, x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """``x @ W' + b`` of one layer; x is (n, in) or (in,)."""
+    """Return ``x @ W' + b`` of one layer; x is (n, in) or (in,)."""
     result: NDArray[np.float32] = x @ weights[f"{layer}.weight"].T + weights[f"{layer}.bias"]
     return result
 
 
 def rectified(x: NDArray[np.float32]) -> NDArray[np.float32]:
-    """max(0, x)."""
+    """Return max(0, x)."""
     result: NDArray[np.float32] = np.maximum(x, np.float32(0.0))
     return result

@@ -1,7 +1,7 @@
-"""Learned cost models in PyTorch: sparse convolution, WACONet, the other extractors, program embedder, predictor.
+"""Learned cost models in PyTorch: sparse convolution, WACONet, other extractors, program embedder, predictor.
 
-Needed for training only (extra `train`). What a product needs at run time is computed from the weights alone, without
-torch. Sources: WACO (Won et al., ASPLOS 2023) §4.1 and §5.3.
+They are needed for training only (extra `train`); inference uses the weights alone, without torch. Source: WACO (Won et
+al., ASPLOS 2023), sections 4.1 and 5.3.
 """
 
 from __future__ import annotations

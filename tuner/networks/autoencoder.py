@@ -1,4 +1,4 @@
-"""DASH's latent encoder (§3.4): an autoencoder of one target's heterogeneous parameters; the decoder is dropped."""
+"""DASH's latent encoder (section 3.4): an autoencoder of a target's heterogeneous parameters, decoder dropped."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ HIDDEN: Final = 96
 
 
 class AutoEncoder(torch.nn.Module):
-    """One-hot parts of a category -> LATENT_WIDTH numbers -> the parts again."""
+    """Autoencoder from one-hot parts of a category to LATENT_WIDTH numbers and back."""
 
     def __init__(self, parts: OneHotParts) -> None:
         super().__init__()
@@ -30,19 +30,19 @@ class AutoEncoder(torch.nn.Module):
         )
 
     def forward(self, rows: torch.Tensor) -> torch.Tensor:
-        """What the code lets one tell of `rows` (n, width)."""
+        """Return the reconstruction of `rows`, (n, width)."""
         read: torch.Tensor = self.decoder(self.encoder(rows))
         return read
 
     def codes(self, categories: Sequence[Category]) -> NDArray[np.float32]:
-        """See LatentEncoder."""
+        """Return the codes of categories; see LatentEncoder."""
         with torch.no_grad():
             found: NDArray[np.float32] = self.encoder(torch.from_numpy(self.parts_read.rows(categories))).numpy()
         return found
 
 
 def trained_autoencoder(categories: Sequence[Category], *, epochs: int = EPOCHS, seed: int = 0) -> AutoEncoder:
-    """Fitted to the distinct categories by the mean squared error of the decoded parts (Adam)."""
+    """Fit an autoencoder to the distinct categories by the mean squared reconstruction error (Adam)."""
     distinct = sorted(set(categories), key=str)
     parts = OneHotParts.of(distinct)
     with torch.random.fork_rng(devices=[]):

@@ -1,4 +1,4 @@
-"""The two sparse convolutions that a network can be built from, interchangeable to the names of their weights."""
+"""Sparse-convolution backends of the networks, interchangeable down to the names of their weights."""
 
 from __future__ import annotations
 
@@ -13,46 +13,46 @@ from autosparse.tuner.networks.lattice import Lattice
 from autosparse.errors import OptionError
 
 
-class Backend(Protocol):
-    """Layers, and the tensors that go through them (`Any`: each backend has a type of its own)."""
+class TensorBackend(Protocol):
+    """Interface of a backend: its layers, and the tensors between them (`Any`: each backend has its own type)."""
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
-        """A layer with the parameter ``kernel``, (kernel_size^dimension, n_in, n_out), and no bias."""
+        """Return a layer with the parameter ``kernel``, (kernel_size^dimension, n_in, n_out), and no bias."""
 
     def rectifier(self) -> torch.nn.Module:
-        """max(0, x)."""
+        """Return a layer that computes max(0, x)."""
 
     def ones(self, lattice: Lattice) -> Any:
-        """The number 1 on every cell, (n cells, 1), as the layers take it."""
+        """Return the number 1 on every cell, (n cells, 1), as input of the layers."""
 
     def add(self, one: Any, other: Any) -> Any:
-        """The sum of two results on the same cells."""
+        """Return the sum of two results on the same cells."""
 
     def global_average(self, features: Any) -> torch.Tensor:
-        """Mean over the cells, (1, channels)."""
+        """Return the mean over the cells, (1, channels)."""
 
 
 class OwnBackend:
-    """Ours: PyTorch alone, on any device."""
+    """Backend in plain PyTorch, for any device."""
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
-        """See Backend."""
+        """Return a convolution layer; see Backend."""
         return SparseConvolution(n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension)
 
     def rectifier(self) -> torch.nn.Module:
-        """See Backend."""
+        """Return a rectifier layer; see Backend."""
         return Rectify()
 
     def ones(self, lattice: Lattice) -> SparseFeatures:
-        """See Backend."""
+        """Return ones on the cells; see Backend."""
         return SparseFeatures.ones(lattice)
 
     def add(self, one: SparseFeatures, other: SparseFeatures) -> SparseFeatures:
-        """See Backend."""
+        """Return the sum; see Backend."""
         return SparseFeatures(one.lattice, one.values + other.values)
 
     def global_average(self, features: SparseFeatures) -> torch.Tensor:
-        """See Backend."""
+        """Return the mean over the cells; see Backend."""
         return global_average(features)
 
 
@@ -60,13 +60,13 @@ BACKENDS: Final[Mapping[str, str]] = {
     "own": "autosparse.tuner.networks.backends:OwnBackend",
     "minkowski": "autosparse.tuner.networks.minkowski:MinkowskiBackend",
 }
-"""Name -> class; a module is imported when its backend is asked for."""
+"""Name -> class; the module is imported when its backend is opened."""
 
 
-def open_backend(name: str) -> Backend:
-    """The backend of that name; MissingExtraError when what it needs is not installed."""
+def open_backend(name: str) -> TensorBackend:
+    """Return the backend of that name; raise MissingExtraError when its package is not installed."""
     if name not in BACKENDS:
         raise OptionError.bad_value("backend", name, domain=f"one of {', '.join(BACKENDS)}", source="argument")
     module, _, kind = BACKENDS[name].partition(":")
-    backend: Backend = getattr(importlib.import_module(module), kind)()
+    backend: TensorBackend = getattr(importlib.import_module(module), kind)()
     return backend

@@ -1,4 +1,4 @@
-"""The extractors that WACONet is compared with (WACO §5.3, Fig. 15), and ours on statistics that cost O(nonzeros)."""
+"""Baseline extractors that WACONet is compared with (WACO section 5.3, Fig. 15), and one on O(nonzeros) statistics."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ IMAGE_CHANNELS: Final = 32
 
 
 class HumanFeature(Extractor):
-    """Extents and number of nonzeros, nothing else."""
+    """Extractor of extents and number of nonzeros only."""
 
     def __init__(self, dimension: int = 2) -> None:
         super().__init__()
@@ -24,18 +24,18 @@ class HumanFeature(Extractor):
         self._add_head(0)
 
     def observe(self, pattern: Coordinates) -> None:
-        """Nothing."""
+        """Return None: the pattern's cells are not used."""
 
     def describe(self, seen: None) -> torch.Tensor:
-        """No numbers, (1, 0)."""
+        """Return no numbers, (1, 0)."""
         return torch.empty(1, 0, device=self.device)
 
 
 class DenseConv(Extractor):
-    """An ordinary convolutional network on the pattern down-sampled to 256 x 256 (Zhao et al., PPoPP 2018).
+    """Extractor that applies an ordinary CNN to the pattern down-sampled to 256 x 256 (Zhao et al., PPoPP 2018).
 
-    A pixel is log(1 + nonzeros in it); a tensor has one image per pair of modes (as SpTFS, SC 2020). Layers as in
-    WACONet down to one pixel, all of them pooled: what differs is the down-sampling.
+    A pixel is log(1 + its nonzeros); a tensor has one image per pair of modes (as SpTFS, SC 2020). The layers are as in
+    WACONet down to one pixel, all of them pooled, so that only the down-sampling differs.
     """
 
     def __init__(self, dimension: int = 2) -> None:
@@ -48,11 +48,11 @@ class DenseConv(Extractor):
         self._add_head(IMAGE_CHANNELS * n_layers)
 
     def observe(self, pattern: Coordinates) -> torch.Tensor:
-        """The images, (1, pairs of modes, 256, 256)."""
+        """Return the images, (1, pairs of modes, 256, 256)."""
         return torch.from_numpy(images(pattern)).unsqueeze(0).to(self.device)
 
     def describe(self, seen: torch.Tensor) -> torch.Tensor:
-        """The pooled results of all layers."""
+        """Return the pooled results of all layers."""
         pooled, at = [], seen
         for layer in self.layers:
             at = torch.relu(layer(at))
@@ -61,7 +61,7 @@ class DenseConv(Extractor):
 
 
 def images(pattern: Coordinates) -> np.ndarray:
-    """log(1 + nonzeros) of each of 256 x 256 equal parts, one image per pair of modes: (pairs, 256, 256) float32."""
+    """Return log(1 + nonzeros) of 256 x 256 equal parts, one image per pair of modes: (pairs, 256, 256) float32."""
     places = [column * IMAGE_SIZE // extent for column, extent in zip(pattern.indices, pattern.shape, strict=True)]
     n_pixels = IMAGE_SIZE * IMAGE_SIZE
     counts = [
@@ -72,7 +72,7 @@ def images(pattern: Coordinates) -> np.ndarray:
 
 
 class Statistics(Extractor):
-    """A small network on `Coordinates.vector`: row lengths, gaps, block fill, shared columns, diagonals."""
+    """Extractor with a small network on `Coordinates.vector`: row lengths, gaps, block fill, shared columns, ..."""
 
     def __init__(self, dimension: int = 2) -> None:
         super().__init__()
@@ -82,10 +82,10 @@ class Statistics(Extractor):
         self._add_head(128)
 
     def observe(self, pattern: Coordinates) -> torch.Tensor:
-        """The statistics, (1, width)."""
+        """Return the statistics, (1, width)."""
         return torch.from_numpy(pattern.vector()).unsqueeze(0).to(self.device)
 
     def describe(self, seen: torch.Tensor) -> torch.Tensor:
-        """Numbers learned from the statistics, (1, 128)."""
+        """Return the network's output, (1, 128)."""
         described: torch.Tensor = torch.relu(self.statistics(seen))
         return described

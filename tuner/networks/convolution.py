@@ -1,7 +1,7 @@
-"""Sparse convolution: out[u] = Σ_k F[u * stride + offset_k] @ kernel[k] over the occupied cells (WACO §4.1.1).
+"""Sparse convolution: out[u] = Σ_k F[u * stride + offset_k] @ kernel[k] over the occupied cells (WACO section 4.1.1).
 
-Gather, one matrix product per offset, scatter: the work is proportional to the pairs of cells that the kernel
-connects. The same numbers, parameter names and parameter shapes as MinkowskiEngine's convolution.
+It gathers, multiplies once per offset and scatters, so that the work is proportional to the pairs of cells that the
+kernel connects. Values, parameter names and parameter shapes equal those of MinkowskiEngine's convolution.
 """
 
 from __future__ import annotations
@@ -14,16 +14,19 @@ import torch
 from autosparse.tuner.networks.lattice import KernelMap, Lattice
 
 FEW_INPUTS: Final = 4
-"""Input channels up to which all offsets are one matrix product: gathering rows of a few numbers would dominate."""
+"""Maximum input channels for which all offsets are one matrix product; above it, one product per offset is used.
+
+With fewer channels, gathering their short rows would dominate.
+"""
 FEW_NUMBERS: Final = 1 << 18
-"""Numbers in the left factor of that product up to which it is taken anyway: one operation instead of three each."""
+"""Maximum size of that product's left factor for which it is always used: one operation instead of three per offset."""
 
 
 @dataclass(frozen=True, eq=False)
 class SparseFeatures:
-    """Numbers on the cells of a lattice: `values` is (n cells, channels), in the order of the lattice.
+    """Features on the cells of a lattice: `values` is (n cells, channels), in the order of the lattice.
 
-    `is_one`: all values are 1, known without looking.
+    `is_one` marks values that are known to be all 1.
     """
 
     lattice: Lattice
@@ -32,14 +35,14 @@ class SparseFeatures:
 
     @classmethod
     def ones(cls, lattice: Lattice) -> SparseFeatures:
-        """The number 1 on every cell, (n cells, 1): a pattern as input."""
+        """Return the number 1 on every cell, (n cells, 1), which represents a pattern."""
         return cls(lattice, torch.ones(len(lattice), 1, device=lattice.keys.device), is_one=True)
 
 
 class SparseConvolution(torch.nn.Module):
     """Sparse convolution without bias; output cells are ``floor(c / stride)`` of the input cells.
 
-    ``kernel`` is (kernel_size^D, n_in, n_out), drawn from U(±1/√(n_in kernel_size^D)).
+    ``kernel`` is (kernel_size^D, n_in, n_out), initialised from U(±1/√(n_in kernel_size^D)).
     """
 
     def __init__(self, n_in: int, n_out: int, *, kernel_size: int, stride: int = 1, dimension: int = 2) -> None:
@@ -50,7 +53,7 @@ class SparseConvolution(torch.nn.Module):
         self.kernel = torch.nn.Parameter(torch.empty(n_offsets, n_in, n_out).uniform_(-bound, bound))
 
     def forward(self, inputs: SparseFeatures) -> SparseFeatures:
-        """The convolved numbers, on the coarser lattice."""
+        """Return the convolved features, on the coarser lattice."""
         lattice = inputs.lattice
         if lattice.dimension != self.dimension:
             raise ValueError(f"a lattice of {lattice.dimension} dimensions for a kernel of {self.dimension}")
@@ -64,26 +67,26 @@ class SparseConvolution(torch.nn.Module):
         return SparseFeatures(lattice.coarser(self.stride), convolve(inputs.values, self.kernel, pairs))
 
     def extra_repr(self) -> str:
-        """What the representation of the module shows."""
+        """Return the arguments shown in the representation of the module."""
         _, n_in, n_out = self.kernel.shape
         return f"{n_in}, {n_out}, kernel_size={self.kernel_size}, stride={self.stride}, dimension={self.dimension}"
 
 
 class Rectify(torch.nn.Module):
-    """max(0, x) on sparse features."""
+    """Layer that computes max(0, x) on sparse features."""
 
     def forward(self, inputs: SparseFeatures) -> SparseFeatures:
-        """The same cells, rectified."""
+        """Return the rectified features on the same cells."""
         return SparseFeatures(inputs.lattice, torch.relu(inputs.values))
 
 
 def global_average(features: SparseFeatures) -> torch.Tensor:
-    """Mean over the cells, (1, channels); zeros where there is no cell."""
+    """Return the mean over the cells, (1, channels); zeros without cells."""
     return features.values.sum(dim=0, keepdim=True) / max(1, len(features.lattice))
 
 
 def _in_one_product(values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap) -> torch.Tensor:
-    """All offsets in one product of (n_out cells, K^D n_in) numbers; autograd does the rest."""
+    """Convolve by one product with (n_out cells, K^D n_in) numbers, differentiated by autograd."""
     n_offsets, n_in, n_out = kernel.shape
     counts = torch.tensor(pairs.starts).diff().to(values.device)
     offset = torch.repeat_interleave(torch.arange(n_offsets, device=values.device), counts)
@@ -93,7 +96,7 @@ def _in_one_product(values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap
 
 
 class _Convolve(torch.autograd.Function):
-    """Gathered rows are formed anew in the backward pass: keeping them would take K^D times the memory."""
+    """Convolution whose backward pass gathers rows again, since storing them takes K^D times the memory."""
 
     @staticmethod
     def forward(ctx: Any, values: torch.Tensor, kernel: torch.Tensor, pairs: KernelMap) -> torch.Tensor:

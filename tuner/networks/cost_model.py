@@ -1,7 +1,7 @@
-"""The learned cost model (WACO §4.1, Fig. 6): feature extractor, program embedder, runtime predictor.
+"""Learned cost model (WACO section 4.1, Fig. 6): feature extractor, program embedder, runtime predictor.
 
-The extractor runs once per pattern, the embedder once per program; only the predictor runs for every pair, so a search
-over embedded programs needs nothing else. Lower numbers are faster; they rank, they are no seconds (§4.1.3).
+The extractor runs once per pattern and the embedder once per program. Only the predictor runs for every pair, so that a
+search over embedded programs needs nothing else. Lower costs are faster; they rank and are not seconds (section 4.1.3).
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ EXTRACTORS: Final[Mapping[str, Callable[[int, str, int], Extractor]]] = {
     "human": lambda dimension, backend, limit: HumanFeature(dimension),
     "statistics": lambda dimension, backend, limit: Statistics(dimension),
 }
-"""Name on the command line -> extractor of patterns of a dimension; backend and limit are those of WACONet."""
+"""Command-line name -> factory of an extractor of patterns of a dimension; backend and limit are WACONet's."""
 
 
 def make_extractor(name: str, dimension: int, backend: str = "own", limit: int = FEATURE_LIMIT) -> Extractor:
-    """A row of `EXTRACTORS`."""
+    """Return a new extractor by its name in `EXTRACTORS`."""
     if name not in EXTRACTORS:
         raise OptionError.bad_value("extractor", name, domain=f"one of {', '.join(EXTRACTORS)}", source="argument")
     return EXTRACTORS[name](dimension, backend, limit)
 
 
-class CostModel(torch.nn.Module):
-    """(pattern, programs) -> predicted cost of each program."""
+class NetworkCostModel(torch.nn.Module):
+    """Network from (pattern, programs) to the predicted cost of each program."""
 
     def __init__(self, extractor: Extractor, program: ProgramEmbedder) -> None:
         super().__init__()
@@ -52,22 +52,22 @@ class CostModel(torch.nn.Module):
         )
 
     def forward(self, observed: Observed, codes: torch.Tensor) -> torch.Tensor:
-        """Costs of the programs `codes` (rows of `flat_codes`) on one pattern, (n,)."""
+        """Return the costs of the programs `codes` (rows of `flat_codes`) on one pattern, (n,)."""
         return self.predict(self.extractor(observed), self.program(codes))
 
     def predict(self, pattern: torch.Tensor, programs: torch.Tensor) -> torch.Tensor:
-        """Costs from an embedded pattern (1, EMBEDDING) and embedded programs (n, EMBEDDING): (n,)."""
+        """Return the costs, (n,), from an embedded pattern (1, EMBEDDING) and embedded programs (n, EMBEDDING)."""
         costs: torch.Tensor = self.final(torch.cat([pattern.expand(len(programs), -1), programs], dim=1))
         return costs.squeeze(1)
 
     def weights(self) -> dict[str, NDArray[np.float32]]:
-        """All weights by the authors' names: ``layer1.0.kernel``, ``isplit.weight``, ``final.4.bias``, ..."""
+        """Return all weights by the authors' names: ``layer1.0.kernel``, ``isplit.weight``, ``final.4.bias``, ..."""
         names = self._names()
         assert len(set(names.values())) == len(names), "two weights have one name"
         return {names[name]: tensor.detach().cpu().numpy() for name, tensor in self.state_dict().items()}
 
     def load_weights(self, weights: Mapping[str, NDArray[np.float32]]) -> None:
-        """Take `weights` as `weights()` gives them; KeyError or ValueError when names or shapes are other than ours."""
+        """Load the result of `weights()`; raise KeyError or ValueError for other names or shapes."""
         names = {short: name for name, short in self._names().items()}
         if set(names) != set(weights):
             wrong = sorted(set(names) ^ set(weights))
@@ -79,7 +79,7 @@ class CostModel(torch.nn.Module):
         self.load_state_dict({names[name]: torch.from_numpy(np.array(value)) for name, value in weights.items()})
 
     def _names(self) -> dict[str, str]:
-        """Name in the module -> name in files: without the part it belongs to, tables by their parameter."""
+        """Map module names to names in files: without the part's prefix, tables by their parameter."""
         prefixes = {"extractor.": "", "program.schedule_": "schedule_", "final.": "final."}
         for at, parameter in enumerate(self.program.parameters_read):
             prefixes[f"program.tables.{at}."] = f"{parameter.name}."

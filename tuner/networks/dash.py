@@ -1,10 +1,11 @@
-"""DASH's network (§3.2, Tables 4 and 5): 12 sparse convolutions describe a pattern, a perceptron adds the program.
+"""DASH's network (section 3.2, Tables 4 and 5): 12 sparse convolutions embed a pattern, a perceptron adds the program.
 
-    s = IFE(pattern), p = embedded 53 mapped numbers, z = embedded latent code;   cost = P(s, p, z)
+s = IFE(pattern), p = embedding of 53 mapped numbers, z = embedding of the latent code; cost = P(s, p, z).
 
-The paper leaves open, and here is: submanifold convolutions with ReLU, max pooling over 2 x 2 cells with stride 2 at
-the end of each of the first three blocks, means over the cells after every block side by side (64 + 128 + 256 + 256
-numbers, "features at various depths"), three embeddings of 128, 64 and 64 side by side where Table 5 adds up to 192.
+The paper leaves some details open. This implementation uses submanifold convolutions with ReLU, and 2 x 2 max pooling
+with stride 2 after each of the first three blocks. It concatenates the means over cells after every block (64 + 128 +
+256 + 256 numbers, "features at various depths"). It concatenates three embeddings of 128, 64 and 64, where Table 5 adds
+up to 192.
 """
 
 from __future__ import annotations
@@ -27,26 +28,26 @@ BLOCKS: Final = (
     ((128, 128, 3), (128, 128, 3), (128, 256, 3)),
     ((256, 256, 3), (256, 256, 3), (256, 256, 3)),
 )
-"""(channels in, channels out, kernel size) of each layer; a block but the last ends with a pool."""
+"""Layers as (input channels, output channels, kernel size); every block but the last ends with pooling."""
 PATTERN_WIDTH: Final = 128
 CONFIGURATION_WIDTH: Final = 64
 PRESENT: Final = 1 / 3
-"""Share of a kernel's offsets where real patterns have a neighbour, about."""
+"""Approximate share of a kernel's offsets at which real patterns have a neighbour."""
 ENTRIES_SEEN: Final = 1 << 12
-"""Entries that are looked at: the first block takes 28,000 multiply-adds for each pair of neighbours."""
+"""Maximum number of entries read; the first block takes 28,000 multiply-adds per pair of neighbours."""
 PARTS: Final = ("pattern", "configuration", "latent")
-"""What the predictor reads; the paper's ablation (Figure 7) leaves one out."""
+"""Inputs of the predictor; the paper's ablation (Figure 7) omits one at a time."""
 
 
 class MaxPool(torch.nn.Module):
-    """Maximum over blocks of `size` x `size` cells, those that exist: the coarser lattice of that stride."""
+    """Layer that takes the maximum over the occupied cells of each `size` x `size` block, on the coarser lattice."""
 
     def __init__(self, size: int = 2) -> None:
         super().__init__()
         self.size = size
 
     def forward(self, inputs: SparseFeatures) -> SparseFeatures:
-        """(cells of the coarser lattice, channels)."""
+        """Return the pooled features, (cells of the coarser lattice, channels)."""
         pairs = inputs.lattice.kernel_map(self.size, self.size)
         values = inputs.values.index_select(0, pairs.inputs.long())
         where = pairs.outputs.long()[:, None].expand_as(values)
@@ -57,7 +58,7 @@ class MaxPool(torch.nn.Module):
 
 
 class InputFeaturizer(torch.nn.Module):
-    """Pattern -> (1, PATTERN_WIDTH); of patterns with more than `limit` entries those in `panels`."""
+    """Network from a pattern to (1, PATTERN_WIDTH); above `limit` entries it reads only those in `panels`."""
 
     def __init__(self, limit: int = ENTRIES_SEEN) -> None:
         super().__init__()
@@ -71,11 +72,11 @@ class InputFeaturizer(torch.nn.Module):
         self.embedding = torch.nn.Sequential(torch.nn.Linear(width, PATTERN_WIDTH), torch.nn.ReLU())
 
     def prepare(self, pattern: Coordinates) -> Lattice:
-        """What does not depend on the weights."""
+        """Return the lattice of the pattern, which does not depend on the weights."""
         return lattice_of(pattern.looked_at(self.limit))
 
     def forward(self, seen: Lattice) -> torch.Tensor:
-        """S of one pattern."""
+        """Return the embedding s of one pattern."""
         at, means = SparseFeatures.ones(seen), []
         for number, block in enumerate(self.blocks, start=1):
             assert isinstance(block, torch.nn.ModuleList)
@@ -89,9 +90,10 @@ class InputFeaturizer(torch.nn.Module):
 
 
 class DashModel(torch.nn.Module):
-    """Costs of programs from a pattern's s, mapped numbers p and latent codes z; lower is better.
+    """Cost model from a pattern's s, mapped numbers p and latent codes z; lower costs are better.
 
-    `parts`: what the predictor reads, some of PARTS. `featurizer`: makes s (1, PATTERN_WIDTH) of what it prepared.
+    `parts` selects the predictor's inputs from PARTS. `featurizer` makes s, (1, PATTERN_WIDTH), from its prepared
+    input.
     """
 
     def __init__(
@@ -114,14 +116,14 @@ class DashModel(torch.nn.Module):
         )  # fmt: skip
 
     def costs(self, s: torch.Tensor, p: torch.Tensor, z: torch.Tensor) -> torch.Tensor:
-        """Costs (n,) of the programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128)."""
+        """Return the costs, (n,), of programs with rows p (n, 53) and z (n, 64) on the pattern s (1, 128)."""
         made = {"pattern": s.expand(len(p), -1), "configuration": self.configuration(p), "latent": self.latent(z)}
         read: torch.Tensor = self.predictor(torch.cat([made[name] for name in self.parts], dim=1))
         return read.squeeze(1)
 
 
 def _layer(n_in: int, n_out: int, *, kernel_size: int) -> SparseConvolution:
-    """Normal weights, scaled so that sparse neighbourhoods keep the size of the signal (He et al. 2015)."""
+    """Return a layer with normal weights, scaled to preserve the signal in sparse neighbourhoods (He et al. 2015)."""
     layer = SparseConvolution(n_in, n_out, kernel_size=kernel_size)
     torch.nn.init.normal_(layer.kernel, std=math.sqrt(2.0 / (kernel_size**2 * PRESENT * n_in)))
     return layer

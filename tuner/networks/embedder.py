@@ -1,7 +1,7 @@
-"""Program embedder (WACO §4.1.2, Fig. 11): the parameters of a SuperSchedule -> an embedding of 128 numbers.
+"""Program embedder (WACO section 4.1.2, Fig. 11): parameters of a SuperSchedule -> an embedding of 128 numbers.
 
-A categorical parameter goes through a lookup table, a permutation as permutation matrix through linear layers with
-ReLU; what comes out of all of them, side by side, goes through linear layers again.
+A categorical parameter passes through a lookup table, and a permutation matrix through linear layers with ReLU. The
+concatenated results pass through linear layers again.
 """
 
 from __future__ import annotations
@@ -19,35 +19,36 @@ TABLE_WIDTH: Final = 32
 
 
 def n_columns(parameter: Parameter) -> int:
-    """Integers that a parameter takes in a row of `flat_codes`: one, or one per place of a permutation."""
+    """Return the number of integers of a parameter in a row of `flat_codes`: one, or one per permutation position."""
     return 1 if isinstance(parameter, Categorical) else len(parameter.items)
 
 
 def flat_codes(codes: Iterable[Code], parameters: Sequence[Parameter]) -> NDArray[np.int16]:
-    """Codes of schedules, as `TemplateSpace.encode` gives them, as rows of integers: (n, columns of all parameters)."""
+    """Return codes of `TemplateSpace.encode` as rows of integers, (n, columns of all parameters)."""
     rows = [[n for one in code for n in (one if isinstance(one, tuple) else (one,))] for code in codes]
     width = sum(n_columns(parameter) for parameter in parameters)
     return np.array(rows, dtype=np.int16).reshape(len(rows), width)
 
 
 class ProgramEmbedder(torch.nn.Module):
-    """Rows of `flat_codes` -> (n, EMBEDDING).
+    """Network from rows of `flat_codes` to (n, EMBEDDING).
 
-    An item of a permutation that is -1 stands for "this schedule has no such parameter": its row of the matrix is 0.
-    `plain_permutations`: one linear layer without ReLU, as in the weights that the authors published; else two with.
+    The value -1 in a permutation means that the schedule has no such parameter: its row of the matrix is 0.
+    `plain_permutations` selects one linear layer without ReLU, as in the weights that the authors published, instead of
+    two with ReLU.
     """
 
     def __init__(self, parameters: Sequence[Parameter], *, plain_permutations: bool = False) -> None:
         super().__init__()
         self.parameters_read = tuple(parameters)
-        # A list: names of parameters may be names that a module needs for itself.
+        # A list, because names of parameters may collide with attributes of a module.
         self.tables = torch.nn.ModuleList(_table(parameter, plain=plain_permutations) for parameter in parameters)
         self.schedule_embedding = torch.nn.Sequential(
             torch.nn.Linear(TABLE_WIDTH * len(parameters), EMBEDDING), torch.nn.ReLU(), torch.nn.Linear(128, EMBEDDING)
         )
 
     def forward(self, codes: torch.Tensor) -> torch.Tensor:
-        """Embeddings of the programs, (n, EMBEDDING)."""
+        """Return the embeddings of the programs, (n, EMBEDDING)."""
         read, at = [], 0
         for parameter, table in zip(self.parameters_read, self.tables, strict=True):
             width = n_columns(parameter)
@@ -60,7 +61,7 @@ class ProgramEmbedder(torch.nn.Module):
 
 
 def permutation_matrices(places: torch.Tensor) -> torch.Tensor:
-    """Row p of a matrix has its 1 in the column of the item at place p (-1: in none): (n, m) -> (n, m * m)."""
+    """Return permutation matrices, (n, m) -> (n, m * m): row p has a 1 at the item of position p (-1: no 1)."""
     n_programs, n_items = places.shape
     one_hot = torch.nn.functional.one_hot(places + 1, n_items + 1)[:, :, 1:]
     return one_hot.reshape(n_programs, n_items * n_items).float()

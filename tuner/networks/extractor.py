@@ -1,4 +1,4 @@
-"""What every feature extractor has in common: shape and nonzeros beside what it sees of the pattern (WACO §4.1.1)."""
+"""Base of all feature extractors, which adds shape and nonzeros to an extractor's own output (WACO section 4.1.1)."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ import torch
 from autosparse.tuner.generators.coordinates import Coordinates
 
 EMBEDDING: Final = 128
-"""Width of the embedding of a pattern (and of a program)."""
+"""Width of the embedding of a pattern and of a program."""
 FACTS_WIDTH: Final = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What an extractor needs of one pattern: prepared once, used in every epoch."""
+    """Input of an extractor for one pattern, prepared once and used in every epoch."""
 
     facts: torch.Tensor  # (1, dimension + 1)
-    seen: Any  # of the extractor's own kind: a Lattice, an image, a vector; None
+    seen: Any  # type depends on the extractor: a Lattice, an image, a vector, or None
 
     @property
     def n_bytes(self) -> int:
-        """Memory held, for a bound on what is kept."""
+        """Return the bytes held, for the limit of a cache."""
         seen = self.seen
         return int(seen.nbytes if isinstance(seen, torch.Tensor) else seen.n_bytes if seen is not None else 0)
 
 
 def shape_facts(pattern: Coordinates) -> torch.Tensor:
-    """log2(1 + x) / 8 - 2 of the extents and the number of nonzeros, (1, dimension + 1): about -1 .. 1.
+    """Return log2(1 + x) / 8 - 2 of the extents and the number of nonzeros, (1, dimension + 1), about -1 .. 1.
 
-    The authors standardise the plain numbers by the means and deviations of their training set; these logarithms need
-    no training set and tell 1,000 from 2,000 as well as 1,000,000 from 2,000,000.
+    The authors standardise the plain numbers by the statistics of their training set. These logarithms need no training
+    set, and resolve 1,000 from 2,000 as well as 1,000,000 from 2,000,000.
     """
     numbers = (*pattern.shape, pattern.nnz)
     return torch.tensor([[math.log2(1 + number) / 8 - 2 for number in numbers]], dtype=torch.float32)
 
 
 class Extractor(torch.nn.Module, ABC):
-    """Pattern -> embedding, (1, EMBEDDING).
+    """Network from a pattern to its embedding, (1, EMBEDDING).
 
-    A subclass calls `_add_head` with the width of what `describe` returns. ``feature`` and ``matrix_embedding`` are
-    the names that the authors gave to the layers.
+    A subclass calls `_add_head` with the output width of `describe`. ``feature`` and ``matrix_embedding`` are the
+    authors' names of these layers.
     """
 
     dimension: int
@@ -57,26 +57,26 @@ class Extractor(torch.nn.Module, ABC):
         )
 
     def prepare(self, pattern: Coordinates) -> Observed:
-        """Everything that does not depend on the weights."""
+        """Return everything that does not depend on the weights."""
         if len(pattern.shape) != self.dimension:
             raise ValueError(f"a pattern of {len(pattern.shape)} dimensions for a network of {self.dimension}")
         return Observed(shape_facts(pattern).to(self.device), self.observe(pattern))
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """Return the device of the weights."""
         return next(self.parameters()).device
 
     def forward(self, observed: Observed) -> torch.Tensor:
-        """The embedding of a pattern, (1, EMBEDDING)."""
+        """Return the embedding of a pattern, (1, EMBEDDING)."""
         seen = torch.cat([self.describe(observed.seen), self.feature(observed.facts)], dim=1)
         embedding: torch.Tensor = self.matrix_embedding(seen)
         return embedding
 
     @abstractmethod
     def observe(self, pattern: Coordinates) -> Any:
-        """What the extractor reads of a pattern."""
+        """Return the extractor's input from a pattern."""
 
     @abstractmethod
     def describe(self, seen: Any) -> torch.Tensor:
-        """Numbers learned from what `observe` returned, (1, width)."""
+        """Return the extractor's output for the result of `observe`, (1, width)."""

@@ -1,9 +1,9 @@
-"""Occupied cells of a D-dimensional grid, those of a coarser grid, and which cells a convolution connects.
+"""Lattices: occupied cells of a D-dimensional grid, their coarser versions, and the pairs that a convolution connects.
 
-The cells are kept sorted, the last axis fastest. The rows of a lattice, its cells without their last coordinate, are a
-lattice of one dimension less; a cell is found by its row and then by one binary search among the keys
-``row * width + last coordinate``. So a key never exceeds ``n_rows * width``, however large the grid, and the queries of
-one kernel offset come in ascending order, which makes the searches cheap.
+Cells are sorted, the last axis fastest. The rows of a lattice, its cells without their last coordinate, form a lattice
+of one dimension less. A cell is found by its row and by one binary search among the keys ``row * width + last
+coordinate``. A key therefore never exceeds ``n_rows * width``, however large the grid is. The queries of one kernel
+offset ascend, which makes the searches cheap.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 MARGIN: Final = 8
-"""Unoccupied columns on either side of a row: a kernel that reaches over the edge finds none there."""
+"""Number of unoccupied columns on either side of a row, so that kernels beyond the edge find no cell."""
 MAX_KERNEL: Final = MARGIN
 
 
@@ -34,26 +34,26 @@ class KernelMap:
 
     @property
     def n_bytes(self) -> int:
-        """Memory of the index tensors."""
+        """Return the bytes of the index tensors."""
         return self.inputs.nbytes + self.outputs.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class Occupancy:
-    """Which neighbours exist around each cell: `neighbours` (n distinct, K^D) of 0 and 1, `place` (n,) int32 in it."""
+    """Neighbourhood of each cell: `neighbours` (n distinct, K^D) of 0 and 1, and `place` (n,), int32 rows in it."""
 
     neighbours: torch.Tensor
     place: torch.Tensor
 
     @property
     def n_bytes(self) -> int:
-        """Memory of both."""
+        """Return the bytes of both tensors."""
         return self.neighbours.nbytes + self.place.nbytes
 
 
 @dataclass(frozen=True, eq=False)
 class Lattice:
-    """`n` cells of a grid; `keys` ascend strictly. Coarser lattices and kernel maps are computed once and kept."""
+    """`n` cells of a grid; `keys` strictly ascend. Coarser lattices and kernel maps are computed once and cached."""
 
     keys: torch.Tensor  # (n,) int64: row * width + MARGIN + last coordinate
     width: int
@@ -62,13 +62,13 @@ class Lattice:
 
     @classmethod
     def of(cls, coordinates: np.ndarray | torch.Tensor, extents: Sequence[int]) -> Lattice:
-        """The distinct rows of `coordinates`, (n, D) integers in ``[0, extents)``; any order, duplicates merge."""
+        """Build from rows of `coordinates`, (n, D) integers in ``[0, extents)``, in any order; duplicates merge."""
         points = torch.as_tensor(coordinates).to(torch.int64)
         return cls._with_places(points, tuple(extents))[0]
 
     @classmethod
     def _with_places(cls, points: torch.Tensor, extents: tuple[int, ...]) -> tuple[Lattice, torch.Tensor]:
-        """The lattice of `points`, and where each of them is in it."""
+        """Return the lattice of `points`, and the position of each point in it."""
         rows, row = (None, 0) if len(extents) == 1 else cls._with_places(points[:, :-1], extents[:-1])
         width = extents[-1] + 2 * MARGIN
         wanted = row * width + MARGIN + points[:, -1]
@@ -80,34 +80,34 @@ class Lattice:
 
     @property
     def dimension(self) -> int:
-        """D."""
+        """Return the number of dimensions D."""
         return 1 if self.rows is None else 1 + self.rows.dimension
 
     @property
     def row(self) -> torch.Tensor:
-        """Index of each cell's row in `rows`, (n,); zeros for one dimension."""
+        """Return the index of each cell's row in `rows`, (n,); zeros in one dimension."""
         return torch.div(self.keys, self.width, rounding_mode="floor")
 
     @property
     def last(self) -> torch.Tensor:
-        """Last coordinate of each cell, (n,)."""
+        """Return the last coordinate of each cell, (n,)."""
         return self.keys % self.width - MARGIN
 
     @property
     def coordinates(self) -> torch.Tensor:
-        """(n, D) int64, in lexicographic order."""
+        """Return the coordinates, (n, D) int64, in lexicographic order."""
         if self.rows is None:
             return self.last[:, None]
         return torch.cat([self.rows.coordinates[self.row], self.last[:, None]], dim=1)
 
     @property
     def n_bytes(self) -> int:
-        """Memory of this lattice and of all that is kept with it."""
+        """Return the bytes of this lattice and of everything cached with it."""
         own = self.keys.nbytes + (self.rows.n_bytes if self.rows is not None else 0)
         return own + sum(int(one.n_bytes) for one in self._kept.values())
 
     def coarser(self, stride: int) -> Lattice:
-        """The lattice of ``floor(c / stride)``; itself for stride 1."""
+        """Return the lattice of ``floor(c / stride)``; self for stride 1."""
         if stride == 1:
             return self
         if (stride,) not in self._kept:
@@ -116,18 +116,21 @@ class Lattice:
         return lattice
 
     def _coarser(self, stride: int) -> tuple[Lattice, torch.Tensor]:
-        """The coarser lattice and the place of each cell in it. The rows are not shared with those of `coarser`."""
-        rows, row_places = (None, None) if self.rows is None else self.rows._coarser(stride)
+        """Return the coarser lattice and each cell's position in it.
+
+        Its rows are not shared with those of `coarser`.
+        """
+        rows, row_permutation = (None, None) if self.rows is None else self.rows._coarser(stride)
         width = -(-(self.width - 2 * MARGIN) // stride) + 2 * MARGIN
-        row = 0 if row_places is None else row_places[self.row]
+        row = 0 if row_permutation is None else row_permutation[self.row]
         wanted = row * width + MARGIN + torch.div(self.last, stride, rounding_mode="floor")
         lattice = Lattice(_distinct(wanted), width, rows)
         return lattice, torch.searchsorted(lattice.keys, wanted)
 
     def kernel_map(self, kernel_size: int, stride: int) -> KernelMap:
-        """Pairs (cell of this lattice, cell of `coarser(stride)`) of a convolution with kernel_size^D weights.
+        """Return pairs (cell of this lattice, cell of `coarser(stride)`) of a convolution with kernel_size^D weights.
 
-        Output cell u reads the input cells ``u * stride + offset_k`` that exist. The first axis of the offset varies
+        Output cell u reads the existing input cells ``u * stride + offset_k``. The first axis of the offset varies
         fastest, ``k = i_0 + kernel_size * i_1 + ...``; ``offset = i - kernel_size // 2`` for odd sizes, ``i`` for even
         ones. Both are MinkowskiEngine's conventions.
         """
@@ -140,7 +143,7 @@ class Lattice:
         return found
 
     def occupancy(self, kernel_size: int) -> Occupancy:
-        """The neighbourhoods of a stride-1 kernel. Real patterns have few distinct ones, far fewer than cells."""
+        """Return the neighbourhoods of a stride-1 kernel; real patterns have far fewer distinct ones than cells."""
         name = (kernel_size, 1, 1)
         if name not in self._kept:
             self._kept[name] = _occupancy(_pairs(self, self, kernel_size, 1))
@@ -148,22 +151,22 @@ class Lattice:
         return found
 
     def to(self, device: torch.device | str) -> Lattice:
-        """The same lattice in another memory, with nothing kept yet."""
+        """Return the same lattice on another device, with nothing cached."""
         return Lattice(self.keys.to(device), self.width, None if self.rows is None else self.rows.to(device))
 
 
 def _distinct(keys: torch.Tensor) -> torch.Tensor:
-    """Sorted distinct values of an int64 tensor."""
+    """Return the sorted distinct values of an int64 tensor."""
     if bool((keys[1:] > keys[:-1]).all()):
         return keys
-    # NumPy sorts integers with vector instructions: 8 times as fast as torch on a processor.
+    # NumPy sorts integers with vector instructions, 8 times as fast as torch on a CPU.
     ascending = torch.from_numpy(np.sort(keys.numpy())) if keys.device.type == "cpu" else keys.sort().values
     distinct: torch.Tensor = torch.unique_consecutive(ascending)
     return distinct
 
 
 def _pairs(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> KernelMap:
-    """The kernel map: one sorted search per offset of the leading axes, the last axis by looking at the next keys."""
+    """Return the kernel map, by one sorted search per offset of the leading axes and a scan along the last axis."""
     lead = _row_table(fine, coarse, kernel_size, stride)
     n_lead = len(lead)
     found: list[tuple[torch.Tensor, torch.Tensor]] = [(fine.keys[:0].int(),) * 2] * (n_lead * kernel_size)
@@ -185,7 +188,8 @@ def _occupancy(pairs: KernelMap) -> Occupancy:
     padded = np.zeros((len(packed), -(-packed.shape[1] // 8) * 8), np.uint8)
     padded[:, : packed.shape[1]] = packed
     words = padded.view(np.uint64)
-    # A plane has 25 neighbours, one word; sorting the two words of a 5^3 neighbourhood costs ten times as much.
+    # In two dimensions, 25 neighbours fit into one word; sorting the two words of a 5^3 neighbourhood takes ten times
+    # as long.
     _, first, place = np.unique(
         words[:, 0] if words.shape[1] == 1 else words, axis=0, return_index=True, return_inverse=True
     )
@@ -195,7 +199,7 @@ def _occupancy(pairs: KernelMap) -> Occupancy:
 
 
 def _row_table(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) -> list[torch.Tensor | None]:
-    """For each offset of the leading axes, first axis fastest: the row of `fine` that each coarse cell reads, or -1."""
+    """Return, per offset of the leading axes (first fastest), the row of `fine` that each coarse cell reads, or -1."""
     if fine.rows is None or coarse.rows is None:
         return [None]
     row = coarse.row
@@ -205,9 +209,9 @@ def _row_table(fine: Lattice, coarse: Lattice, kernel_size: int, stride: int) ->
 
 
 def _neighbours(fine: Lattice, coarse: Lattice, row: torch.Tensor | None, window: tuple[int, int]) -> torch.Tensor:
-    """Index of the fine cell at each offset of the last axis, (kernel_size, n_coarse) int32; -1 where there is none.
+    """Return the fine cell at each offset of the last axis, (kernel_size, n_coarse) int32; -1 for none.
 
-    `row`: the row of `fine` to look in, for each coarse cell, -1 for none; None in one dimension. `window` is
+    `row` is the row of `fine` to search for each coarse cell, -1 for none; None in one dimension. `window` is
     (kernel_size, stride).
     """
     kernel_size, stride = window

@@ -1,6 +1,6 @@
-"""Sparse convolution by MinkowskiEngine (Choy et al. 2019), which WACO's authors used.
+"""Sparse-convolution backend by MinkowskiEngine (Choy et al. 2019), which WACO's authors used.
 
-Coordinates above 2^24 may be wrong there: it divides them in single precision.
+Its results may be wrong for coordinates above 2^24, because it divides them in single precision.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ HOW: Final = 'build it as docs/training.md says, or use backend="own", which com
 
 
 def _load() -> Any:  # Any: a module without types
-    # MinkowskiEngine 0.5.4 looks for the name that Python 3.10 removed.
+    # MinkowskiEngine 0.5.4 uses the name that Python 3.10 removed.
     collections.Sequence = collections.abc.Sequence  # type: ignore[attr-defined]
     try:
         return importlib.import_module("MinkowskiEngine")
@@ -28,34 +28,34 @@ def _load() -> Any:  # Any: a module without types
 
 
 class MinkowskiBackend:
-    """Layers of MinkowskiEngine. Output cells of a strided layer come in an order of its own."""
+    """Backend of MinkowskiEngine's layers. The output cells of a strided layer have an unspecified order."""
 
     def __init__(self) -> None:
         self._engine = _load()
 
     def convolution(self, n_in: int, n_out: int, *, kernel_size: int, stride: int, dimension: int) -> torch.nn.Module:
-        """See Backend."""
+        """Return a convolution layer; see Backend."""
         layer: torch.nn.Module = self._engine.MinkowskiConvolution(
             n_in, n_out, kernel_size=kernel_size, stride=stride, dimension=dimension
         )
         return layer
 
     def rectifier(self) -> torch.nn.Module:
-        """See Backend."""
+        """Return a rectifier layer; see Backend."""
         layer: torch.nn.Module = self._engine.MinkowskiReLU()
         return layer
 
     def ones(self, lattice: Lattice) -> Any:
-        """See Backend."""
+        """Return ones on the cells; see Backend."""
         cells = lattice.coordinates.int()
         batch, values = cells.new_zeros(len(cells), 1), torch.ones(len(cells), 1, device=cells.device)
         return self._engine.SparseTensor(features=values, coordinates=torch.cat([batch, cells], dim=1))
 
     def add(self, one: Any, other: Any) -> Any:
-        """See Backend."""
+        """Return the sum; see Backend."""
         return one + other
 
     def global_average(self, features: Any) -> torch.Tensor:
-        """See Backend."""
+        """Return the mean over the cells; see Backend."""
         values: torch.Tensor = features.F
         return values.mean(dim=0, keepdim=True)

@@ -1,8 +1,8 @@
-"""The weights that WACO's authors published: which parameters their program embedders read, and how to load them.
+"""Loader of the weights that WACO's authors published, with the parameters that their program embedders read.
 
-They were trained on a Xeon E5-2680 v3 with 48 threads and rank the schedules of that machine; the inputs ``feature.0``
-were standardised by numbers of their training set that are not published. So they are a test of the architecture, not
-a tuner. Their loops and levels have one common order.
+They were trained on a Xeon E5-2680 v3 with 48 threads and rank schedules of that machine. The inputs of ``feature.0``
+were standardised by unpublished statistics of the training set. They therefore test the architecture and do not tune.
+Their loops and levels share one order.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from autosparse.tuner.networks.embedder import ProgramEmbedder
 from autosparse.tuner.networks.waconet import WACONet
 from autosparse.tuner.space.template import Categorical, Parameter, Permutation
@@ -47,18 +47,18 @@ PUBLISHED: Final[Mapping[str, tuple[Parameter, ...]]] = {
         *_levels("i1", "i0", "j1", "j0"), Categorical("paridx", _MATRIX_LOOPS, is_ladder=False), _powers("parchunk", 6),
     ),
 }  # fmt: skip
-"""Parameters in the order in which ``schedule_embedding`` reads them, by the name of the file."""
+"""Name of the published file -> its parameters, in the order in which ``schedule_embedding`` reads them."""
 
 
-def published_model(algorithm: str, *, backend: str = "own") -> CostModel:
-    """The network of one published file, with random weights."""
+def published_model(algorithm: str, *, backend: str = "own") -> NetworkCostModel:
+    """Return the network of one published file, with random weights."""
     if algorithm not in PUBLISHED:
         raise OptionError.bad_value("algorithm", algorithm, domain=f"one of {', '.join(PUBLISHED)}", source="argument")
-    return CostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
+    return NetworkCostModel(WACONet(2, backend), ProgramEmbedder(PUBLISHED[algorithm], plain_permutations=True))
 
 
-def read_published(path: Path, *, backend: str = "own") -> CostModel:
-    """The network in ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``: arrays by the authors' names."""
+def read_published(path: Path, *, backend: str = "own") -> NetworkCostModel:
+    """Read the network in ``SpMV.npz``, ``SpMM.npz`` or ``SDDMM.npz``: arrays by the authors' names."""
     model = published_model(path.stem, backend=backend)
     with np.load(path, allow_pickle=False) as file:
         model.load_weights({name: file[name] for name in file.files})

@@ -1,4 +1,4 @@
-"""WACONet (WACO §4.1.1, Fig. 9) and the stride-1 network it is compared with (§5.3, Fig. 15)."""
+"""WACONet (WACO section 4.1.1, Fig. 9) and the stride-1 network that it is compared with (section 5.3, Fig. 15)."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from typing import Any, Final
 import torch
 from autosparse.tuner.features.panels import FEATURE_LIMIT
 from autosparse.tuner.generators.coordinates import Coordinates
-from autosparse.tuner.networks.backends import Backend, open_backend
+from autosparse.tuner.networks.backends import TensorBackend, open_backend
 from autosparse.tuner.networks.extractor import Extractor
 from autosparse.tuner.networks.lattice import Lattice
 
 CHANNELS: Final = 32
 N_LAYERS: Final = 14
 MINKOWSKI_CHANNELS: Final = 16
-"""The paper too reduces MinkowskiNet's channels: without stride no layer has fewer cells than the first."""
+"""Channels of MinkowskiNet, reduced as in the paper: without strides, no layer has fewer cells than the first."""
 N_BLOCKS: Final = 6
 PRESENT: Final = 1 / 3
-"""Share of a kernel's offsets at which real patterns have a neighbour, for the scale of the first weights."""
+"""Approximate share of a kernel's offsets at which real patterns have a neighbour; scales the initial weights."""
 
 
 class WACONet(Extractor):
-    """A 5^D sparse convolution, then thirteen 3^D ones of stride 2, 32 channels, ReLU after each.
+    """Extractor with a 5^D sparse convolution and thirteen 3^D ones of stride 2, 32 channels, each followed by ReLU.
 
-    The means of all 14 results over their cells, side by side, describe the pattern: local structure from the early
-    ones, global structure from the late ones. Input is the number 1 on each nonzero; of
-    patterns with more than `limit` nonzeros, on those that `panels` picks.
+    The means of all 14 results over their cells are concatenated: early ones describe local structure, late ones global
+    structure. The input is the number 1 on each nonzero. Of patterns with more than `limit` nonzeros, only those
+    sampled by `panels` are read.
     """
 
     def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
-        self._backend: Backend = open_backend(backend)
+        self._backend: TensorBackend = open_backend(backend)
         for at in range(1, N_LAYERS + 1):
             first = at == 1
             layer = self._backend.convolution(
@@ -47,15 +47,15 @@ class WACONet(Extractor):
         self._add_head(CHANNELS * N_LAYERS)
 
     def observe(self, pattern: Coordinates) -> Lattice:
-        """The nonzeros that `panels` picks."""
+        """Return the lattice of the nonzeros sampled by `panels`."""
         return lattice_of(pattern.looked_at(self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
-        """The pooled results of all layers, (1, 448)."""
+        """Return the pooled results of all layers, (1, 448)."""
         return torch.cat([self._backend.global_average(one) for one in self.layers_of(seen)], dim=1)
 
     def layers_of(self, seen: Lattice) -> list[Any]:
-        """The result of every layer, in the backend's type."""
+        """Return the result of every layer, in the backend's type."""
         at = self._backend.ones(seen)
         results = []
         for name in range(1, N_LAYERS + 1):
@@ -65,15 +65,15 @@ class WACONet(Extractor):
 
 
 class MinkowskiNet(Extractor):
-    """A 5^D convolution, then residual blocks of two 3^D ones, all of stride 1; only the last result is pooled.
+    """Extractor with a 5^D convolution and residual blocks of two 3^D ones, all of stride 1; the last result is pooled.
 
-    What the paper argues against (Fig. 8): between nonzeros that lie apart no information flows.
+    The paper's counterexample (Fig. 8): no information flows between nonzeros that are far apart.
     """
 
     def __init__(self, dimension: int = 2, backend: str = "own", limit: int = FEATURE_LIMIT) -> None:
         super().__init__()
         self.dimension, self.limit = dimension, limit
-        self._backend: Backend = open_backend(backend)
+        self._backend: TensorBackend = open_backend(backend)
         self.first = self._convolution(1, 5)
         self.blocks = torch.nn.ModuleList(
             torch.nn.ModuleList([self._convolution(MINKOWSKI_CHANNELS, 3), self._convolution(MINKOWSKI_CHANNELS, 3)])
@@ -90,11 +90,11 @@ class MinkowskiNet(Extractor):
         return layer
 
     def observe(self, pattern: Coordinates) -> Lattice:
-        """The nonzeros that `panels` picks."""
+        """Return the lattice of the nonzeros sampled by `panels`."""
         return lattice_of(pattern.looked_at(self.limit)).to(self.device)
 
     def describe(self, seen: Lattice) -> torch.Tensor:
-        """The mean of the last layer, (1, MINKOWSKI_CHANNELS)."""
+        """Return the mean of the last layer, (1, MINKOWSKI_CHANNELS)."""
         at = self._rectify(self.first(self._backend.ones(seen)))
         for block in self.blocks:
             assert isinstance(block, torch.nn.ModuleList)
@@ -103,16 +103,16 @@ class MinkowskiNet(Extractor):
 
 
 def lattice_of(pattern: Coordinates) -> Lattice:
-    """The cells that hold nonzeros."""
+    """Return the lattice of the cells that hold nonzeros."""
     cells = torch.stack([torch.from_numpy(column) for column in pattern.indices], dim=1)
     return Lattice.of(cells, pattern.shape)
 
 
 def _initialise(layer: torch.nn.Module) -> None:
-    """Normal, scaled for the neighbours that are there: a third of the offsets (the authors: He et al.'s, for all).
+    """Initialise normally, scaled for the third of the offsets that have a neighbour (the authors: for all offsets).
 
-    Scaled for all offsets, sparse patterns lose half of the signal in every layer, and the last ones see 1e-5 to 1e-8
-    where the published weights, once trained, keep 1e-2 to 1e-1 throughout; so do these from the start.
+    Scaled for all offsets, the signal of sparse patterns halves in every layer, and the last layers see 1e-5 to 1e-8.
+    The published trained weights keep 1e-2 to 1e-1 in all layers, and this scaling does so from the start.
     """
     kernel = layer.kernel
     assert isinstance(kernel, torch.nn.Parameter)

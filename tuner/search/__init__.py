@@ -1,3 +1,3 @@
-"""Search: from a problem to a plan by predicting, measuring and stopping in time."""
+"""Search for a plan of a problem: predict, measure, and stop within a budget."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is taken on a model's word alone, unmeasured (ADR 25)."""
+"""Acceptance rules: predicted ratios at which a schedule is used without being measured."""
 
 from __future__ import annotations
 
@@ -10,40 +10,48 @@ from autosparse.ops import OPS
 from autosparse.ops.base import of_width
 
 WIDE: Final = 128
-"""Columns of B from which a product is a wide one."""
-ABROAD: Final = {1: 1.0, 2: 1.5}
-"""Columns of B -> times the margin that a model is held to on a kind of processor that it has not seen (ADR 83)."""
-SHARED_SINCE: Final = 2.0
-"""Times as much that estimates must promise where the default kernel takes two threads since models were trained."""
-SECONDED: Final = 0.95
-"""Ratio by the statistics from which they second a learned model's proposal (ADR 74)."""
+"""Number of columns of B from which a product counts as wide."""
+UNSEEN_CPU_MARGIN: Final = {1: 1.0, 2: 1.5}
+"""Columns of B -> factor on a learned model's margin for a processor kind outside its training data
+(docs/design/cost-models.md)."""
+STALE_MODEL_MARGIN: Final = 2.0
+"""Divisor of the accepted ratio for SpMV of 6 to 18 us that the default kernel computes on two threads.
+
+It used one thread when the models were trained, so that predicted ratios are too low (`ops.matmul.is_model_stale`).
+"""
+AGREED: Final = 0.95
+"""Maximum ratio of the analytic model at which it confirms the proposal of a learned model
+(docs/design/cost-models.md)."""
 
 
-def believable_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
-    """Predicted time over the default kernel's from which a schedule is taken, of which the statistics expect `guess`.
+def acceptance_ratio(problem: Problem, *, is_learned: bool, is_foreign: bool = False, guess: float = 1.0) -> float:
+    """Return the largest predicted ratio to the default kernel at which a schedule is used unmeasured; 0: never.
 
-    0: none is (tables of ADR 25 and 28).
+    `guess` is the analytic model's ratio of the schedule. The margins are those of the operation's row in `OPS`
+    (docs/design/cost-models.md
+    and 28).
     """
     row = OPS[problem.operation]
-    seconded = row.seconded_margins if guess <= SECONDED else {}
-    margins = {**row.learned_margins, **seconded} if is_learned else row.statistics_margins
+    agreed = row.agreed_margins if guess <= AGREED else {}
+    margins = {**row.learned_margins, **agreed} if is_learned else row.statistics_margins
     margin = of_width(margins, problem.n_dense_cols)
-    times = of_width(ABROAD, problem.n_dense_cols) if is_foreign and is_learned else 1.0
-    believed = 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
-    return believed / SHARED_SINCE if _is_shared_since(problem) else believed
+    times = of_width(UNSEEN_CPU_MARGIN, problem.n_dense_cols) if is_foreign and is_learned else 1.0
+    accepted = 0.0 if margin is None else max(0.0, 1.0 - float(margin) * times)
+    return accepted / STALE_MODEL_MARGIN if _is_model_stale(problem) else accepted
 
 
-def _is_shared_since(problem: Problem) -> bool:
-    asked = OPS[problem.operation].shared_since
+def _is_model_stale(problem: Problem) -> bool:
+    asked = OPS[problem.operation].is_model_stale
     if asked is None or problem.transposed or problem.threads < 2:
         return False
     return asked(problem.matrix.n_rows, problem.matrix.nnz, problem.n_dense_cols)
 
 
-def is_believed(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
-    """Whether `schedule` is taken unmeasured: `most` is the ratio believed; `is_learned`: on the learned model's word.
+def is_accepted(schedule: SuperSchedule, ratio: float, *, most: float, is_learned: bool) -> bool:
+    """Return whether `schedule` is used unmeasured: its ratio is at most `most` and its row order is acceptable.
 
-    Of orders of rows only the cheap one, and the statistics know none: the other takes as long as ten products.
+    A learned model may choose the cheap row order "first". The analytic model does not predict row orders, and the
+    other orders take as long as ten products to compute.
     """
     orders = ("", "first") if is_learned else ("",)
     return schedule.format.rows in orders and ratio <= most

@@ -1,4 +1,4 @@
-"""Measurements of earlier processes: candidates that a search which goes on need not measure again."""
+"""Measurements of earlier processes, which a resumed search need not repeat."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
 
 MAX_EARLIER: Final = 64
-"""Candidates of a record that are carried into the next search: those with most samples. A live search measures 14."""
+"""Maximum number of candidates carried into the next search, those with most samples; a live search measures 14."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ratio:
-    """Time of a candidate over that of the default kernel, as the mean of so many samples."""
+    """Time of a candidate over that of the default kernel, as the mean of `n_samples` samples."""
 
     value: float
     n_samples: int
 
     def merged(self, value: float, n_samples: int) -> Ratio:
-        """Return the mean of these samples and more of them."""
+        """Return the mean of the present samples and `n_samples` more with mean `value`."""
         n_all = self.n_samples + n_samples
         return Ratio((self.value * self.n_samples + value * n_samples) / n_all, n_all) if n_all else self
 
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """Ratios of candidates that earlier processes measured, by schedule."""
+    """Ratios of the candidates that earlier processes measured, by schedule."""
 
     ratios: Mapping[Schedule, Ratio] = field(default_factory=dict)
 
     @classmethod
     def of(cls, plan: Plan | None) -> Earlier:
-        """Return what the plan of an unfinished search says about its candidates."""
+        """Return the measurements stored in the plan of an unfinished search."""
         if plan is None or not plan.default_s:
             return cls()
         found = {
@@ -48,16 +48,16 @@ class Earlier:
         return cls(dict(kept))
 
     def best(self, rule: RaceRule) -> Schedule | None:
-        """Return the fastest candidate that had its rounds and beat the default kernel; None where there is none.
+        """Return the fastest candidate with enough samples that beat the default kernel, or None.
 
-        It need not be the plan that was left: a race that ends with its process crowns nobody.
+        It may differ from the stored plan, because a race that ends with its process selects no winner.
         """
         able = {one: found.value for one, found in self.ratios.items() if found.n_samples >= rule.min_rounds}
         best = min(able, key=able.__getitem__, default=None)
         return best if best is not None and able[best] <= 1.0 - rule.margin else None
 
     def is_measured(self, schedule: Schedule, rule: RaceRule) -> bool:
-        """Return whether a race by `rule` would add nothing: it had its rounds, or was far behind the best one."""
+        """Return whether a race by `rule` is unnecessary: there are enough samples, or the candidate is far behind."""
         found = self.ratios.get(schedule)
         if found is None:
             return False
@@ -65,5 +65,5 @@ class Earlier:
         return found.n_samples >= rule.min_rounds or found.value > rule.cut * best
 
     def n_measured(self, schedules: Iterable[Schedule], rule: RaceRule) -> int:
-        """Return how many of `schedules` need no race."""
+        """Return the number of `schedules` that need no race."""
         return sum(self.is_measured(one, rule) for one in schedules) if self.ratios else 0

@@ -1,8 +1,8 @@
-"""The loop that does the steps of tuning, for every policy, and the policy of tuning that the user asked for.
+"""Loop that performs the steps of a search, and the policy for explicitly requested tuning.
 
-A generator proposes steps (`Search.steps`, `autosparse.tuning.session`), and the loop sends back the seconds of each.
-A policy decides when the loop stops and how long a step may take: `WithinBudget` does every step in a row until a
-budget ends; `autosparse.tuning.live` does a step after a product, when the products so far have paid for it.
+A generator yields steps (`Search.steps`, `autosparse.tuning.session`), and the loop sends back the seconds of each. A
+policy decides when the loop stops and how long a step may take. `WithinBudget` performs the steps in a row until a
+budget ends. `autosparse.tuning.live` performs a step after a product once earlier products have paid for it.
 """
 
 from __future__ import annotations
@@ -21,54 +21,54 @@ from autosparse.tuner.search.trial import Pause, Sample, Step, Trial, Work, name
 from autosparse.core.plan import Plan
 from autosparse.core.values import dataclass, field
 
-Progress = Callable[[float, str], None]  # (share of the budget used, what is being done)
-Observe = Callable[[Work, float], None]  # a piece of work that was done, and its seconds
+Progress = Callable[[float, str], None]  # (share of the budget used, current activity)
+Observe = Callable[[Work, float], None]  # (performed work, seconds)
 Perform: TypeAlias = Callable[[], "float | None"]
-"""Does a step and returns its seconds; None when there is no time to tell."""
+"""Function that performs a step and returns its seconds, or None when no time was taken."""
 
 
 class Policy(Protocol):
-    """Decides about each step before it is done."""
+    """Interface of a policy, which decides about each step before it is performed."""
 
     def permit(self, step: Step) -> Perform | None:
-        """How the step is done now, or passed over; None stops the loop before it."""
+        """Return a function that performs or skips the step, or None to stop the loop before it."""
 
 
 class StepLoop:
-    """Does the steps of a generator in their order. `pending` is the next one, `result` what the generator returned."""
+    """Loop over the steps of a generator. `pending` is the next step, `result` the generator's return value."""
 
     __slots__ = ("_steps", "pending", "result")
 
-    def __init__(self, steps: Generator[Step, float | None, Any]) -> None:  # Any: whatever the steps lead to
+    def __init__(self, steps: Generator[Step, float | None, Any]) -> None:  # Any: the generator's result type
         self._steps = steps
         self.pending: Step | None = None
         self.result: Any = None
         self.answer(None)  # starts the generator
 
     def run(self, policy: Policy) -> None:
-        """Go on until `policy` stops the loop or no step is left."""
+        """Perform steps until `policy` stops the loop or no step is left."""
         while (step := self.pending) is not None and (perform := policy.permit(step)) is not None:
             self.answer(perform())
 
     def answer(self, seconds: float | None) -> None:
-        """Tell the generator what the pending step took, and ask for the next one."""
+        """Send the seconds of the pending step to the generator and receive the next step."""
         try:
             self.pending = self._steps.send(seconds)
         except StopIteration as end:
             self.pending, self.result = None, end.value
 
     def close(self) -> None:
-        """No more steps."""
+        """Close the generator and drop the pending step."""
         self.pending = None
         self._steps.close()
 
 
 def skipped() -> None:
-    """Performs a step that is passed over."""
+    """Perform nothing, in place of a skipped step."""
 
 
 def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> float:
-    """Do a piece of work and tell `observe` (prices are learnt from it); its seconds."""
+    """Perform a piece of work, report its seconds to `observe`, which updates cost estimates, and return them."""
     start_s = clock()
     work.do()
     seconds = clock() - start_s
@@ -78,17 +78,18 @@ def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> flo
 
 
 class Runner(Protocol):
-    """Runs one product with a trial into a result that was allocated before."""
+    """Interface of a function that runs one product with a trial into a preallocated result."""
 
     def __call__(self, trial: Trial, turn: int) -> Callable[[], object] | None:
-        """A closure to time, or None when this trial cannot run; who is given one `turn` meets the same memory."""
+        """Return a closure to time, or None when the trial cannot run; equal `turn` means equal memory addresses."""
 
 
 @dataclass(slots=True, kw_only=True)
 class WithinBudget:
-    """Policy: every step at once, until about `budget_s` seconds have passed since the policy was made.
+    """Policy that performs every step at once until about `budget_s` seconds have passed since its creation.
 
-    A step whose expected price exceeds what is left ends the loop; an optional one is passed over.
+    A step whose expected cost exceeds the remaining time ends the loop, unless the step is optional, in which case it
+    is skipped.
     """
 
     runner: Runner
@@ -97,13 +98,13 @@ class WithinBudget:
     progress: Progress | None = None
     observe: Observe | None = None
     start_s: float = field(init=False)
-    _usual_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> the least that it took
+    _usual_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> shortest time so far
 
     def __post_init__(self) -> None:
         self.start_s = self.clock()
 
     def permit(self, step: Step) -> Perform | None:
-        """See `Policy`."""
+        """Return how to perform `step` within the remaining budget; see `Policy`."""
         left_s = self.budget_s - (self.clock() - self.start_s)
         if isinstance(step, Pause) or left_s <= 0:
             return None
@@ -138,7 +139,7 @@ def tune(
 ) -> Plan:
     """Run `search` for at most about `budget_s` seconds (see `WithinBudget`) and return the best plan so far.
 
-    KeyboardInterrupt passes through after the search was closed: packed copies of losers are dropped, the champion
+    KeyboardInterrupt propagates after the search was closed: packed copies of losing trials are dropped, the incumbent
     keeps its own.
     """
     policy = WithinBudget(runner=runner, budget_s=budget_s, clock=clock, progress=progress, observe=observe)

@@ -1,7 +1,7 @@
-"""Schedules one step away from another: the moves of a search.
+"""Neighbourhood of a schedule: schedules one step away, the moves of a search.
 
-A step changes one axis: how iterations are handed out, unrolling, prefetching, the column tile, or (of operations
-whose space is listed whole) the format. Axes take turns, so that the first few steps try them all.
+A step changes one axis: the partition of iterations, unrolling, prefetching, the column tile, or, for operations whose
+space is enumerated, the format. Axes alternate, so that the first few steps cover all of them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from autosparse.core.schedule import SuperSchedule
 from autosparse.ops import OPS
 
 FIRST_CHUNK: Final = 32
-"""Iterations handed out at once where they were not before: larger ones are one more step away."""
+"""Chunk size of the first dynamic neighbour; larger chunks are further steps away."""
 FIELDS: Final = ("unroll", "prefetch", "dense_splits", "loop_order", "format")
-"""Of listed schedules: those that differ in one of these alone are neighbours."""
+"""Fields of enumerated schedules; members of the space that differ in exactly one of them are neighbours."""
 
 
 def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iterator[SuperSchedule]:
-    """Schedules one step away from `one` that can be lowered, an axis after the other."""
-    if one.is_precompiled:  # code of the runtime: it has one axis, and generated kernels beside it
+    """Yield the supported schedules one step away from `one`, alternating between axes."""
+    if one.is_precompiled:  # a precompiled loop has one axis; its other neighbours are generated kernels
         axes = [_fetched(one, space.READY_AHEAD), _generated(problem, one, supports)]
     elif OPS[problem.operation].space:
         axes = [_handed_out(one), *_listed(problem, one, supports)]
@@ -42,13 +42,13 @@ def neighbours(problem: Problem, one: SuperSchedule, supports: Supports) -> Iter
 
 
 def _in_turn(axes: Iterable[Sequence[SuperSchedule]]) -> Iterator[SuperSchedule]:
-    """The first of each, then the second of each, ..."""
+    """Yield the first element of each axis, then the second of each, and so on."""
     for turn in itertools.zip_longest(*axes):
         yield from (one for one in turn if one is not None)
 
 
 def _handed_out(one: SuperSchedule) -> list[SuperSchedule]:
-    """Equal shares of the entries, or chunks of iterations: the chunk counts for these alone."""
+    """Return the neighbours in partition: equal shares of the entries, or dynamic chunks of adjacent sizes."""
     if one.partition == "nnz":
         return [dataclasses.replace(one, partition="dynamic", chunk=FIRST_CHUNK)]
     chunks = [dataclasses.replace(one, chunk=value) for value in _adjacent(space.CHUNKS, one.chunk)[::-1]]
@@ -65,7 +65,7 @@ def _tiled(problem: Problem, one: SuperSchedule) -> list[SuperSchedule]:
 
 
 def _generated(problem: Problem, one: SuperSchedule, supports: Supports) -> list[SuperSchedule]:
-    """Kernels of the same levels that are generated, whatever the width of their indices, and in chunks."""
+    """Return generated kernels with the same levels and any index width, with equal shares and in chunks."""
     levels = _any_width(one.format)
     found = [
         other
@@ -80,7 +80,7 @@ def _any_width(fmt: Format) -> Format:
 
 
 def _listed(problem: Problem, one: SuperSchedule, supports: Supports) -> list[list[SuperSchedule]]:
-    """By axis: members of the space that differ from `one` in that axis."""
+    """Return, for each axis, the members of the space that differ from `one` in that axis only."""
     found: dict[str, list[SuperSchedule]] = {name: [] for name in FIELDS}
     for other in spaces.everything(problem, supports):
         different = [name for name in FIELDS if getattr(one, name) != getattr(other, name)]
@@ -90,7 +90,7 @@ def _listed(problem: Problem, one: SuperSchedule, supports: Supports) -> list[li
 
 
 def _adjacent(ladder: Sequence[int], value: int) -> list[int]:
-    """The rungs next to `value`."""
+    """Return the values next to `value` on `ladder`."""
     if value not in ladder:
         return [min(ladder, key=lambda rung: abs(rung - value))]
     at = ladder.index(value)

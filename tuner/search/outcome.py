@@ -1,4 +1,4 @@
-"""What a search came to: everything that it tried or would have, and the plan."""
+"""Results of a search: its candidates, measured or not, and the plan."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from autosparse.core.composite import Schedule
 from autosparse.core.plan import Candidate, Plan
 
 N_NAMED: Final = 10
-"""Of the candidates, the best predicted ones, tried or not, are named in the plan."""
+"""Minimum number of candidates, measured or predicted, that a plan lists."""
 
 
 def candidates_of(search: Search) -> tuple[Candidate, ...]:
-    """Everything tried, fastest first."""
+    """Return everything that was tried, and the best untried predictions, fastest first."""
     found = [_candidate(search, trial) for trial in (search.default, *search.trials)]
     n_left = max(search.queue.n_proposed, N_NAMED - len(search.trials))
     untried = itertools.islice((one for one in search.queue if not search.tried(one)), n_left)
@@ -41,7 +41,7 @@ def _measured_earlier(search: Search) -> list[Candidate]:
 
 
 def _measured(search: Search, trial: Trial) -> tuple[float | None, int]:
-    """Return the time of a candidate, and the number of samples, with those of earlier processes."""
+    """Return the time of a candidate and its number of samples, including those of earlier processes."""
     measured_s, n_samples = search.measured_s.get(id(trial)), search.n_samples.get(id(trial), 0)
     earlier = search.earlier.ratios.get(trial.schedule) if trial.schedule is not None else None
     if earlier is None or not search.default_s:
@@ -72,8 +72,8 @@ def _candidate(search: Search, trial: Trial) -> Candidate:
 
 
 def plan_of(search: Search, *, tune_s: float) -> Plan:
-    """What is known now, finished or not."""
-    best = _candidate(search, search.champion)
+    """Return the plan from what is known now, whether the search is finished or not."""
+    best = _candidate(search, search.incumbent)
     n_raced = sum(1 for trial in search.trials if id(trial) in search.measured_s) + len(_measured_earlier(search))
     return Plan(
         schedule=best.schedule,
@@ -91,9 +91,9 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
 
 
 def _effort_made(search: Search) -> Effort:
-    """What the result is worth: as asked once something was measured, or nothing was worth measuring.
+    """Return the effort that the result is worth: as requested, if something was measured or nothing worth measuring.
 
-    Where all that was worth it failed, or had no room, it is the model's word only: the next search tries again.
+    When every candidate failed or had no memory, the result counts as an estimate, so that the next search tries again.
     """
     if search.measured_s or (search.finished and not search.trials):
         return search.effort
@@ -107,8 +107,8 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
     if best.schedule is None:
         if n_raced:
             return f"none of {n_raced} measured candidates beat the default kernel{unfinished}"
-        if search.doubted is not None:
-            return f"{search.doubted}: nothing is chosen unmeasured (effort='measure' times candidates)"
+        if search.untrusted is not None:
+            return f"{search.untrusted}: nothing is chosen unmeasured (effort='measure' times candidates)"
         return f"{_why_none_raced(search)}{unfinished}"
     if best.measured_s is None or not search.default_s:
         return f"the model expects it to be the fastest{unfinished}"
@@ -116,7 +116,7 @@ def _why(search: Search, best: Candidate, n_raced: int) -> str:
 
 
 def _why_none_raced(search: Search) -> str:
-    """Why the default kernel stays though nothing was measured beside it."""
+    """Return why the default kernel stays although nothing was measured besides it."""
     failures = Counter(trial.failed for trial in search.trials if trial.failed)
     if search.trials and failures.total() == len(search.trials):
         (reason, n_times), *_ = failures.most_common(1)
@@ -128,6 +128,6 @@ def _why_none_raced(search: Search) -> str:
 
 
 def _by_time(one: Candidate) -> tuple[bool, float]:
-    """Measured ones by time, then the others as predicted."""
+    """Return the sort key of a candidate: measured ones by time, then the others by prediction."""
     predicted = one.predicted_s if one.predicted_s is not None else one.predicted_ratio
     return one.measured_s is None, one.measured_s or predicted or 0.0

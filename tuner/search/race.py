@@ -1,8 +1,8 @@
-"""Timing that survives noise: entrants run interleaved in rounds and are compared round by round.
+"""Noise-resistant timing: entrants run interleaved in rounds and are compared round by round.
 
-Every round times each entrant still in the race once, so slow drift (frequency, neighbours, page cache) hits all of
-them alike; entrants are compared by the median of the *ratios* to the holder of the same round. A winner must beat
-the holder by a margin and in three of four rounds: with a busy machine ratios scatter, no challenger passes, and the
+Every round times each remaining entrant once, so that slow drift (frequency, other processes, page cache) affects all
+of them alike. Entrants are compared by the median of the *ratios* to the holder of the same round. A winner must beat
+the holder by a margin and in three of four rounds. On a busy machine the ratios scatter, no challenger wins, and the
 default kernel stays.
 """
 
@@ -16,24 +16,25 @@ from typing import Final
 from autosparse.core.numbers import median
 from autosparse.core.values import dataclass, field
 
-MIN_SAMPLE_S: Final = 500e-6  # a shorter sample is dominated by the clock and the call: it is made of several runs
+MIN_SAMPLE_S: Final = 500e-6  # shorter samples, which clock and call overhead would dominate, are repeated
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaceRule:
-    """When entrants leave and when the race ends; counts are rounds."""
+    """Rules for when entrants leave a race and when it ends; counts are rounds."""
 
-    margin: float = 0.03  # a challenger must be this much faster than the holder
+    margin: float = 0.03  # minimum relative gain of a challenger over the holder
     min_rounds: int = 7
     max_rounds: int = 21
-    first_cut: int = 3  # first round after which hopeless entrants leave
-    cut: float = 1.5  # ... those slower than this times the best
-    final_cut: float = 1.05  # the cut tightens to this as rounds go by
-    majority: float = 0.75  # share of the rounds a winner must win
-    cut_short: int = 0  # rounds of a race that a budget ends, from which one that won them all counts; 0: it never does
+    first_cut: int = 3  # first round after which slow entrants leave
+    cut: float = 1.5  # ratio to the best above which entrants leave first
+    final_cut: float = 1.05  # value that `cut` tightens to by `min_rounds`
+    majority: float = 0.75  # share of the rounds that a winner must win
+    cut_short: int = 0
+    """Rounds of an interrupted race after which a challenger that won all of them counts as winner; 0: never."""
 
     def cut_after(self, n_rounds: int) -> float:
-        """Ratio to the best beyond which an entrant leaves after `n_rounds` (successive halving's ladder)."""
+        """Return the ratio to the best above which an entrant leaves after `n_rounds` (as in successive halving)."""
         if n_rounds < self.first_cut:
             return float("inf")
         share = min(1.0, (n_rounds - self.first_cut) / max(1, self.min_rounds - self.first_cut))
@@ -42,16 +43,13 @@ class RaceRule:
 
 @dataclass(slots=True)
 class Race:
-    """Interleaved comparison of entrant 0 (the holder) with entrants 1, 2, ...
-
-    Ask `next_entrant`, time it, `add` the seconds; until `next_entrant` says None. Then `winner`.
-    """
+    """Interleaved comparison of entrant 0 (holder) with others: `next_entrant`, time it, `add`; at last `winner`."""
 
     n_entrants: int
     rule: RaceRule = field(default_factory=RaceRule)
-    n_kept: int = 1  # the first entrants never leave early: the holder, and a champion that won before
+    n_kept: int = 1  # number of first entrants that never leave early: the holder, and an incumbent that won before
     samples_s: list[list[float]] = field(init=False)
-    alive: list[int] = field(init=False)  # challengers still running
+    alive: list[int] = field(init=False)  # challengers still in the race
     _turn: list[int] = field(init=False)  # entrants still to run in this round
     n_rounds: int = field(init=False, default=0)
 
@@ -61,16 +59,16 @@ class Race:
         self._turn = self._new_round()
 
     def _new_round(self) -> list[int]:
-        """Order of the next round: reversed every second time, so that no entrant always follows the same one."""
+        """Return the order of the next round, reversed in odd rounds so that no entrant always follows the same one."""
         order = [0, *self.alive]
         return order if self.n_rounds % 2 == 0 else order[::-1]
 
     def next_entrant(self) -> int | None:
-        """Whose turn it is; None when the race is over."""
+        """Return the entrant to time next; None when the race is over."""
         return self._turn[0] if self._turn else None
 
     def add(self, seconds: float) -> None:
-        """The time of the entrant whose turn it was."""
+        """Record the seconds of the entrant returned by `next_entrant`."""
         self.samples_s[self._turn.pop(0)].append(max(seconds, 1e-9))
         if not self._turn:
             self.n_rounds += 1
@@ -79,7 +77,7 @@ class Race:
                 self._turn = self._new_round()
 
     def disqualify(self, entrant: int) -> None:
-        """Take an entrant that failed out of the race."""
+        """Remove an entrant that failed."""
         if entrant in self.alive:
             self.alive.remove(entrant)
         self._turn = [one for one in self._turn if one != entrant]
@@ -87,7 +85,8 @@ class Race:
             self._turn = []
 
     def _cut(self) -> None:
-        # The fastest of few samples, not their median: of two samples an outlier is the median, and a round is cheap.
+        # The minimum of few samples is used, not their median: of two samples an outlier moves the median. Rounds are
+        # cheap.
         limit = self.rule.cut_after(self.n_rounds)
         fastest = {one: min(self.samples_s[one]) for one in (0, *self.alive)}
         best_s = min(fastest.values())
@@ -98,12 +97,12 @@ class Race:
             return True
         if self.n_rounds < self.rule.min_rounds or len(self.alive) > 1:
             return False
-        # Enough is known once the only challenger left won every round clearly: looking again and again at a weaker
-        # criterion would crown a lucky one (7 of 7 by luck: 1 in 128).
+        # The race ends early only when the last challenger clearly won every round. Testing a weaker criterion
+        # repeatedly would select a lucky challenger (7 of 7 by chance: 1 in 128).
         return self._wins(self.alive[0], n_margins=2.0, majority=1.0)
 
     def ratio(self, entrant: int) -> float:
-        """Median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
+        """Return the median over rounds of (time of `entrant`) / (time of the holder); below 1: faster."""
         pairs = list(zip(self.samples_s[entrant], self.samples_s[0], strict=False))
         return median(mine / holder for mine, holder in pairs) if pairs else 1.0
 
@@ -117,7 +116,7 @@ class Race:
         return enough and self.ratio(entrant) <= limit and n_won >= (majority or self.rule.majority) * len(pairs)
 
     def winner(self) -> int:
-        """The fastest entrant that beats the holder by the margin, else 0."""
+        """Return the fastest entrant that beats the holder by the margin, or 0."""
         least = self.rule.cut_short
         winners = [
             one
@@ -127,41 +126,42 @@ class Race:
         return min(winners, key=self.ratio, default=0)
 
     def typical_s(self, entrant: int) -> float | None:
-        """Median time of an entrant; None before its first sample."""
+        """Return the median time of an entrant; None before its first sample."""
         samples = self.samples_s[entrant]
         return median(samples) if samples else None
 
 
-LAST_ROUNDS: Final = (5, 11)  # fewest and most of the last race
-LEAST_ROUNDS: Final = 3  # ... where the fewest would take more than twice the time that there is
+LAST_ROUNDS: Final = (5, 11)  # minimum and maximum rounds of the last race
+MIN_ROUNDS: Final = 3  # minimum rounds when the usual minimum would exceed twice the time limit
 LAST_WORST: Final = 1.0
-"""Ratio to the default kernel, in any of the ways in which users have results, beyond which a champion goes."""
-LAST_MEAN: Final = 0.96  # ... and in the mean
+"""Maximum ratio to the default kernel in every variant of result allocation; above it the incumbent is rejected."""
+LAST_MEAN: Final = 0.96  # maximum geometric mean of the ratios
 LAST_MAJORITY: Final = 2 / 3
-"""Share of the rounds in whose mean a champion must be faster: on a busy machine medians of few rounds scatter."""
-LAST_TIE: Final = 0.97  # ratio of a composite to the best single format in the mean from which it wins: else a tie
+"""Minimum share of rounds in which the mean is faster; medians of few rounds scatter on a busy machine."""
+LAST_TIE: Final = 0.97
+"""Maximum mean ratio of a composite to the best single format for a win; above it the race is a tie."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastRace:
-    """Medians of the ratios of a champion's times to the default kernel's, of each way in which products are run."""
+    """Median ratios of an incumbent's times to the default kernel's, one for each way of running a product."""
 
     ratios: tuple[float, ...]
-    won: float = 1.0  # share of the rounds in which the champion was faster in the mean of all ways
+    won: float = 1.0  # share of the rounds in which the incumbent was faster in the geometric mean of all ways
 
     @property
     def ratio(self) -> float:
-        """Their geometric mean."""
+        """Return the geometric mean of the ratios."""
         return math.exp(math.fsum(map(math.log, self.ratios)) / len(self.ratios)) if self.ratios else 1.0
 
     @property
     def is_won(self) -> bool:
-        """Whether the champion stays."""
+        """Return whether the incumbent is kept."""
         is_ahead = self.won >= LAST_MAJORITY and self.ratio <= LAST_MEAN
         return bool(self.ratios) and max(self.ratios) <= LAST_WORST and is_ahead
 
     def beats(self, other: LastRace) -> bool:
-        """Whether the champion is nowhere slower than `other`'s, and in the mean faster by more than a tie."""
+        """Return whether the incumbent is nowhere slower than that of `other`, and faster in the mean beyond a tie."""
         pairs = list(zip(self.ratios, other.ratios, strict=True))
         return all(mine <= LAST_WORST * theirs for mine, theirs in pairs) and self.ratio <= LAST_TIE * other.ratio
 
@@ -169,10 +169,10 @@ class LastRace:
 def last_race(
     ways: Sequence[Sequence[Callable[[int], object]]], *, clock: Callable[[], float], limit_s: float
 ) -> list[LastRace]:
-    """Race (default kernel, champions...) in each of the ways, interleaved; what each champion came to, in order.
+    """Race the default kernel and incumbents, interleaved, in each way of running a product.
 
-    Each is told the turn, on which its operands may depend. `limit_s` cuts rounds to the fewest, twice as long to
-    LEAST_ROUNDS.
+    Each function gets the round number, on which its operands may depend. Returns one result per incumbent, in order.
+    After `limit_s` seconds the race ends at the minimum rounds, after twice that at MIN_ROUNDS.
     """
     ratios: list[list[list[float]]] = [[[] for _ in way[1:]] for way in ways]
     start_s, (fewest, most) = clock(), LAST_ROUNDS
@@ -181,12 +181,12 @@ def last_race(
             each_s = [0.0] * len(way)
             for at in range(len(way))[:: 1 if turn % 2 == 0 else -1]:
                 run = partial(way[at], turn)
-                run()  # users run one kernel only: it finds in the caches what it left there
+                run()  # users run one kernel repeatedly, which then finds its own data in the caches
                 each_s[at] = timed_s(run, clock=clock)
             for own, mine_s in zip(found, each_s[1:], strict=True):
                 own.append(mine_s / max(each_s[0], 1e-9))
         taken_s, n_rounds = clock() - start_s, turn + 1
-        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= LEAST_ROUNDS and taken_s > 2 * limit_s):
+        if (n_rounds >= fewest and taken_s > limit_s) or (n_rounds >= MIN_ROUNDS and taken_s > 2 * limit_s):
             break
     medians = [tuple(map(median, own)) for own in zip(*ratios, strict=True)]
     rounds = [[math.prod(one) < 1 for one in zip(*own, strict=True)] for own in zip(*ratios, strict=True)]
@@ -194,7 +194,8 @@ def last_race(
     return list(map(LastRace, medians, won))
 
 
-DISTURBED: Final = 3.0  # a run that takes so many times the usual one was stopped: a thread waited for its core
+DISTURBED: Final = 3.0
+"""Factor over the shortest run above which a run counts as disturbed, because a thread was descheduled."""
 
 
 def timed_s(
@@ -204,10 +205,10 @@ def timed_s(
     min_sample_s: float = MIN_SAMPLE_S,
     usual_s: float = math.inf,
 ) -> float:
-    """Seconds of one `run`: warmed up and repeated when short, so that the clock does not decide.
+    """Return the seconds of one `run`, warmed up and repeated when short, so that clock resolution has no effect.
 
-    The warm-up run brings this entrant's operands back into the caches that the one before it filled with its own. A
-    long run needs none and counts at once, unless it is disturbed, judged by `usual_s`, the least seen so far.
+    The warm-up brings the operands back into the caches, which the previous entrant filled with its own. A long run
+    needs no warm-up and counts at once, unless it is disturbed relative to `usual_s`, the shortest run so far.
     """
     start = clock()
     run()

@@ -1,14 +1,14 @@
-"""What times of some schedules say about others: where schedules are alike, a model's errors are.
+"""Correction of predictions by kriging: a model's errors are similar where schedules are similar.
 
-Kriging: log(time / predicted time) of schedules s, t on one pattern has covariance
+log(time / predicted time) of schedules s, t on one pattern has the covariance
 
-    c(s, t) = COMMON + sum of VARIANCES[f] over the features f that s and t share  (+ OWN if s = t),
+c(s, t) = COMMON + sum of VARIANCES[f] over the features f that s and t share (+ OWN if s = t).
 
-so that after times r of the schedules S the errors of others T are expected to be
-c(T, S) c(S, S)^-1 log(r / predicted).
+After measured ratios r of the schedules S, the expected log errors of others T are c(T, S) c(S, S)^-1 log(r /
+predicted).
 
-Variances are about half of what least squares of squared differences of errors on the differing features give, over the
-errors of the boosted model of SpMV on patterns that no training saw (docs/adr/0027-asked-again.md).
+The variances are about half of a least-squares fit of squared error differences on the differing features. The errors
+are those of the boosted model of SpMV on patterns outside its training (docs/design/tuning-policy.md).
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ VARIANCES: Final[Sequence[tuple[float, Callable[[SuperSchedule], Any]]]] = (
     (0.0005, lambda one: one.prefetch),
     (0.0003, lambda one: one.unroll),
 )
-"""Of squared logarithms, and the feature."""
+"""Pairs (variance of log errors, feature that schedules share or not)."""
 OWN: Final = 0.003
-"""Of each schedule by itself, noise of its time included."""
+"""Variance of each schedule by itself, including the noise of its time."""
 COMMON: Final = 0.02
-"""Of all schedules of a pattern: that the model is wrong about the pattern says nothing about their order."""
+"""Variance common to all schedules of a pattern; it does not affect their order."""
 
 
 def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], n: int) -> list[SuperSchedule]:
-    """The `n` schedules of `named` without a time that are expected to be the fastest after the times of the others.
+    """Return the `n` unmeasured schedules of `named` with the shortest expected times, given the measured ones.
 
-    `ratios`: times over the default kernel's, as the predicted ones.
+    `ratios` are measured times over the default kernel's, like the predicted ratios.
     """
     timed = [one for one in named if one.schedule in ratios]
     fresh = [one for one in named if one.schedule not in ratios]
@@ -58,7 +58,7 @@ def next_best(named: Sequence[Proposal], ratios: Mapping[SuperSchedule, float], 
 def _errors(
     fresh: Sequence[Proposal], timed: Sequence[Proposal], ratios: Mapping[SuperSchedule, float]
 ) -> NDArray[np.float64]:
-    """Expected log errors of the predictions of `fresh`."""
+    """Return the expected log errors of the predictions of `fresh`."""
     if not timed or not fresh:
         return np.zeros(len(fresh))
     seen = np.array([np.log(ratios[one.schedule] / one.ratio) for one in timed])

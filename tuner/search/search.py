@@ -1,8 +1,8 @@
-"""Search: from candidates to a winner, as a series of steps that can be done at once or one by one over many calls.
+"""Search from candidates to a winner, as a sequence of steps that run in a row or spread over many products.
 
 `Search.steps` is a generator of `Work` (rank, build, pack) and `Sample` (time one product with one kernel), which
-`loop.StepLoop` does: in a row within a budget, or one at a time after the user's own products, which are the samples.
-The search itself knows no clock.
+`loop.StepLoop` performs. Steps run in a row within a budget, or one at a time after the user's own products, which
+serve as the samples. The search itself reads no clock.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from autosparse.tuner.analytic.matmul import CostModel, Proposer
-from autosparse.tuner.search.acceptance import believable_ratio, is_believed
+from autosparse.tuner.search.acceptance import acceptance_ratio, is_accepted
 from autosparse.tuner.search.candidates import Queue
+from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuner.search.earlier import Earlier
 from autosparse.tuner.search.neighbours import neighbours
-from autosparse.tuner.search.prices import Prices
 from autosparse.tuner.search.race import Race
 from autosparse.tuner.search.second_round import corrected_favourites, runners_up
 from autosparse.tuner.search.style import BLOCKING, LIVE, SearchStyle
@@ -33,81 +33,83 @@ from autosparse.core.values import dataclass, field
 __all__ = ["BLOCKING", "LIVE", "Search", "SearchStyle"]
 
 N_BESIDE_LEARNED: Final = 4
-"""Favourites of the statistics model that are measured beside the learned model's: two models err differently."""
-MOST_TRIED: Final = 2
-"""Times as many candidates are tried at most as are to be measured, where formats cannot hold the operand."""
-MOST_REFUSED: Final = 4
-"""Formats that may turn out not to hold the operand before an estimate keeps the default kernel."""
+"""Number of the analytic model's best candidates measured besides a learned model's; the two err differently."""
+MAX_TRIED: Final = 2
+"""Maximum number of candidates tried per candidate to measure, for formats that cannot hold the operand."""
+MAX_REFUSED: Final = 4
+"""Number of formats that may fail to hold the operand before an estimate keeps the default kernel."""
 UNKNOWN_EXCESS: Final = 0.5
-"""Expected excess, relative to the default kernel, of a candidate never run before."""
+"""Expected excess time of an unmeasured candidate, relative to the best known kernel."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Search:
-    """Search for a schedule of `problem`. `default` is the trial of the default kernel, always in the race."""
+    """Search for a schedule of `problem`. `default` is the trial of the default kernel, which is in every race."""
 
     problem: Problem
     effort: Effort
     make_trial: TrialFactory
-    model: Callable[[], CostModel]  # called inside the step "rank": gathering facts takes time
+    model: Callable[[], CostModel]  # called inside the step "rank", since collecting statistics takes time
     supports: Supports
-    prices: Prices
+    cost_estimates: CostEstimates
     style: SearchStyle = BLOCKING
-    start: SuperSchedule | None = None  # from a weaker record: tried first
-    earlier: Earlier = field(default_factory=Earlier)  # measured by searches that did not end; `start` was the best
-    propose: Proposer | None = None  # the learned tier, where there is one
-    build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several at once
-    is_built: Callable[[Schedule], bool] | None = None  # whether a kernel needs no compiler
-    doubt: Callable[[bool], str | None] = lambda is_learned: None  # why no model's word is taken unmeasured
-    is_foreign: Callable[[], bool] = lambda: False  # whether the learned model has not seen such processors
-    always: Sequence[SuperSchedule] = ()  # whatever models say: these race first, and need no compiler
-    shipped: Sequence[SuperSchedule] = ()  # need no compiler, no statistics name them; tried where values are numbered
-    divide: Divider | None = None  # searches the parts of composites, which then race like other candidates
-    first_price_s: float = 0.0  # expected of a first candidate whose kernel is there: packing it
+    start: SuperSchedule | None = None  # schedule of a record with less effort, tried first
+    earlier: Earlier = field(default_factory=Earlier)  # measurements of unfinished searches; `start` was their best
+    propose: Proposer | None = None  # learned model, where there is one
+    build_all: Callable[[Sequence[Trial]], None] | None = None  # compiles several kernels at once
+    is_built: Callable[[Schedule], bool] | None = None  # returns whether a kernel needs no compilation
+    untrusted_reason: Callable[[bool], str | None] = lambda is_learned: (
+        None
+    )  # returns why no prediction is accepted unmeasured
+    is_foreign: Callable[[], bool] = lambda: False  # returns whether the learned model was trained on other processors
+    always: Sequence[SuperSchedule] = ()  # schedules that race first regardless of predictions and need no compilation
+    shipped: Sequence[SuperSchedule] = ()  # precompiled schedules to try where values are dictionary-encoded
+    divide: Divider | None = None  # searches for composites, which then race like other candidates
+    first_price_s: float = 0.0  # expected cost of packing a first candidate whose kernel is available
     default: Trial = field(init=False)
-    champion: Trial = field(init=False)
-    in_place: Trial | None = field(init=False, default=None)  # reads the user's arrays, where the champion does not
+    incumbent: Trial = field(init=False)
+    in_place: Trial | None = field(init=False, default=None)  # fallback that reads the user's arrays
     trials: list[Trial] = field(init=False, default_factory=list)
-    measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, anchored to default_s
-    n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> products that were timed
+    measured_s: dict[int, float] = field(init=False, default_factory=dict)  # id(trial) -> time, scaled to default_s
+    n_samples: dict[int, int] = field(init=False, default_factory=dict)  # id(trial) -> number of timed products
     default_s: float | None = None
     finished: bool = field(init=False, default=False)
-    doubted: str | None = field(init=False, default=None)  # why an estimate kept the default kernel
+    untrusted: str | None = field(init=False, default=None)  # reason why an estimate kept the default kernel
     queue: Queue = field(init=False, default_factory=Queue)
-    _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates entered since the last build
+    _unbuilt: list[Trial] = field(init=False, default_factory=list)  # candidates added since the last build
 
     def __post_init__(self) -> None:
-        self.default = self.champion = self.make_trial(None)
+        self.default = self.incumbent = self.make_trial(None)
 
     # -- the steps ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Steps:
-        """Everything to be done, cheapest and most promising first; may be closed at any yield."""
-        price_s = self.prices.price_s("rank")
-        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, on_credit=True)
+        """Yield all steps, cheapest and most promising first; the generator may be closed at any yield."""
+        price_s = self.cost_estimates.price_s("rank")
+        yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
         if not self.style.asks_late:
             yield from self._ask_learned()
         if self.is_built is not None:
-            hopeless = self._believable() if self.effort is Effort.ESTIMATE else self.style.hopeless
+            hopeless = self._acceptable() if self.effort is Effort.ESTIMATE else self.style.hopeless
             self.queue.prefer_built(self.is_built, hopeless=hopeless, n=self.style.n_built, beside=self.shipped)
         if self.effort is Effort.ESTIMATE:
             yield from self._take_estimate()
         else:
             if self.start is not None and self.earlier.ratios:
                 yield from self._run_alone(self.start)
-            yield from self._run_composites()  # first, within their share: what follows takes whatever a budget leaves
+            yield from self._run_composites()  # first, since the steps after it use the rest of the budget
             for one in self.always:
                 yield from self._run_alone(one)
-            for heat in self._heats():
-                yield from self._run_heat(heat)
+            for batch in self._batches():
+                yield from self._run_batch(batch)
             if self.style.asks_late:
                 yield from self._second_opinion()
         self.finished = True
 
     def _run_composites(self) -> Steps:
-        """Search the parts of composites, then race them; the best single formats must beat the winner afterwards.
+        """Search for composites, then race them; the best single formats must beat the winner afterwards.
 
-        The first one and the single format behind it always race, the others while their share of the budget lasts.
+        The first composite and the single format after it always race, further ones while the budget share lasts.
         """
         if (divide := self.divide) is None:
             return
@@ -121,15 +123,15 @@ class Search:
     def _run_alone(self, schedule: Schedule) -> Steps:
         if not self.tried(schedule):
             self._unbuilt = [trial := self._enter(schedule)]
-            yield from self._run_heat([trial])
+            yield from self._run_batch([trial])
 
     def _work(
         self, kind: str, price_s: float, do: Callable[[], None], *, path_s: float = 0.0, what: str = "",
-        on_credit: bool = False, is_optional: bool = False,
+        in_advance: bool = False, is_optional: bool = False,
     ) -> Work:  # fmt: skip
         path_s = max(price_s, path_s)
         return Work(
-            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, on_credit=on_credit,
+            kind=kind, price_s=price_s, path_price_s=path_s, do=do, what=what, in_advance=in_advance,
             is_optional=is_optional, may_hang=kind == "build",
         )  # fmt: skip
 
@@ -137,9 +139,9 @@ class Search:
         self.queue.rank(self.problem, self.model(), self.supports, start=self.start)
 
     def _ask_learned(self, *, path_s: float = 0.0) -> Steps:
-        """Proposals of the learned model, before those of the statistics; skipped when they cost too much.
+        """Put the learned model's proposals before the analytic model's; skipped when the model is too expensive.
 
-        `path_s`: what is needed beside them until a product can profit.
+        `path_s` is the additional cost until a product can benefit.
         """
         if (propose := self.propose) is not None:
             yield Work(
@@ -148,73 +150,71 @@ class Search:
             )  # fmt: skip
 
     def _second_opinion(self) -> Steps:
-        """Proposals of the learned model that it expects to beat the champion, once products have paid for asking."""
+        """Race proposals that the learned model expects to beat the incumbent, once products have paid for its cost."""
         if self.propose is None:
             return
         yield from self._ask_learned(path_s=self.first_price_s)
-        title = self.measured_s.get(id(self.champion), self.default_s or 0.0) / (self.default_s or 1.0)
+        title = self.measured_s.get(id(self.incumbent), self.default_s or 0.0) / (self.default_s or 1.0)
         named = [one for one in self.queue if self.queue.is_proposed(one) and not self._is_entered(one)]
         better = [one for one in named if (self.predicted_ratio(one) or 1.0) < min(title, self.style.hopeless)]
-        for heat in self._groups(self._fresh(better, self.style.n_late)):
-            yield from self._run_heat(heat)
+        for batch in self._groups(self._fresh(better, self.style.n_late)):
+            yield from self._run_batch(batch)
 
     def predicted_ratio(self, schedule: Schedule | None) -> float | None:
-        """Predicted time over the default kernel's; None when the model was not asked."""
+        """Return the predicted ratio to the default kernel; None without a prediction."""
         return self.queue.ratio_of(schedule)
 
     def _take_estimate(self) -> Steps:
-        """The best predicted schedule that fits, unmeasured, when the model knows such problems and is sure enough."""
-        self.doubted = self.doubt(self.queue.n_proposed > 0)
-        if self.doubted is not None:
+        """Choose the best predicted schedule that fits, unmeasured, if predictions are accepted for the problem."""
+        self.untrusted = self.untrusted_reason(self.queue.n_proposed > 0)
+        if self.untrusted is not None:
             return
-        for schedule in filter(self._is_believed, self.queue):
+        for schedule in filter(self._is_accepted, self.queue):
             refused = {trial.schedule.format for trial in self.trials if trial.schedule is not None}
-            if len(refused) == MOST_REFUSED:
+            if len(refused) == MAX_REFUSED:
                 return
             if schedule.format in refused:
                 continue
             self._unbuilt = [trial := self._enter(self.queue.for_any_threads(schedule))]
             yield from self._prepare([trial])
             if trial.ready:
-                self.champion = trial
+                self.incumbent = trial
                 return
 
-    def _believable(self, schedule: SuperSchedule | None = None) -> float:
-        """The predicted ratio from which a schedule, or one that the statistics do not second, is taken unmeasured."""
+    def _acceptable(self, schedule: SuperSchedule | None = None) -> float:
+        """Return the largest predicted ratio at which `schedule` is accepted unmeasured; None: without confirmation."""
         is_learned, guess = self.queue.n_proposed > 0, self.queue.guess_of(schedule)
-        return believable_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
+        return acceptance_ratio(self.problem, is_learned=is_learned, is_foreign=self.is_foreign(), guess=guess)
 
-    def _is_believed(self, schedule: SuperSchedule) -> bool:
-        """Whether it is taken unmeasured: where the learned model was asked, on its word only."""
+    def _is_accepted(self, schedule: SuperSchedule) -> bool:
+        """Return whether `schedule` is accepted unmeasured; after a learned model ran, only its proposals are."""
         ratio, is_learned = self.predicted_ratio(schedule) or 1.0, self.queue.n_proposed > 0
         is_named = not is_learned or self.queue.is_proposed(schedule)
-        return is_named and is_believed(schedule, ratio, most=self._believable(schedule), is_learned=is_learned)
+        return is_named and is_accepted(schedule, ratio, most=self._acceptable(schedule), is_learned=is_learned)
 
-    def _heats(self) -> Iterator[list[Trial]]:
-        """Groups of candidates: the best predicted, then as the corrected model says, the champion's neighbours, close
-        losers once more, and (effort "full") the rest.
-        """
+    def _batches(self) -> Iterator[list[Trial]]:
+        """Yield batches: best predictions, corrected ones, the incumbent's neighbours, close losers, or (full) all."""
         hopeful = [one for one in self.queue if (self.predicted_ratio(one) or 1.0) <= self.style.hopeless]
         n_taken = self.style.n_candidates
         if self.style.takes_all_proposals:
             n_taken = max(n_taken, self.queue.n_proposed + N_BESIDE_LEARNED)
-        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MOST_TRIED * n_taken)
+        waiting = itertools.islice((one for one in hopeful if not self.tried(one)), MAX_TRIED * n_taken)
         at, n_taken = len(self.trials), n_taken - self._n_measured_earlier(hopeful)
-        # Again for those that had to pass: formats that did not hold the operand, kernels that were not made.
+        # Each pass replaces candidates that failed: formats that did not hold the operand, kernels that were not made.
         while fresh := list(itertools.islice(waiting, max(0, n_taken - sum(not it.failed for it in self.trials[at:])))):
             yield from self._groups(iter(fresh))
         corrected = self._corrected()
         yield from self._groups(iter(corrected))
-        # The winner's neighbours differ from it in what models know least about: partition, unroll, prefetch.
-        nearest = [one for one in self._around_champion() if not self._is_entered(one)]
+        # Neighbours differ from the winner in axes that models predict worst: partition, unrolling, prefetching.
+        nearest = [one for one in self._around_incumbent() if not self._is_entered(one)]
         yield from self._groups(self._fresh(nearest, self.style.n_neighbours - len(corrected)))
         yield from ([one] for one in self._runners_up())
         if self.effort is not Effort.FULL:
             return
         rest = itertools.chain(self.queue, spaces.everything(self.problem, self.supports))
         while True:
-            fresh = [one for one in self._around_champion() if not self.tried(one)]
-            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.heat))
+            fresh = [one for one in self._around_incumbent() if not self.tried(one)]
+            fresh += list(itertools.islice((one for one in rest if not self.tried(one)), self.style.batch))
             if not fresh:
                 return
             yield from self._groups(iter(fresh))
@@ -228,44 +228,44 @@ class Search:
         )  # fmt: skip
 
     def _runners_up(self) -> list[Trial]:
-        title_s = self.measured_s.get(id(self.champion), self.default_s or 0.0)
-        return runners_up(self.trials, self.measured_s, self.champion, title_s, n=self.style.n_rematches)
+        title_s = self.measured_s.get(id(self.incumbent), self.default_s or 0.0)
+        return runners_up(self.trials, self.measured_s, self.incumbent, title_s, n=self.style.n_reraces)
 
-    def _around_champion(self) -> list[SuperSchedule]:
-        one = self.champion.schedule
+    def _around_incumbent(self) -> list[SuperSchedule]:
+        one = self.incumbent.schedule
         return list(neighbours(self.problem, one, self.supports)) if isinstance(one, SuperSchedule) else []
 
     def tried(self, schedule: Schedule) -> bool:
-        """Return whether it was entered, or measured by an earlier process."""
+        """Return whether `schedule` was entered, or measured by an earlier process."""
         return self._is_entered(schedule) or bool(self._n_measured_earlier([schedule]))
 
     def _is_entered(self, schedule: Schedule) -> bool:
         return any(trial.schedule == schedule for trial in self.trials)
 
     def _n_measured_earlier(self, schedules: Sequence[Schedule]) -> int:
-        """Return how many of these need no race; none while the best one of them has not won here as well."""
-        has_won = self.start is None or (self.champion is not self.default and self._is_entered(self.start))
+        """Return the number of `schedules` that need no race; 0 until the best earlier one has won here too."""
+        has_won = self.start is None or (self.incumbent is not self.default and self._is_entered(self.start))
         return self.earlier.n_measured(schedules, self.style.rule) if has_won else 0
 
     def _fresh(self, schedules: Sequence[SuperSchedule], n_wanted: int) -> Iterator[SuperSchedule]:
-        """Yield those of the first `n_wanted` that no earlier process has measured."""
+        """Yield those of the first `n_wanted` schedules that no earlier process has measured."""
         fresh = [one for one in schedules if not self.tried(one)]
         return iter(fresh[: max(0, n_wanted - self._n_measured_earlier(schedules))])
 
     def _groups(self, schedules: Iterator[SuperSchedule]) -> Iterator[list[Trial]]:
-        """Heats of at most `style.heat`; those that pack run alone: one packed copy beside the champion's.
+        """Yield batches of at most `style.batch` trials; a trial that packs runs alone.
 
-        As many candidates are compiled together, on all cores, before the first of them runs.
+        Candidates of a batch are compiled together, on all cores, before the first of them runs.
         """
         group: list[Trial] = []
-        while batch := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.heat)]:
-            self._unbuilt += batch
-            for trial in batch:
+        while entered := [self._enter(schedule) for schedule in itertools.islice(schedules, self.style.batch)]:
+            self._unbuilt += entered
+            for trial in entered:
                 if self.problem.transposed or trial.schedule is None or not trial.schedule.format.is_csr:
                     yield [trial]
                     continue
                 group.append(trial)
-                if len(group) == self.style.heat:
+                if len(group) == self.style.batch:
                     yield group
                     group = []
         if group:
@@ -276,26 +276,26 @@ class Search:
         self.trials.append(trial)
         return trial
 
-    def _run_heat(self, heat: Sequence[Trial]) -> Steps:
+    def _run_batch(self, batch: Sequence[Trial]) -> Steps:
         try:
-            yield from self._prepare(heat)
-            ready = [trial for trial in heat if trial.ready]
+            yield from self._prepare(batch)
+            ready = [trial for trial in batch if trial.ready]
             if ready:
                 yield from self._race(ready)
-            if self.champion.schedule is not None and not self.champion.ready:
-                for trial in heat:
+            if self.incumbent.schedule is not None and not self.incumbent.ready:
+                for trial in batch:
                     trial.drop()
-                yield self._work("pack", self.champion.pack_price_s(), self.champion.pack, what=name_of(self.champion))
-        finally:  # also when the driver closes us in the middle: nothing but the champion keeps memory
-            for trial in heat:
-                if trial is not self.champion:
+                yield self._work("pack", (one := self.incumbent).pack_price_s(), one.pack, what=name_of(one))
+        finally:  # also when the caller closes the generator: only the incumbent keeps memory
+            for trial in batch:
+                if trial is not self.incumbent:
                     trial.drop()
 
-    def _prepare(self, heat: Sequence[Trial]) -> Steps:
-        """Build, then pack."""
-        asked = {id(trial): trial for trial in (*heat, *self._unbuilt)}
+    def _prepare(self, batch: Sequence[Trial]) -> Steps:
+        """Yield the steps that build the kernels of a batch, then those that pack its operands."""
+        asked = {id(trial): trial for trial in (*batch, *self._unbuilt)}
         build_s = {at: trial.build_price_s() for at, trial in asked.items()}
-        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in heat)
+        path_s = sum(build_s[id(trial)] + trial.pack_price_s() for trial in batch)
         wanted, self._unbuilt = self._unbuilt, []
         if self.build_all is not None and len(wanted) > 1:
             price_s, together = sum(build_s[id(trial)] for trial in wanted), list(wanted)
@@ -307,21 +307,21 @@ class Search:
             yield self._work(
                 "build", price_s, build_all, path_s=path_s, what=f"{len(wanted)} kernels", is_optional=True
             )
-        if wanted:  # alone, or what there is does not pay for all of them: then for these
-            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in heat}]
-            for trial in heat:
+        if wanted:  # single kernels, or a group that is too expensive to build together: build those of this batch
+            self._unbuilt = [trial for trial in wanted if id(trial) not in {id(one) for one in batch}]
+            for trial in batch:
                 what = name_of(trial)
                 price_s = build_s[id(trial)]
                 is_cheap = self.is_built is not None and trial.schedule is not None and self.is_built(trial.schedule)
-                on_credit = is_cheap and self._is_first(trial)
-                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, on_credit=on_credit)
-        for trial in heat:
+                in_advance = is_cheap and self._is_first(trial)
+                yield self._work("build", price_s, trial.build, path_s=path_s, what=what, in_advance=in_advance)
+        for trial in batch:
             if trial.failed is None:
-                price_s, on_credit = trial.pack_price_s(), self._is_first(trial)
-                yield self._work("pack", price_s, trial.pack, what=name_of(trial), on_credit=on_credit)
-            if trial.crowded and self.champion.packed_bytes:
-                # Its time is known: it can make room, and is packed again if it stays champion.
-                self.champion.drop()
+                price_s, in_advance = trial.pack_price_s(), self._is_first(trial)
+                yield self._work("pack", price_s, trial.pack, what=name_of(trial), in_advance=in_advance)
+            if trial.lacks_memory and self.incumbent.packed_bytes:
+                # The incumbent was measured already. It releases its copy, and is packed again if it stays best.
+                self.incumbent.drop()
                 yield self._work("pack", trial.pack_price_s(), trial.pack, what=name_of(trial))
 
     def _is_first(self, trial: Trial) -> bool:
@@ -330,10 +330,10 @@ class Search:
     # -- the race -----------------------------------------------------------------------------------------------
 
     def _race(self, challengers: Sequence[Trial]) -> Steps:
-        """Default kernel, champion and challengers interleaved; the winner becomes the champion."""
+        """Yield interleaved samples of default kernel, incumbent and challengers; the winner becomes the incumbent."""
         entrants = [self.default]
-        if self.champion is not self.default and self.champion.ready:
-            entrants.append(self.champion)
+        if self.incumbent is not self.default and self.incumbent.ready:
+            entrants.append(self.incumbent)
         entrants += challengers
         race = Race(len(entrants), self.style.rule, n_kept=len(entrants) - len(challengers))
         try:
@@ -348,53 +348,53 @@ class Search:
                 else:
                     race.disqualify(turn)
         finally:
-            self._settle(race, entrants)
+            self._update_incumbent(race, entrants)
 
     def _warm_up(self, entrants: Sequence[Trial], race: Race) -> Steps:
         for at, trial in enumerate(entrants):
-            if trial is not self.champion and trial is not self.default:
+            if trial is not self.incumbent and trial is not self.default:
                 seconds = yield self._sample(race, entrants, at)
                 if seconds is None:
                     race.disqualify(at)
 
     def _sample(self, race: Race, entrants: Sequence[Trial], turn: int) -> Sample:
-        on_credit = len(entrants) == 2 and self._is_first(entrants[1])
+        in_advance = len(entrants) == 2 and self._is_first(entrants[1])
         price_s = self._excess_s(race, entrants, turn)
-        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, on_credit=on_credit)
+        return Sample(trial=entrants[turn], price_s=price_s, turn=race.n_rounds, in_advance=in_advance)
 
     def _excess_s(self, race: Race, entrants: Sequence[Trial], turn: int) -> float:
-        """Expected seconds that a sample of this entrant takes beyond the best known kernel's."""
+        """Return the expected seconds that a sample of this entrant takes beyond the best known kernel's time."""
         known = [time_s for time_s in (race.typical_s(at) for at in range(len(entrants))) if time_s is not None]
         best_s = min(known, default=self.default_s or 0.0)
         mine_s = race.typical_s(turn)
         if mine_s is None:
-            is_known = entrants[turn] is self.default or entrants[turn] is self.champion
+            is_known = entrants[turn] is self.default or entrants[turn] is self.incumbent
             mine_s = best_s if is_known else best_s * (1.0 + UNKNOWN_EXCESS)
         return max(0.0, mine_s - best_s)
 
-    def _settle(self, race: Race, entrants: Sequence[Trial]) -> None:
-        """Note times and crown the winner; an unfinished race counts once it has enough rounds."""
+    def _update_incumbent(self, race: Race, entrants: Sequence[Trial]) -> None:
+        """Record times and set the incumbent; an unfinished race counts once it has enough rounds."""
         holder_s = race.typical_s(0)
         if holder_s is None:
             return
         self.default_s = self.default_s or holder_s
         for at, trial in enumerate(entrants):
             if at and race.samples_s[at]:
-                # Ratios survive drift between heats, absolute times do not: anchor them to one default time.
+                # Ratios are stable between batches, absolute times drift: scale all ratios by one default time.
                 self.measured_s[id(trial)] = race.ratio(at) * self.default_s
                 self.n_samples[id(trial)] = self.n_samples.get(id(trial), 0) + len(race.samples_s[at])
         at = race.winner()
-        if at == 0 and self.champion in entrants[1:] and race.ratio(1) < 1.0:
-            at = 1  # a title won by the margin is lost only to a faster one: of many heats one is always unlucky
+        if at == 0 and self.incumbent in entrants[1:] and race.ratio(1) < 1.0:
+            at = 1  # an incumbent loses only to a faster one: over many batches, bad luck is likely
         winner = entrants[at]
-        if winner is self.champion or (at == 0 and race.n_rounds < race.rule.min_rounds):
+        if winner is self.incumbent or (at == 0 and race.n_rounds < race.rule.min_rounds):
             return
-        if self.champion not in entrants and not self._beats_champion(winner):
+        if self.incumbent not in entrants and not self._beats_incumbent(winner):
             return
-        self.champion.drop()
-        self.champion = winner
+        self.incumbent.drop()
+        self.incumbent = winner
 
-    def _beats_champion(self, winner: Trial) -> bool:
-        """Whether `winner` is faster than a champion that had to make room and could not race."""
+    def _beats_incumbent(self, winner: Trial) -> bool:
+        """Return whether `winner` is faster than an incumbent that released its copy and could not race."""
         mine_s = self.measured_s.get(id(winner), self.default_s or 0.0)
-        return mine_s < self.measured_s.get(id(self.champion), 0.0) * (1.0 - self.style.rule.margin)
+        return mine_s < self.measured_s.get(id(self.incumbent), 0.0) * (1.0 - self.style.rule.margin)

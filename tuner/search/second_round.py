@@ -1,4 +1,4 @@
-"""Candidates that a search takes after the first ones were measured: favourites, neighbours and close losers."""
+"""Second round of a search: corrected predictions and close losers, after the first measurements."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from autosparse.tuner.search.trial import Trial
 from autosparse.core.schedule import SuperSchedule
 
 CLOSE: Final = 1.05
-"""Maximum time of a candidate, as a multiple of the champion's, for which the race with it is repeated."""
+"""Maximum time of a candidate, as a multiple of the incumbent's, for which the race is repeated."""
 
 
 def corrected_favourites(
     trials: Iterable[Trial], times_s: Mapping[int, float], *, default_s: float, n: int,
     more: Callable[[list[SuperSchedule]], Sequence[Proposal]], note: Callable[[Sequence[Proposal]], None],
 ) -> list[SuperSchedule]:  # fmt: skip
-    """Return `n` favourites of the learned model after what was measured has shown where it errs.
+    """Return the `n` best schedules of the learned model after a correction by the measured errors.
 
-    `more` asks the model, `note` keeps its predictions of schedules that were not measured.
+    `more` calls the model; `note` stores its predictions of schedules that were not measured.
     """
     ratios = {
         one.schedule: times_s[id(one)] / default_s
@@ -36,9 +36,9 @@ def corrected_favourites(
 
 
 def runners_up(
-    trials: Iterable[Trial], times_s: Mapping[int, float], champion: Trial, title_s: float, *, n: int
+    trials: Iterable[Trial], times_s: Mapping[int, float], incumbent: Trial, title_s: float, *, n: int
 ) -> list[Trial]:
-    """Return candidates that lost to the champion by little: each meets it once more, since a race may be unlucky."""
-    others = [one for one in trials if one is not champion and one.failed is None]
+    """Return candidates that lost to the incumbent narrowly; each races it again, since one race may be unlucky."""
+    others = [one for one in trials if one is not incumbent and one.failed is None]
     near = [one for one in others if times_s.get(id(one), math.inf) <= CLOSE * title_s]
     return sorted(near, key=lambda one: times_s[id(one)])[:n]

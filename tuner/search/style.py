@@ -1,4 +1,4 @@
-"""How drivers like their searches, and the order in which candidates come."""
+"""Parameters of a search for each driver, and the order of its candidates."""
 
 from __future__ import annotations
 
@@ -16,49 +16,50 @@ from autosparse.core.values import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchStyle:
-    """How a driver likes its steps."""
+    """Parameters of a search that its driver chooses."""
 
     n_candidates: int = 8
     hopeless: float = 1.5  # candidates predicted slower than this times the default kernel are not measured
-    heat: int = 4  # candidates raced at once
-    n_built: int = 1  # kernels that need no compiler and come first
-    n_neighbours: int = 8  # tried at the end: of the champion, or
-    n_corrected: int = 4  # ... so many favourites of a learned model that is asked again, knowing what was measured
-    n_rematches: int = 5  # of the fastest with the champion, at last
-    takes_all_proposals: bool = True  # of a learned model, beside favourites of the statistics
-    asks_late: bool = False  # a learned model: after the candidates of the statistics, when what they save pays for it
-    n_late: int = 4  # of its proposals, those that it expects to beat the champion
-    warm_up: bool = False  # throw the first sample of each entrant away (drivers that take raw samples)
+    batch: int = 4  # candidates raced at once
+    n_built: int = 1  # number of available kernels that come first without compilation
+    n_neighbours: int = 8  # neighbours of the incumbent tried at the end; n_corrected replaces as many
+    n_corrected: int = 4  # schedules of a learned model corrected by the measurements
+    n_reraces: int = 5  # close losers that race the incumbent again
+    takes_all_proposals: bool = True  # measure all proposals of a learned model, besides the analytic model's best
+    asks_late: bool = False  # run a learned model after the analytic candidates, when their savings pay for it
+    n_late: int = 4  # proposals of a late learned model that are measured if predicted to beat the incumbent
+    warm_up: bool = False  # discard each entrant's first sample, for drivers that pass raw samples
     rule: RaceRule = field(default_factory=RaceRule)
 
 
 BLOCKING: Final = SearchStyle(rule=RaceRule(cut_short=3))
-"""Who wins runs in a last race besides (`autosparse.tuning.confirmation`)."""
+"""Style of explicitly requested tuning; its winner also runs a last race (`autosparse.tuning.confirmation`)."""
 LIVE: Final = SearchStyle(
     n_candidates=5,
     hopeless=1.1,
     n_neighbours=2,
     n_corrected=0,
-    n_rematches=0,
+    n_reraces=0,
     takes_all_proposals=False,
-    heat=1,
+    batch=1,
     n_built=2,
     warm_up=True,
     rule=RaceRule(margin=0.05, min_rounds=6, max_rounds=12, first_cut=1),
 )
 LIVE_NARROW: Final = dataclasses.replace(LIVE, asks_late=True)
-"""Of few columns: reading a model and sketching the pattern take as long as hundreds of products (ADR 44)."""
+"""Style of automatic tuning for few columns: a model comes late, as it costs hundreds of products
+(docs/design/cost-models.md)."""
 
 
 def live_style(problem: Problem) -> SearchStyle:
-    """Of unasked tuning. Of many columns a model is asked before anything else: the statistics gain nothing there."""
+    """Return the style of automatic tuning; for wide products a learned model, which gains more, runs first."""
     return LIVE if problem.n_dense_cols >= WIDE else LIVE_NARROW
 
 
 def diverse(order: Sequence[int], format_of: Sequence[int], *, n_per_format: int) -> list[int]:
-    """The given order, but at most `n_per_format` of one format before all formats had their turn.
+    """Return the given order with at most `n_per_format` of one format before all formats had their turn.
 
-    Within one format the model knows little (tiles, prefetch); between formats it errs in common ways.
+    Models rank members of one format poorly (tiles, prefetch) and err alike for members of a format.
     """
     rounds: dict[int, list[int]] = {}
     seen: dict[int, int] = {}

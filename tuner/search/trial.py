@@ -1,7 +1,7 @@
-"""Trial: one schedule on its way to a kernel that runs. The search proposes steps; `loop.StepLoop` does them.
+"""Protocol of trials and steps: a trial is one schedule on its way to a kernel that runs.
 
-The tuner knows neither compiler nor cache: `autosparse.tuning.trials` implements the protocol with real kernels, tests
-with arithmetic.
+The search yields steps, and `loop.StepLoop` performs them. The tuner imports neither compiler nor cache:
+`autosparse.tuning.trials` implements the protocol with real kernels, and tests implement it with arithmetic.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from autosparse.core.values import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """Something to be done once: `do()` never raises for a failure that tuning may meet (the trial notes it)."""
+    """A step performed once. `do()` does not raise for expected tuning failures; the trial records them."""
 
     kind: str  # "hash" | "recall" | "rank" | "build" | "pack" | "save"
-    price_s: float  # what it is expected to take
-    path_price_s: float  # ... and all that is needed until a product can profit from it
+    price_s: float  # expected seconds
+    path_price_s: float  # expected seconds of this and all further steps until a product can benefit
     do: Callable[[], None]
     what: str = ""
-    is_optional: bool = False  # the search goes on without it when it costs more than there is
-    on_credit: bool = False  # no compiler is needed from here to the first result
-    may_hang: bool = False  # a program of others is waited for
+    is_optional: bool = False  # the search continues without the step when it exceeds the budget
+    in_advance: bool = False  # no compilation is needed from here to the first result
+    may_hang: bool = False  # waits for an external program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """Run one product with `trial` and send its seconds back (None: no sample was to be had)."""
+    """A step that runs one product with `trial` and receives its seconds (None: no sample was possible)."""
 
     trial: Trial
     price_s: float  # expected excess over the best known kernel
-    turn: int = 0  # the round of the race: all entrants of one round meet the same memory
+    turn: int = 0  # round of the race; equal rounds use equal memory addresses
     path_price_s: float = 0.0
-    on_credit: bool = False  # of the first candidate
-    is_check: bool = False  # of a plan in service, at whatever width products have
-    settle_s: float = 0.0  # of products by the trial before the one that counts; only live tuning waits for them
+    in_advance: bool = False  # set for the first candidate
+    is_check: bool = False  # re-times a plan in use, at the products' own width
+    warmup_s: float = 0.0  # seconds of products with the trial before the counted one; only live tuning waits for them
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pause:
-    """Nothing to do until this many more products were run; only live tuning meets it."""
+    """A step without work until `n_calls` more products have run; only live tuning performs it."""
 
     n_calls: int
 
@@ -52,73 +52,75 @@ Steps: TypeAlias = Generator[Step, "float | None", None]
 
 
 class Trial(Protocol):
-    """One schedule (None: the default kernel) for one problem."""
+    """Interface of one schedule (None: the default kernel) under test for one problem."""
 
     @property
     def schedule(self) -> Schedule | None:
-        """What is tried."""
+        """Return the schedule."""
 
     @property
     def failed(self) -> str | None:
-        """Why it cannot run, once that is known."""
+        """Return why the trial cannot run, or None."""
 
     @property
-    def crowded(self) -> bool:
-        """Whether packing failed only for want of room beside other packed copies of the operand."""
+    def lacks_memory(self) -> bool:
+        """Return whether packing failed only because other packed copies of the operand take the memory."""
 
     @property
     def ready(self) -> bool:
-        """Whether it can run now."""
+        """Return whether the trial can run now."""
 
     @property
     def packed_bytes(self) -> int:
-        """Memory of its packed operand (a bound, known before packing); 0 when it reads the user's arrays."""
+        """Return the bytes of the packed operand (an upper bound before packing); 0 when it reads the user's arrays."""
 
     @property
     def build_s(self) -> float:
-        """Seconds that building took (0 before, and when the kernel was in the cache)."""
+        """Return the seconds that building took; 0 before building, and when the kernel came from the cache."""
 
     @property
     def pack_s(self) -> float:
-        """Seconds that packing took."""
+        """Return the seconds that packing took."""
 
     def build_price_s(self) -> float:
-        """Expected seconds of `build`."""
+        """Return the expected seconds of `build`."""
 
     def pack_price_s(self) -> float:
-        """Expected seconds of `pack`."""
+        """Return the expected seconds of `pack`."""
 
     def build(self) -> None:
         """Make the kernel; on failure set `failed`."""
 
     def pack(self) -> None:
-        """Convert the operand and bind it to the kernel; on failure set `failed`, or `crowded` (then try again)."""
+        """Convert the operand and bind it to the kernel; on failure set `failed`, or `lacks_memory` to be tried
+        again.
+        """
 
     def drop(self) -> None:
         """Release the packed operand."""
 
 
 class TrialFactory(Protocol):
-    """Makes trials of one problem."""
+    """Interface of a factory of trials for one problem."""
 
     def __call__(self, schedule: Schedule | None) -> Trial:
-        """A trial of `schedule`, nothing built yet."""
+        """Return a trial of `schedule` with nothing built yet."""
 
 
 class Divider(Protocol):
-    """Where composites come from."""
+    """Interface of a search for composites."""
 
     @property
     def price_s(self) -> float:
-        """Seconds without which a call is of no use."""
+        """Return the minimum seconds for which a call is useful."""
 
     def __call__(self) -> Sequence[Schedule]:
-        """Composites with the best schedule found for each part; second a single format that they must beat."""
+        """Return composites with the best schedule for each part; the second element is a single format to beat."""
 
     def has_time(self) -> bool:
-        """Whether a further composite may race."""
+        """Return whether the budget allows a race with a further composite."""
 
 
 def name_of(trial: Trial) -> str:
-    """The format of its schedule, in words."""
+    """Return the format of the trial's schedule as text."""
     return str(trial.schedule.format) if trial.schedule else "default kernel"

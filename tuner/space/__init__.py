@@ -1,3 +1,3 @@
-"""Spaces of SuperSchedules: what may be chosen for a problem, how it is drawn, counted and encoded."""
+"""Spaces of SuperSchedules: sets of schedules to choose from, with sampling, counting and encoding."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The algorithms of WACO's paper that template spaces are made for (§5.1), as the rows of operations name them."""
+"""Algorithms of the WACO paper that template spaces are made for (section 5.1), named as in the rows of operations."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.ops.base import ProductKind
 
 
 class Algorithm(NamedTuple):
-    """What an algorithm computes, and the operation that its schedules are of."""
+    """An algorithm's product kind, and the operation that its schedules belong to."""
 
     operation: str
     kind: ProductKind
@@ -23,7 +23,7 @@ ALGORITHMS: Final[Mapping[str, Algorithm]] = {
 
 
 def algorithm_named(name: str) -> Algorithm:
-    """The row of ALGORITHMS; ScheduleError when there is none."""
+    """Return the row of ALGORITHMS; raise ScheduleError when there is none."""
     if name not in ALGORITHMS:
         raise ScheduleError.not_in_space("algorithm", name, tuple(ALGORITHMS))
     return ALGORITHMS[name]

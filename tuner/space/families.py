@@ -1,7 +1,7 @@
-"""The schedules that a search may choose from, as data: families of formats times axes of the compute schedule.
+"""The schedules that a CPU search chooses from, as data: format families times axes of the compute schedule.
 
-A family is a row of `FAMILIES`: its format for given parameters and its loop order. To widen the space, add a row or a
-value to an axis; what a backend cannot lower is filtered by the `supports` function passed in.
+A family is a row of `FAMILIES`: its format for given parameters, and its loop order. Add a row or a value of an axis to
+widen the space. The `supports` function passed in removes schedules that a backend cannot lower.
 """
 
 from __future__ import annotations
@@ -18,44 +18,46 @@ from autosparse.tuner.space.template import Supports
 
 from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
+from autosparse.core.schedule import L2_AHEAD, RUNTIME, SCHEDULE_VERSION, SuperSchedule
 from autosparse.core.values import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Family:
-    """Formats of one shape: ``{r}``, ``{c}`` and ``{k}`` in `levels` are replaced; loops without the dense index."""
+class FormatFamily:
+    """A parametrised format: `levels` has placeholders ``{r}``, ``{c}``, ``{k}``; `loops` omit the dense index."""
 
     name: str
     levels: str
-    splits: tuple[str, ...]  # settings of the format after "|", with the same placeholders
-    loops: tuple[str, ...]  # of coordinates, outermost first; "j1" stands where the column tiles go
+    splits: tuple[str, ...]  # format settings after "|", with the same placeholders
+    loops: tuple[str, ...]  # loops over coordinates, outermost first; "j1" marks the loop over column tiles
     parallel: str
-    sizes: tuple[Mapping[str, Any], ...]  # Any: numbers, and names of orders
+    sizes: tuple[Mapping[str, Any], ...]  # Any: numbers, and names of row orders
 
 
 _BLOCKS: Final = (
     *({"r": r, "c": c} for r, c in itertools.product((2, 4, 8), repeat=2)),
-    {"r": 3, "c": 3},  # elasticity in three dimensions: the strongest blocks among finite elements
+    {"r": 3, "c": 3},  # three-dimensional elasticity: the best blocks of many finite-element matrices
 )
 
 _SLICES: Final = tuple({"r": r, "sigma": sigma} for r, sigma in itertools.product((4, 8, 16, 32), (1, 512, 8192)))
 
-FAMILIES: Final[Mapping[str, Family]] = {
+FAMILIES: Final[Mapping[str, FormatFamily]] = {
     row.name: row
     for row in (
-        Family("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
-        Family(
+        FormatFamily("csr", "i1:U,k1:C", (), ("i1", "j1", "k1"), "i1", ({},)),
+        FormatFamily(
             "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "j1", "k1", "i0"), "i1",
-            ({"r": 2}, {"r": 3}, {"r": 4}, {"r": 8}, {"r": 16}),  # 3: elasticity, three rows of one pattern per node
+            # 3: three-dimensional elasticity, where a node's three rows have the same pattern
+            ({"r": 2}, {"r": 3}, {"r": 4}, {"r": 8}, {"r": 16}),
         ),
-        Family(
+        FormatFamily(
             "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "j1", "k1", "i0", "k0"), "i1", _BLOCKS,
         ),
-        # Rows as vector lanes, slot by slot; sorted by length within windows; along diagonals where they are filled.
-        Family("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
-        Family("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
-        Family(
+        # SELL: rows are the vector lanes, sorted by length within windows; "diagonals" stores filled diagonals
+        # compactly.
+        FormatFamily("slices", "i1:U,k1:S,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        FormatFamily("diagonals", "i1:U,k1:D,i0:U", ("i={r}", "sigma={sigma}"), ("i1", "k1", "i0"), "i1", _SLICES),
+        FormatFamily(
             "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "j1", "k0"), "i1",
             ({"k": 1024}, {"k": 2048}, {"k": 4096}, {"k": 16384}, {"k": 32768}),
         ),
@@ -64,64 +66,64 @@ FAMILIES: Final[Mapping[str, Family]] = {
 
 _ROW_ORDERS: Final = ({"order": "first"}, {"order": "rcm"})
 
-ORDERED_FAMILIES: Final[Mapping[str, Family]] = {
+ORDERED_FAMILIES: Final[Mapping[str, FormatFamily]] = {
     row.name: row
     for row in (
-        Family("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
-        Family(
+        FormatFamily("csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "j1", "k1"), "i1", _ROW_ORDERS),
+        FormatFamily(
             "ucu-ordered", "i1:U,k1:C,i0:U", ("i={r}", "rows={order}"), ("i1", "j1", "k1", "i0"), "i1",
             tuple({"r": r, "order": order} for r, order in itertools.product((2, 3, 4), ("first", "rcm"))),
         ),
     )
 }  # fmt: skip
-"""Rows in an order in which they share columns: for a B that no core's own cache holds."""
+"""Families with rows ordered so that consecutive rows share columns, for B larger than the L2 cache."""
 
-SYMMETRIC_FAMILY: Final = Family("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
-"""The lower triangle alone: for vectors, and a symmetric A that no core's own cache holds."""
+SYMMETRIC_FAMILY: Final = FormatFamily("symmetric", "i1:U,k1:C", ("symmetric=1",), ("i1", "j1", "k1"), "i1", ({},))
+"""Storage of the lower triangle only, for SpMV with a symmetric A much larger than the L2 cache."""
 
 PREFETCH: Final = (0, 4, 8, 16)
 SLOT_PREFETCH: Final = (0, 16, 32, 64)
-"""Slots of a slice ahead, one or two cache lines each: short enough to need a longer way than rows of B."""
+"""Prefetch distances in slots of a slice, which are one or two cache lines each; larger than those for rows of B."""
 UNROLL: Final = (1, 2, 4, 8, 16, 32)
 TILES: Final = (8, 16, 32, 64, 128, 256)
 CHUNKS: Final = (8, 32, 128, 512)
 MAX_TILE_VECTORS: Final = 16
-"""Vector registers that one row of a column tile may take: more would spill."""
+"""Maximum number of vector registers for one row of a column tile; more would spill."""
 MAX_BLOCK_VECTORS: Final = 24
-"""The same of a block's rows together where there are 32 registers (AVX-512): three rows of 128 columns."""
+"""Maximum number of vector registers for the rows of a block together with AVX-512, which has 32 registers."""
 FAR_CACHES: Final = 8
-"""Second-level caches that an operand fills: of a larger symmetric A half is worth reading even if rows that are not at
-hand are added to; rows of a larger B are worth fetching long before."""
-READY_AHEAD: Final = (0, 4, 8, FAR_AHEAD, 64)
-"""The same for the runtime's own kernels; 0: as the default kernel does."""
+"""Operand size, in L2 caches, above which symmetric storage and longer prefetch distances of rows of B are tried."""
+READY_AHEAD: Final = (0, 4, 8, L2_AHEAD, 64)
+"""Prefetch distances of the runtime's precompiled kernels; 0: that of the default kernel."""
 MAX_NARROW: Final = 1 << 16
-"""Coordinates that 16 bits can tell apart."""
+"""Number of coordinates that 16 bits can distinguish."""
 _parsed: Final = functools.lru_cache(maxsize=1024)(Format.parse)
 
 
 @dataclass(frozen=True, slots=True)
 class Outline:
-    """What the space depends on: problems with the same outline choose from the same schedules."""
+    """Properties of a problem that determine its space; problems with equal outlines share one space."""
 
     operation: str
     lanes: int  # values in a vector register
-    tiles: tuple[int, ...]  # column tiles, widest first; empty for vectors
-    n_inner: int  # columns of op(A), rounded up to the next size that makes a difference
-    is_far: bool  # B is larger than a core's own cache
-    is_symmetric: bool = False  # A seems to be, and is much larger than the cores' own caches
-    is_ready: bool = False  # the runtime has kernels for a B that is far: 32-bit indices
-    has_many_registers: bool = False  # 32 instead of 16
-    ahead: int = 4  # rows of B fetched ahead at first; more where B is so large that it does not stay in any cache
+    tiles: tuple[int, ...]  # column tiles, widest first; empty for SpMV
+    n_inner: int  # columns of op(A), rounded up to the next threshold of the space
+    is_streaming: bool  # B is larger than the L2 cache
+    is_symmetric: bool = False  # A seems symmetric and is much larger than the L2 cache
+    is_ready: bool = False
+    """The runtime has kernels that prefetch and reorder for this problem: B is large, indices have 32 bits."""
+    has_many_registers: bool = False  # 32 registers instead of 16
+    ahead: int = 4  # rows of B prefetched in first candidates; more where B stays in no cache
 
     @classmethod
     def of(cls, problem: Problem) -> Outline:
-        """The outline of `problem`."""
+        """Return the outline of `problem`."""
         n_inner = problem.matrix.n_rows if problem.transposed else problem.matrix.n_cols
         steps = sorted({size["k"] for size in FAMILIES["k-panels"].sizes} | {MAX_NARROW * c for c in (1, 2, 4, 8)})
         above = [step for step in steps if n_inner <= step]
         item = np.dtype(problem.dtype).itemsize
         B_bytes = n_inner * problem.n_dense_cols * item
-        is_far = B_bytes > problem.target.l2_bytes and not problem.transposed
+        is_streaming = B_bytes > problem.target.l2_bytes and not problem.transposed
         lanes = max(1, problem.target.vector_bytes // item)
         is_symmetric = (
             problem.n_dense_cols == 1
@@ -129,20 +131,20 @@ class Outline:
             and seems_symmetric(problem.matrix)
         )
         most = above[0] if above else 2 * steps[-1]
-        is_ready = is_far and problem.pattern.index_dtype == "int32"
+        is_ready = is_streaming and problem.pattern.index_dtype == "int32"
         return cls(
-            problem.operation, lanes, tiles(problem), most, is_far, is_symmetric, is_ready,
+            problem.operation, lanes, tiles(problem), most, is_streaming, is_symmetric, is_ready,
             has_many_registers=problem.target.isa == "avx512",
-            ahead=FAR_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
+            ahead=L2_AHEAD if B_bytes > FAR_CACHES * problem.target.l2_bytes else 4,
         )  # fmt: skip
 
 
 def tiles(problem: Problem) -> tuple[int, ...]:
-    """Column tiles worth trying for this width, widest first; empty for a vector."""
+    """Return the column tiles to try for the problem's width, widest first; empty for SpMV."""
     if problem.n_dense_cols == 1:
         return ()
     lanes = max(1, problem.target.vector_bytes // np.dtype(problem.dtype).itemsize)
-    # A tile wider than the result is all tail; one above the next power of two never runs at all.
+    # A tile wider than the result is all remainder; one above the next power of two never runs at all.
     limit = min(MAX_TILE_VECTORS * lanes, 1 << max(0, problem.n_dense_cols - 1).bit_length())
     fitting = [tile for tile in TILES if tile <= limit and tile % min(lanes, limit) == 0]
     return tuple(sorted(fitting, reverse=True)) or (max(1, limit),)
@@ -151,12 +153,12 @@ def tiles(problem: Problem) -> tuple[int, ...]:
 def schedule(
     operation: str, family: str, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """The member of `family` with these sizes, column tile (0: a vector) and axes (fields of SuperSchedule)."""
+    """Return the member of family `family` with these sizes, column tile (0: SpMV) and SuperSchedule fields."""
     return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
 
 
-def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> Format:
-    """The format of the member of `row` with these sizes."""
+def format_of(row: FormatFamily, size: Mapping[str, Any], index_bits: int = 32) -> Format:
+    """Return the format of the member of `row` with these sizes."""
     settings = [setting.format(**size) for setting in row.splits]
     if index_bits != 32:
         settings.append(f"bits={index_bits}")
@@ -164,9 +166,9 @@ def format_of(row: Family, size: Mapping[str, Any], index_bits: int = 32) -> For
 
 
 def member(
-    operation: str, row: Family, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
+    operation: str, row: FormatFamily, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """The member of `row` with these sizes, column tile (0: no dense index) and axes (fields of SuperSchedule)."""
+    """Return the member of `row` with these sizes, column tile (0: no dense index) and SuperSchedule fields."""
     has_columns = tile > 0
     loops = tuple(name for name in row.loops if has_columns or name != "j1") + (("j0",) if has_columns else ())
     return SuperSchedule(
@@ -180,12 +182,12 @@ def member(
 
 
 def candidates(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
-    """A few schedules of every format that can be lowered: what a model ranks first. The same objects every time."""
+    """Return a few schedules of every supported format, to be ranked first; equal calls return the same objects."""
     return _space(Outline.of(problem), supports, False)
 
 
 def everything(problem: Problem, supports: Supports) -> tuple[SuperSchedule, ...]:
-    """The whole space of this problem: all axes of all formats."""
+    """Return the whole space of the problem: all axes of all formats."""
     return _space(Outline.of(problem), supports, True)
 
 
@@ -196,7 +198,7 @@ def _space(outline: Outline, supports: Supports, is_whole: bool) -> tuple[SuperS
 
 
 def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    ordered: Mapping[str, Family] = ORDERED_FAMILIES if outline.is_far and outline.tiles else {}
+    ordered: Mapping[str, FormatFamily] = ORDERED_FAMILIES if outline.is_streaming and outline.tiles else {}
     if outline.is_symmetric:
         for bits in _index_bits(SYMMETRIC_FAMILY, {}, 0, outline.n_inner):
             for unroll in (1, 2, 4) if is_whole else (1, 4):
@@ -215,42 +217,42 @@ def _members(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _ready(outline: Outline, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    """What the runtime computes by itself: CSR as it is, rows of B fetched ahead, and rows in an order."""
+    """Yield the schedules of the runtime's precompiled loops: CSR with prefetched rows of B or reordered rows."""
     is_narrow = max(outline.tiles) < 8 * outline.lanes
-    ahead = 64 if is_narrow and outline.ahead == FAR_AHEAD else outline.ahead
+    ahead = 64 if is_narrow and outline.ahead == L2_AHEAD else outline.ahead
     for row in (ORDERED_FAMILIES["csr-ordered"], FAMILIES["csr"]):
         for size, prefetch in itertools.product(row.sizes, READY_AHEAD if is_whole else (0, ahead)):
-            if size or prefetch:  # without both it is the default kernel
+            if size or prefetch:  # without both it would be the default kernel
                 yield member(outline.operation, row, size, implementation=RUNTIME, prefetch=prefetch)
 
 
-def _makes_sense(row: Family, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
-    """Whether these sizes fit the problem's: no rule of any backend, but a waste of time to try otherwise."""
-    if "sigma" in size:  # rows are lanes: as many as a register or two hold, and no columns beside them
+def _makes_sense(row: FormatFamily, size: Mapping[str, Any], tile: int, outline: Outline, *, is_whole: bool) -> bool:
+    """Return whether sizes fit the problem; others would run on any backend but cannot be fast."""
+    if "sigma" in size:  # rows are lanes: one or two registers of them, and no column tile
         return tile == 0 and size["r"] in (outline.lanes, 2 * outline.lanes if is_whole else 0)
     n_registers = size.get("r", 1) * max(1, tile // outline.lanes)
     most = MAX_BLOCK_VECTORS if outline.has_many_registers else MAX_TILE_VECTORS
     return bool(size.get("k", 0) < outline.n_inner and n_registers <= most)
 
 
-def _index_bits(family: Family, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
-    """Index widths to try: 16 bits where every stored coordinate fits into them."""
+def _index_bits(family: FormatFamily, size: Mapping[str, Any], tile: int, n_inner: int) -> tuple[int, ...]:
+    """Return the index widths to try: 16 bits where every stored coordinate fits."""
     if "sigma" in size:
-        return (16,)  # counted from the slice's smallest column, and wide where that does not do
+        return (16,)  # offsets from the slice's smallest column; slices that span too many columns store 32 bits
     extent = size["k"] if "k" in size else -(-n_inner // size.get("c", 1))
     narrow = (16,) if extent <= MAX_NARROW else ()
     if family.name == "csr":
-        # Plain CSR needs no packing; a wide product reads its indices once per tile, too seldom to gain by a copy.
+        # Plain CSR needs no packing. A wide product reads its indices only once per tile, too seldom to pay for a copy.
         return (32, *narrow) if tile == 0 else (32,)
-    # What is packed anyway takes the narrow indices: as fast or faster, and smaller.
+    # Formats that are packed anyway use narrow indices, which are smaller and at least as fast.
     return narrow or (32,)
 
 
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
-    """(unroll, prefetch) pairs. A vector product gathers as many entries as it unrolls; a wide one prefetches B."""
+    """Yield (unroll, prefetch) pairs. SpMV gathers as many entries as it unrolls; SpMM prefetches rows of B."""
     is_sparse_inside = family in ("csr", "csr-ordered", "k-panels")
     if family in ("slices", "diagonals"):
-        # Diagonals hold what slices hold, and where there are none they are slices: one of the two is enough at first.
+        # "diagonals" degenerates to "slices" where there are none, so one of the two is enough among first candidates.
         if is_whole:
             yield from itertools.product((1, 2, 4), SLOT_PREFETCH)
         elif family == "diagonals":
@@ -261,12 +263,12 @@ def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> 
         wide = (outline.lanes, 2 * outline.lanes) if is_sparse_inside else (4,)
         yield from ((unroll, 0) for unroll in (1, *wide))
     else:
-        # Fetching ahead pays beyond the second cache level and costs within it.
+        # Prefetching pays beyond the L2 cache and costs within it.
         yield from ((1, 0), (1, max(8, outline.ahead) if is_sparse_inside else outline.ahead))
 
 
 def space_signature() -> str:
-    """8 hex digits that change whenever a plan could come out differently because the space did."""
+    """Return 8 hex digits that change whenever a change of the space could change a plan."""
     axes = (
         PREFETCH, SLOT_PREFETCH, UNROLL, TILES, CHUNKS, MAX_TILE_VECTORS, MAX_BLOCK_VECTORS, FAR_CACHES, READY_AHEAD,
     )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Several spaces of one operation as one: every schedule gets a code, whichever space it belongs to.
+"""Union of several spaces of one operation, in which every schedule has a code.
 
-The parameters are which space it is, and those of all spaces under ``<space>.<name>``. A schedule has the value
-"absent" (of a permutation: -1 at every place) in the parameters of the spaces that it does not belong to. Of several
-spaces that contain a schedule the first has it.
+The parameters are the index of the space, and those of all spaces as ``<space>.<name>``. Parameters of spaces that a
+schedule does not belong to have the value "absent"; for permutations, -1 at every position. A schedule that several
+spaces contain belongs to the first of them.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ SPACE: Final = "space"
 
 @dataclass(frozen=True, eq=False)
 class JointSpace:
-    """`spaces` in order of precedence."""
+    """The union of `spaces`, in order of precedence."""
 
     spaces: tuple[TemplateSpace, ...]
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """What a code is made of."""
+        """Return the parameters that a code consists of."""
         which = Categorical(SPACE, tuple(space.name for space in self.spaces), is_ladder=False)
         return (which, *(_widened(space, one) for space in self.spaces for one in space.parameters))
 
     def encode(self, schedule: SuperSchedule) -> Code:
-        """Code of `schedule`; ScheduleError when it belongs to no space."""
+        """Return the code of `schedule`; raise ScheduleError when no space contains it."""
         for at, space in enumerate(self.spaces):
             try:
                 code = space.encode(schedule)
@@ -44,11 +44,11 @@ class JointSpace:
         raise ScheduleError.not_in_space("schedule", schedule.to_json(), names)
 
     def contains(self, schedule: SuperSchedule) -> bool:
-        """Whether `schedule` has a code."""
+        """Return whether `schedule` has a code."""
         return any(space.contains(schedule) for space in self.spaces)
 
     def decode(self, code: Code) -> SuperSchedule:
-        """The schedule of a code; ScheduleError when it has none."""
+        """Return the schedule of a code; raise ScheduleError when it has none."""
         which = code[0]
         if not isinstance(which, int) or not 0 <= which < len(self.spaces):
             raise ScheduleError.not_in_space(SPACE, which, tuple(space.name for space in self.spaces))

@@ -1,4 +1,4 @@
-"""What a search may choose from for MTTKRP: orders of the modes below the rows, their levels, tiles, unrolling."""
+"""Space of MTTKRP schedules: orders and level kinds of the modes below the rows, tiles, unrolling, prefetching."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 
 INDICES: Final = "iklmnop"
-"""Index of the rows, then of the other modes in their order; tensors of more modes keep the default kernel."""
-MOST_ORDERS: Final = 6
-"""Orders of the other modes that are looked at: all of a tensor of order 4; of more modes those near the default's."""
+"""Index of the rows, then of the other modes in order; tensors with more modes keep the default kernel."""
+MAX_ORDERS: Final = 6
+"""Maximum number of mode orders tried: all for order 4; beyond that, those closest to the default order."""
 UNROLL: Final = own.AXES["fibers"].unroll
 FETCHED: Final = own.AXES["fibers"].prefetch
 
 
 def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    """The space of `problem`; unless `is_whole` a few schedules of every format."""
+    """Yield the space of `problem`; unless `is_whole`, a few schedules of every format."""
     widths = tiles(problem) or (0,)
     axes = itertools.product(UNROLL, FETCHED) if is_whole else ((1, 0), (2, 8))
     for (levels, bits), tile, (unroll, fetched) in itertools.product(
@@ -41,7 +41,7 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
-    """(levels, index bits): the rows dense or compressed, the others compressed in several orders, or flat."""
+    """Yield (levels, index bits): rows dense or compressed; the other modes compressed in several orders, or flat."""
     shape, mode = problem.tensor.shape, problem.mode
     if len(shape) > len(INDICES):
         return
@@ -49,10 +49,10 @@ def _formats(problem: Problem) -> Iterator[tuple[list[str], int]]:
     extents = {index: shape[n] for index, n in zip(INDICES, [mode, *others], strict=False)}
     index_of = dict(zip([mode, *others], INDICES, strict=False))
     few_nodes = [index_of[n] for n in problem.tensor.level_order(mode)[1:]]
-    orders = list(itertools.islice(itertools.permutations(few_nodes), MOST_ORDERS))
+    orders = list(itertools.islice(itertools.permutations(few_nodes), MAX_ORDERS))
     for order, kind in itertools.product(orders, "UC"):
         compressed = [extents[index] for index in order] + ([extents["i"]] if kind == "C" else [])
         bits = 16 if max(compressed) <= MAX_NARROW else 32
         yield [f"i1:{kind}", *(f"{index}1:C" for index in order)], bits
-        if order == orders[0] and len(order) > 1:  # entry by entry: where nodes have few children
+        if order == orders[0] and len(order) > 1:  # entry by entry, which pays where nodes have few children
             yield [f"i1:{kind}", f"{order[0]}1:N", *(f"{index}1:Q" for index in order[1:])], bits

@@ -1,9 +1,16 @@
-"""Our own space as a template: ``own_space("spmv" | "spmm" | "sddmm" | "mttkrp")``, families of formats times axes.
+"""This library's schedule space as a template: ``own_space("spmv"
 
-The families are rows of data (`tuner.space`, and here for operations beside matmul); a schedule's parameters are its
-family, the sizes that the family has, the column tile, the index width, and the axes of the compute schedule. A size
-that a family does not have is 0 in its code. The runtime's own loops, over CSR or rows in an order, have the code of a
-tile of RUNTIME_TILE: models were trained with it. They fetch rows ahead as `READY_AHEAD` says.
+"spmm"
+
+"sddmm"
+
+"mttkrp")``.
+
+The families are rows of data, from `tuner.space.families` and, for SDDMM and MTTKRP, from this module. The parameters
+of a schedule are its family, the sizes of the family, the column tile, the index width, and the axes of the compute
+schedule. A size that a family does not have is 0 in the code. The runtime's precompiled loops, over CSR with or without
+reordered rows, are encoded by the tile RUNTIME_TILE, as the trained models expect. `READY_AHEAD` lists their prefetch
+distances.
 """
 
 from __future__ import annotations
@@ -14,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from autosparse.tuner.space import families as space
 from autosparse.tuner.space.algorithms import algorithm_named
-from autosparse.tuner.space.families import Family
+from autosparse.tuner.space.families import FormatFamily
 from autosparse.tuner.space.template import Categorical, Parameter, TemplateSpace, Values
 
 from autosparse.core.formats import Format
@@ -24,57 +31,57 @@ from autosparse.errors import ScheduleError
 from autosparse.ops.base import ProductKind
 
 SIZE_NAMES: Final = {"r": "rows", "c": "columns", "k": "panel", "sigma": "sigma", "order": "row_order"}
-"""Parameters of the sizes of families."""
+"""Parameter name of each size of a family."""
 ABSENT: Final = 0
 """Value of a size that a family does not have."""
 NORMAL_CHUNK: Final = 32
-"""Of schedules that hand out no chunks."""
+"""Chunk value in the code of schedules without dynamic chunks."""
 READY_FAMILIES: Final = ("csr", "csr-ordered")
-"""Families that the runtime's own loops compute."""
+"""Families that the runtime's precompiled loops implement."""
 READY_SHARE: Final = 0.1
-"""Of the draws: those loops."""
+"""Fraction of random draws that are precompiled loops of the runtime."""
 
 SDDMM_FAMILIES: Final = (
-    Family("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
-    Family("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
-    Family(
+    FormatFamily("csr", "i1:U,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    FormatFamily("dcsr", "i1:C,k1:C", (), ("i1", "k1", "j1"), "i1", ({},)),
+    FormatFamily(
         "ucu", "i1:U,k1:C,i0:U", ("i={r}",), ("i1", "k1", "i0", "j1"), "i1", tuple({"r": r} for r in (2, 4, 8)),
     ),
-    Family(
+    FormatFamily(
         "bcsr", "i1:U,k1:C,i0:U,k0:U", ("i={r}", "k={c}"), ("i1", "k1", "i0", "k0", "j1"), "i1",
         tuple({"r": r, "c": c} for r in (2, 4) for c in (2, 4)),
     ),
-    Family(
+    FormatFamily(
         "k-panels", "k1:U,i1:U,k0:C", ("k={k}",), ("k1", "i1", "k0", "j1"), "i1",
         tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
     ),
-    Family(
+    FormatFamily(
         "csr-ordered", "i1:U,k1:C", ("rows={order}",), ("i1", "k1", "j1"), "i1", ({"order": "first"}, {"order": "rcm"}),
     ),
 )  # fmt: skip
-"""Formats for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
+"""Format families for O[i,k] = A[i,k] * X[i,j] Y[k,j]."""
 
 MTTKRP_FAMILIES: Final = (
-    Family("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    # Entry by entry, with all coordinates at hand: where few entries share a node above the leaves.
-    Family("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
-    Family("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
-    Family(
+    FormatFamily("csf", "i1:U,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("dcsf", "i1:C,k1:C,l1:C", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("csf-ilk", "i1:U,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily("dcsf-ilk", "i1:C,l1:C,k1:C", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    # Entry by entry with all coordinates, for tensors in which few entries share a node above the leaves.
+    FormatFamily("flat", "i1:U,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("dflat", "i1:C,k1:N,l1:Q", (), ("i1", "j1", "k1", "l1"), "i1", ({},)),
+    FormatFamily("flat-ilk", "i1:U,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily("dflat-ilk", "i1:C,l1:N,k1:Q", (), ("i1", "j1", "l1", "k1"), "i1", ({},)),
+    FormatFamily(
         "csf-blocks", "i1:U,k1:C,l1:C,l0:U", ("l={c}",), ("i1", "j1", "k1", "l1", "l0"), "i1", ({"c": 2}, {"c": 4}),
     ),
-    Family(
+    FormatFamily(
         "l-panels", "l1:U,i1:C,k1:C,l0:C", ("l={k}",), ("l1", "i1", "j1", "k1", "l0"), "i1",
         tuple({"k": k} for k in (1024, 4096, 16384, 32768)),
     ),
 )  # fmt: skip
-"""Formats for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
+"""Format families for M[i,j] += T[i,k,l] * B[k,j] * C[l,j]."""
 
-TABLES: Final[Mapping[ProductKind, tuple[Sequence[Family], tuple[int, ...]]]] = {
+TABLES: Final[Mapping[ProductKind, tuple[Sequence[FormatFamily], tuple[int, ...]]]] = {
     "vector": ((*space.FAMILIES.values(), space.SYMMETRIC_FAMILY), (0,)),
     "columns": (
         tuple(row for row in (*space.FAMILIES.values(), *space.ORDERED_FAMILIES.values()) if "j1" in row.loops),
@@ -83,11 +90,11 @@ TABLES: Final[Mapping[ProductKind, tuple[Sequence[Family], tuple[int, ...]]]] = 
     "sampled": (SDDMM_FAMILIES, (*space.TILES, RUNTIME_TILE)),
     "fibers": (MTTKRP_FAMILIES, (4, *space.TILES)),
 }
-"""What an algorithm computes -> its families, and the tiles of the dense index (0: there is none)."""
+"""Product kind -> its format families, and the tiles of the dense index (0: no dense index)."""
 
 
 class Axes(NamedTuple):
-    """Values of the compute schedule's axes: entries unrolled or jammed, entries or slots of a slice fetched ahead."""
+    """Values of two axes: entries unrolled or jammed, and entries or slots of a slice prefetched."""
 
     unroll: tuple[int, ...]
     prefetch: tuple[int, ...]
@@ -100,16 +107,16 @@ AXES: Final[Mapping[ProductKind, Axes]] = {
     "sampled": Axes((1, 2, 4, 8), (0, 2, 4, 8, 16)),
     "fibers": Axes((1, 2, 4), (0, 4, 8, 16)),
 }
-"""What an algorithm computes -> axes; the search of each operation has the same ones."""
+"""Product kind -> axes, shared by the template space and the search of the operation."""
 
 
 class OwnSpace(TemplateSpace):
-    """Every member of the families of one algorithm."""
+    """All members of the families of one algorithm."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
         self.operation, kind = algorithm_named(algorithm)
         families, tiles = TABLES[kind]
-        # The runtime's own loops take the threads that the caller allows.
+        # The runtime's precompiled loops always use the thread count that the caller allows.
         self._tiles = tuple(tile for tile in tiles if tile != RUNTIME_TILE or 0 in threads)
         self.name = f"own-{algorithm}"
         self._axes = AXES[kind]
@@ -136,7 +143,7 @@ class OwnSpace(TemplateSpace):
 
     @property
     def has_ready(self) -> bool:
-        """Whether the runtime's own loops are members."""
+        """Return whether the runtime's precompiled loops are members."""
         return RUNTIME_TILE in self._tiles
 
     def _prefetches(self) -> tuple[int, ...]:
@@ -144,12 +151,12 @@ class OwnSpace(TemplateSpace):
         return tuple(sorted({*self._axes.prefetch, *self._axes.slot_prefetch, *ready}))
 
     def draw(self, rng: np.random.Generator) -> Values:
-        """Families alike, then their sizes alike, then the axes; sliced families take the values that suit them."""
+        """Draw a family uniformly, then its sizes, then the axes; SELL families draw from axes that suit them."""
         values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
         if self.has_ready:
             if rng.random() < READY_SHARE:
                 return self._drawn_ready(values, rng)
-            values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last one is RUNTIME_TILE
+            values["tile"] = self._tiles[int(rng.integers(len(self._tiles) - 1))]  # the last tile is RUNTIME_TILE
         row = self.families[values["family"]]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
@@ -162,16 +169,16 @@ class OwnSpace(TemplateSpace):
         return values
 
     def _drawn_ready(self, values: dict[str, Any], rng: np.random.Generator) -> Values:
-        """One of the runtime's own loops: they know an order of rows and how far they fetch ahead."""
+        """Draw a precompiled loop of the runtime: its parameters are a row order and a prefetch distance."""
         row = self.families[str(rng.choice(READY_FAMILIES))]
         size = row.sizes[int(rng.integers(len(row.sizes)))]
-        ahead = [n for n in space.READY_AHEAD if size or n]  # neither of them is the default kernel
+        ahead = [n for n in space.READY_AHEAD if size or n]  # without either it would be the default kernel
         values |= {name: size.get(key, ABSENT) for key, name in SIZE_NAMES.items()}
         fixed = {"tile": RUNTIME_TILE, "bits": 32, "unroll": 1, "partition": "nnz", "parnum": 0}
         return {**values, **fixed, "family": row.name, "prefetch": int(rng.choice(ahead))}
 
     def schedule_of(self, values: Values) -> SuperSchedule:
-        """The member of the family; ScheduleError when the family has no such sizes, or the runtime no such loop."""
+        """Return the schedule with `values`; raise ScheduleError for sizes or runtime loops that do not exist."""
         row = self.families[values["family"]]
         size = {key: values[name] for key, name in SIZE_NAMES.items() if values.get(name)}
         if size not in row.sizes:
@@ -195,7 +202,7 @@ class OwnSpace(TemplateSpace):
         )
 
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """The family is known by its levels."""
+        """Return the parameters of `schedule`; its family is found by the levels of its format."""
         fmt = schedule.format
         row, found = self._member(fmt)
         return {
@@ -210,8 +217,8 @@ class OwnSpace(TemplateSpace):
             "parnum": schedule.threads,
         }
 
-    def _member(self, fmt: Format) -> tuple[Family, Mapping[str, Any]]:
-        """The family and sizes that give `fmt`."""
+    def _member(self, fmt: Format) -> tuple[FormatFamily, Mapping[str, Any]]:
+        """Return the family and sizes of format `fmt`."""
         levels = ",".join(map(str, fmt.levels))
         for row in self.families.values():
             if row.levels == levels:
@@ -222,7 +229,7 @@ class OwnSpace(TemplateSpace):
 
 
 def _is_ready(values: Values) -> bool:
-    """Whether the runtime has these loops, and they are another thing than the default kernel."""
+    """Return whether the runtime has a loop for `values` that differs from the default kernel."""
     return (
         values["family"] in READY_FAMILIES
         and (values["bits"], values["unroll"], values["partition"], values["parnum"]) == (32, 1, "nnz", 0)
@@ -232,10 +239,7 @@ def _is_ready(values: Values) -> bool:
 
 
 def own_space(algorithm: str, *, threads: tuple[int, ...] | None = None) -> OwnSpace:
-    """Our space of "spmv", "spmm", "sddmm" or "mttkrp". `threads`: default 0 (what the caller allows), then 1, 2, 4 ...
-
-    up to this machine's cores.
-    """
+    """Return this library's space of an algorithm; `threads` defaults to 0 (any) and powers of two below the cores."""
     if threads is None:
         n_cores = Target.host().n_cores
         threads = (0, *(1 << bit for bit in range(n_cores.bit_length()) if 1 << bit < n_cores))

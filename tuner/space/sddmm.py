@@ -1,4 +1,4 @@
-"""What a search may choose from for SDDMM: formats of the structure, column tiles, entries jammed, rows fetched."""
+"""Space of SDDMM schedules: formats of the sparse operand, column tiles, jammed entries, prefetched rows of Y."""
 
 from __future__ import annotations
 
@@ -8,38 +8,38 @@ from typing import Any, Final
 
 import numpy as np
 from autosparse.tuner.space import own
-from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, Family, member, tiles
+from autosparse.tuner.space.families import MAX_NARROW, READY_AHEAD, FormatFamily, member, tiles
 from autosparse.tuner.space.own import SDDMM_FAMILIES
 
 from autosparse.core.problem import Problem
-from autosparse.core.schedule import FAR_AHEAD, RUNTIME, SuperSchedule
+from autosparse.core.schedule import L2_AHEAD, RUNTIME, SuperSchedule
 
 JAMMED: Final = own.AXES["sampled"].unroll
-"""Entries of a row whose dot products are computed together: they share the row of X and the sums across vectors."""
+"""Numbers of entries of a row whose dot products are computed together; they share the row of X and horizontal sums."""
 FETCHED: Final = own.AXES["sampled"].prefetch
-"""Entries ahead whose row of Y is fetched."""
+"""Prefetch distances of rows of Y, in entries."""
 CSR_LEVELS: Final = "i1:U,k1:C"
 BY_ROWS: Final = (CSR_LEVELS, "i1:C,k1:C")
-"""Levels whose kernels keep a row of X in registers where it is as wide as the tile: narrower ones come late."""
-READY_FIRST: Final = (0, FAR_AHEAD)
-"""Of READY_AHEAD what is tried first."""
-MOST_CELLS: Final = 16
-"""Accumulators that entries, rows and blocks together may take."""
+"""Levels whose kernels keep a tile-wide row of X in registers, so that the widest tile is tried first."""
+READY_FIRST: Final = (0, L2_AHEAD)
+"""Members of READY_AHEAD that are among the first candidates."""
+MAX_CELLS: Final = 16
+"""Maximum number of accumulators for jammed entries, block rows and block columns together."""
 
 
 def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
-    """The space of `problem`; unless `is_whole` a few schedules of every format."""
+    """Yield the space of `problem`; unless `is_whole`, a few schedules of every format."""
     shape, widths = problem.matrix.shape, tiles(problem) or (0,)
-    is_far = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
-    if is_far and problem.pattern.index_dtype == "int32":
+    is_streaming = shape[1] * problem.n_dense_cols * np.dtype(problem.dtype).itemsize > problem.target.l2_bytes
+    if is_streaming and problem.pattern.index_dtype == "int32":
         yield from _ready(problem.operation, READY_AHEAD if is_whole else READY_FIRST)
     for row in SDDMM_FAMILIES:
         for size in row.sizes:
-            if not _makes_sense(row, size, shape, is_whole=is_whole, is_far=is_far):
+            if not _makes_sense(row, size, shape, is_whole=is_whole, is_streaming=is_streaming):
                 continue
             bits = 16 if not row.name.startswith("csr") and _extent(size, shape) <= MAX_NARROW else 32
             n_cells = size.get("r", 1) * size.get("c", 1)
-            jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MOST_CELLS] or [1]
+            jams = [jam for jam in (JAMMED if is_whole else (4, 8)) if jam * n_cells <= MAX_CELLS] or [1]
             ahead = FETCHED if is_whole else (0, 8)
             first = widths[:1] if row.levels in BY_ROWS else widths[:2]
             for tile, jam, fetched in itertools.product(widths if is_whole else first, jams, ahead):
@@ -47,24 +47,26 @@ def members(problem: Problem, *, is_whole: bool) -> Iterator[SuperSchedule]:
 
 
 def _ready(operation: str, aheads: Sequence[int]) -> Iterator[SuperSchedule]:
-    """What the runtime computes by itself: CSR as it is, rows of Y fetched ahead, and rows in an order."""
+    """Yield the schedules of the runtime's precompiled loops: CSR, rows of Y prefetched, or rows reordered."""
     for row in SDDMM_FAMILIES:
         if row.levels != CSR_LEVELS:
             continue
         for size, ahead in itertools.product(row.sizes, aheads):
-            if size or ahead:  # without both it is the default kernel
+            if size or ahead:  # without both it would be the default kernel
                 yield member(operation, row, size, implementation=RUNTIME, prefetch=ahead)
 
 
 def _extent(size: Mapping[str, Any], shape: tuple[int, int]) -> int:
-    """Coordinates that the compressed levels hold."""
+    """Return the number of coordinates that the compressed levels must represent."""
     return max(int(size["k"]), shape[0]) if "k" in size else max(shape[0], -(-shape[1] // size.get("c", 1)))
 
 
-def _makes_sense(row: Family, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_far: bool) -> bool:
-    """Rows in another order share what they fetch of a Y that no core's own cache holds (`is_far`)."""
+def _makes_sense(
+    row: FormatFamily, size: Mapping[str, Any], shape: tuple[int, int], *, is_whole: bool, is_streaming: bool
+) -> bool:
+    """Return whether `size` fits the problem; reordered rows only where Y exceeds the L2 cache (`is_streaming`)."""
     if "order" in size:
-        return is_far
+        return is_streaming
     if "k" in size:
         return size["k"] < shape[1] and (is_whole or size["k"] >= 4096)
     return is_whole or row.name != "bcsr" or size == {"r": 2, "c": 2}

@@ -1,8 +1,8 @@
-"""Spaces of SuperSchedules as templates: named parameters, each categorical or a permutation (WACO §4.1.2, Table 3).
+"""Template spaces of SuperSchedules: named parameters, categorical or permutations (WACO section 4.1.2, Table 3).
 
-A schedule is *encoded* as one index per categorical parameter and one permutation per reorder, which is what a program
-embedder reads (WACO Fig. 11). Parameters that a schedule does not use (the level format of a coordinate that is not
-split) have normal values, so that one schedule has one code: ``decode(encode(s)) == s``.
+The code of a schedule has one index per categorical parameter and one permutation per reorder, which is the input of
+the program embedder (WACO Fig. 11). Parameters that a schedule does not use, such as the level format of an unsplit
+coordinate, have canonical values. Each schedule therefore has one code: ``decode(encode(s)) == s``.
 """
 
 from __future__ import annotations
@@ -19,40 +19,40 @@ from autosparse.core.values import dataclass
 from autosparse.errors import ScheduleError
 
 Supports = Callable[[str, SuperSchedule], "str | None"]
-"""Reason why a backend cannot lower a schedule of an operation, or None."""
+"""Function that returns why a backend cannot lower a schedule of an operation, or None."""
 Code = tuple["int | tuple[int, ...]", ...]
-"""Of each parameter in order: the index of its value, or, of a permutation, the index of the item at each place."""
+"""Code of a schedule, an element per parameter: the index of its value, or the item index at each position."""
 Values = Mapping[str, Any]  # int or str of a categorical parameter, tuple[str, ...] of a permutation
 
 MAX_TRIES: Final = 10_000
-"""Draws after which a sample is given up: a backend that supports less than one in as many is no use."""
+"""Maximum number of draws per sample; a backend that supports fewer schedules than one in as many is an error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Categorical:
-    """A parameter with a few values. `is_ladder`: they are ordered, neighbours are the rungs beside."""
+    """A parameter with a few values. `is_ladder`: the values are ordered, and adjacent values are neighbours."""
 
     name: str
     values: tuple[int | str, ...]
     is_ladder: bool = True
 
     def code(self, value: Any) -> int:
-        """Index of `value`; ScheduleError when it is none of them."""
+        """Return the index of `value`; raise ScheduleError when it is not among the values."""
         if value not in self.values:
             raise ScheduleError.not_in_space(self.name, value, self.values)
         return self.values.index(value)
 
     def value(self, code: Any) -> int | str:
-        """Inverse of `code`."""
+        """Return the value of index `code`."""
         return self.values[int(code)]
 
     def draw(self, rng: np.random.Generator) -> int | str:
-        """A value, all alike."""
+        """Draw a value uniformly."""
         return self.values[int(rng.integers(len(self.values)))]
 
     @property
     def size(self) -> int:
-        """Number of values."""
+        """Return the number of values."""
         return len(self.values)
 
 
@@ -64,22 +64,22 @@ class Permutation:
     items: tuple[str, ...]
 
     def code(self, value: Any) -> tuple[int, ...]:
-        """Index of the item at each place; ScheduleError when `value` orders other items."""
+        """Return the item index at each position; raise ScheduleError when `value` orders other items."""
         if sorted(value) != sorted(self.items):
             raise ScheduleError.not_in_space(self.name, value, self.items)
         return tuple(self.items.index(item) for item in value)
 
     def value(self, code: Any) -> tuple[str, ...]:
-        """Inverse of `code`."""
+        """Return the ordered items of `code`."""
         return tuple(self.items[at] for at in code)
 
     def draw(self, rng: np.random.Generator) -> tuple[str, ...]:
-        """An order, all alike."""
+        """Draw an order uniformly."""
         return tuple(self.items[at] for at in rng.permutation(len(self.items)))
 
     @property
     def size(self) -> int:
-        """Number of orders."""
+        """Return the number of orders."""
         return math.factorial(len(self.items))
 
 
@@ -90,23 +90,23 @@ class TemplateSpace(ABC):
     """A set of legal schedules of one operation, spanned by `parameters`."""
 
     name: str
-    operation: str  # of the schedules: "matmul", "sddmm", "mttkrp"
+    operation: str  # "matmul", "sddmm" or "mttkrp"
     parameters: tuple[Parameter, ...]
 
     @abstractmethod
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """The value of every parameter, normal ones where `schedule` does not use it; ScheduleError if not in here."""
+        """Return all parameters of `schedule`, canonical where unused; raise ScheduleError outside the space."""
 
     @abstractmethod
     def schedule_of(self, values: Values) -> SuperSchedule:
-        """The schedule with these values; ScheduleError when there is none."""
+        """Return the schedule with these values; raise ScheduleError when there is none."""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Values:
-        """Values of a random point of the template; a few may have no schedule."""
+        """Draw a random point of the template; a few points have no schedule."""
 
     def encode(self, schedule: SuperSchedule) -> Code:
-        """Code of `schedule`; ScheduleError when it does not belong to this space."""
+        """Return the code of `schedule`; raise ScheduleError when it does not belong to this space."""
         values = self.values_of(schedule)
         code = tuple(parameter.code(values[parameter.name]) for parameter in self.parameters)
         if self.schedule_of(values) != schedule:
@@ -114,7 +114,7 @@ class TemplateSpace(ABC):
         return code
 
     def decode(self, code: Code) -> SuperSchedule:
-        """The schedule of a code; ScheduleError when it has none (an index out of range, sizes that do not go)."""
+        """Return the schedule of `code`; raise ScheduleError for an index out of range or incompatible sizes."""
         values: dict[str, Any] = {}
         for parameter, one in zip(self.parameters, code, strict=True):
             if not _is_code(parameter, one):
@@ -123,7 +123,7 @@ class TemplateSpace(ABC):
         return self.schedule_of(values)
 
     def contains(self, schedule: SuperSchedule) -> bool:
-        """Whether `schedule` belongs to this space."""
+        """Return whether `schedule` belongs to this space."""
         try:
             self.encode(schedule)
         except ScheduleError:
@@ -131,7 +131,7 @@ class TemplateSpace(ABC):
         return True
 
     def sample(self, rng: np.random.Generator, supports: Supports | None = None) -> SuperSchedule:
-        """A random schedule, that the backend supports if `supports` is given; ScheduleError when none is found."""
+        """Draw a random schedule that `supports` accepts; raise ScheduleError when MAX_TRIES draws yield none."""
         for _ in range(MAX_TRIES):
             try:
                 made = self.schedule_of(self.draw(rng))

@@ -1,23 +1,23 @@
-"""WACO's own space, exactly: ``waco_space("spmv" | "spmm" | "sddmm" | "mttkrp")`` (paper §4.1.2, Table 3, Fig. 10).
+"""Schedule space of the WACO paper: ``waco_space("spmv" | "spmm" | "sddmm" | "mttkrp")`` (§4.1.2, Table 3, Fig. 10).
 
-Every index is split once. Parameters, by the names of the published weights where those have one:
+Every index is split once. The parameters have the names of the published weights where those name them:
 
 ==================  ==============================  =========================================================
 ``isplit``, ...     1, 2, 4, ..., 32768             split size of each index of A; of the dense index j see below
 ``order``           permutation of all coordinates  loop order
 ``paridx``          outer and inner coordinates     parallel loop: of the results' indices
 ``parnum``          half and all of the cores       threads (the paper's machine: 24 and 48)
-``parchunk``        1, 2, 4, ..., 256               iterations per hand-out (OpenMP's dynamic)
+``parchunk``        1, 2, 4, ..., 256               iterations per chunk (OpenMP's dynamic)
 ``level_order``     permutation of A's coordinates  A.reorder
 ``formati1``, ...   C, U                            level format of each coordinate of A
 ==================  ==============================  =========================================================
 
 Dense operands are row-major, as in the paper's evaluation (§5.1): C.reorder and B.reorder are not parameters. The
-columns j that the paper fixed at 256 (16 for MTTKRP) are split by 1, ..., 128 (16). j0 is no parallel loop: it runs
-inside vector registers. In SDDMM the paper's j is our k and its k our j.
+columns j that the paper fixed at 256 (16 for MTTKRP) are split by 1, ..., 128 (16). j0 is not a parallel
+loop: it runs inside vector registers. In SDDMM, the paper's j is k here and its k is j.
 
 The published data were drawn from a part of this space: loops concordant with the levels, outer before inner
-coordinates, j0 innermost. `WacoSpace.concordant` is the share of such draws; the others are uniform.
+coordinates, j0 innermost. `WacoSpace.concordant` is the probability of such draws; the others are uniform.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ CHUNKS: Final = tuple(1 << power for power in range(9))
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """What differs between algorithms: a row of `TEMPLATES`."""
+    """Differences between the algorithms: a row of `TEMPLATES`."""
 
     sparse: str  # indices of A
-    most_columns: int  # largest tile of the dense index j; 0: there is none
+    most_columns: int  # largest tile of the dense index j; 0: no dense index
     parallel: tuple[str, ...]
 
 
@@ -54,11 +54,11 @@ TEMPLATES: Final[Mapping[ProductKind, Template]] = {
     "sampled": Template("ik", 128, ("i1", "i0", "k1", "k0")),
     "fibers": Template("ikl", 16, ("i1", "i0", "j1")),
 }
-"""What the paper's four algorithms compute (§5.1) -> template."""
+"""Product kind of each of the paper's four algorithms (section 5.1) -> template."""
 
 
 class WacoSpace(TemplateSpace):
-    """The space of one algorithm."""
+    """WACO's space of one algorithm."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, int], concordant: float) -> None:
         self.operation, kind = algorithm_named(algorithm)
@@ -79,7 +79,7 @@ class WacoSpace(TemplateSpace):
         )
 
     def draw(self, rng: np.random.Generator) -> Values:
-        """Uniform in every parameter; with probability `concordant`, level order and loop order agree."""
+        """Draw every parameter uniformly; with probability `concordant`, make level order and loop order agree."""
         values: dict[str, Any] = {parameter.name: parameter.draw(rng) for parameter in self.parameters}
         if rng.random() < self.concordant:
             order = _outer_first([name for name in values["order"] if name != "j0"])
@@ -88,12 +88,12 @@ class WacoSpace(TemplateSpace):
         return values
 
     def schedule_of(self, values: Values) -> SuperSchedule:
-        """Loops and levels of coordinates that are not split are left out."""
+        """Return the schedule with `values`; loops and levels of unsplit coordinates are left out."""
         splits = {name[:-1]: values[f"{name[:-1]}split"] for name in self.sparse}
         levels = [Level(name, LevelKind(values[f"format{name}"])) for name in values["level_order"]]
         unsplit = {f"{index}0" for index, size in splits.items() if size == 1}
         order = tuple(name for name in values["order"] if name not in unsplit)
-        if values.get("jsplit") == 1:  # a loop of one iteration: its place does not matter
+        if values.get("jsplit") == 1:  # a loop of one iteration, whose position does not matter
             order = tuple(_with_inner(tuple(name for name in order if name != "j0"), "j"))
         parallel = values["paridx"]
         return SuperSchedule(
@@ -108,7 +108,7 @@ class WacoSpace(TemplateSpace):
         )
 
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """An inner coordinate that has no loop follows its outer one, and its level is U."""
+        """Return the parameters of `schedule`; an inner coordinate without a loop follows its outer one, at level U."""
         fmt = schedule.format
         kinds = {level.coordinate: level.kind.value for level in fmt.levels}
         values: dict[str, Any] = {f"{name[:-1]}split": fmt.split(name[:-1]) for name in self.sparse}
@@ -122,7 +122,7 @@ class WacoSpace(TemplateSpace):
 
 
 def _outer_first(names: list[str]) -> list[str]:
-    """The same order of places, with x1 before x0 for every index x."""
+    """Return `names` with x1 and x0 swapped wherever x0 comes first, for every index x."""
     found = list(names)
     for inner in [name for name in names if name.endswith("0")]:
         at, outer = found.index(inner), found.index(f"{inner[:-1]}1")
@@ -132,7 +132,7 @@ def _outer_first(names: list[str]) -> list[str]:
 
 
 def _with_inner(order: tuple[str, ...], indices: str) -> Iterator[str]:
-    """`order`, with the inner coordinates of `indices` that it lacks right after their outer ones."""
+    """Yield `order` with the missing inner coordinates of `indices` inserted directly after their outer ones."""
     for name in order:
         yield name
         if name.endswith("1") and name[:-1] in indices and f"{name[:-1]}0" not in order:
@@ -140,7 +140,7 @@ def _with_inner(order: tuple[str, ...], indices: str) -> Iterator[str]:
 
 
 def waco_space(algorithm: str, *, threads: tuple[int, int] | None = None, concordant: float = 0.75) -> WacoSpace:
-    """WACO's space of "spmv", "spmm", "sddmm" or "mttkrp". `threads`: default half and all of this machine's cores."""
+    """Return WACO's space of an algorithm; `threads` defaults to half and all of this machine's cores."""
     if threads is None:
         n_cores = Target.host().n_cores
         threads = (max(1, n_cores // 2), max(2, n_cores))

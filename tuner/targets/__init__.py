@@ -1,7 +1,7 @@
-"""Target platforms of learned cost models as data: what may be configured, what a sample costs, how it maps (DASH §3).
+"""Target platforms of learned cost models as data: configuration spaces, sample costs and mappings (DASH section 3).
 
-`base` says what a target is, `cpu`, `gpu` and `accelerator` are kinds of targets, `registry` names those that ship,
-`mapper` and `latent` turn a configuration into numbers, `simulation` counts what a tiled accelerator would do.
+`base` defines a target. `cpu`, `gpu` and `accelerator` are kinds of targets, and `registry` lists the shipped ones.
+`mapper` and `latent` turn a configuration into numbers. `simulation` models the cost of a tiled accelerator.
 """
 
 from __future__ import annotations

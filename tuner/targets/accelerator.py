@@ -1,8 +1,8 @@
-"""Tiled accelerators for sparse matrices as data: machine, parameters, default and price, read from a JSON file.
+"""Tiled accelerators for sparse matrices: machine, parameters, default and sample price, read from a JSON file.
 
-Parameters as SPADE (Gerogiannis et al., ISCA 2023) has them: tiles of `p_row` rows and `p_col` columns of A, `split`
-columns of the dense operands at a time; 1 or 0 for a `barrier` after every column panel, for a `bypass` of the caches
-by the rows of the result, for a `reorder` of the rows by their first column. docs/transfer.md describes the file.
+The parameters are those of SPADE (Gerogiannis et al., ISCA 2023). `p_row` and `p_col` are the rows and columns of a
+tile of A, `split` the dense columns per pass. Three are 0 or 1: `barrier` after every column panel, `bypass` of the
+caches by rows of the result, `reorder` of the rows by first column. docs/transfer.md describes the file.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from autosparse.forking import computed_once
 PARAMETERS: Final = ("p_row", "p_col", "split", "barrier", "bypass", "reorder")
 TILINGS: Final = ("p_row", "p_col", "split")
 ALL: Final = "all"
-"""In a file: as many rows or columns as there are."""
+"""Value in a file that means all rows or columns."""
 UNBOUNDED: Final = 1 << 20
-"""What ALL is in a configuration: more than the patterns have that are meant."""
+"""Value that replaces ALL in a configuration; larger than any supported pattern."""
 HETEROGENEOUS: Final = ("bypass", "reorder")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """What the simulation must know. Bytes per cycle: of one element's port, of the shared cache, of memory."""
+    """Parameters of the simulated machine. Bytes per cycle are those of one PE's port, the shared cache, and memory."""
 
     n_pes: int
-    lanes: int  # values of 4 bytes per vector operation, of which an element does one per cycle
-    l1_bytes: int  # of each element
-    llc_bytes: int  # shared by all
+    lanes: int  # 4-byte values per vector operation; a PE performs one operation per cycle
+    l1_bytes: int  # per PE
+    llc_bytes: int  # shared by all PEs
     port_bytes_per_cycle: float
     llc_bytes_per_cycle: float
     dram_bytes_per_cycle: float
@@ -67,9 +67,9 @@ class Configuration:
     reorder: int
 
     def canonical(self, n_rows: int, n_cols: int, n_columns: int) -> Configuration:
-        """The same program on an n_rows x n_cols pattern: tiles as large as it, no barrier where there is one panel.
+        """Return the equivalent program on an n_rows x n_cols pattern: tiles clipped to it, no barrier for one panel.
 
-        Two configurations with one canonical form are one program: a list of the best five must not hold it twice.
+        Configurations with equal canonical forms are the same program, and a list of the best five must not repeat it.
         """
         p_col = UNBOUNDED if self.p_col >= n_cols else self.p_col
         p_row = UNBOUNDED if self.p_row >= n_rows else self.p_row
@@ -78,15 +78,15 @@ class Configuration:
 
     @property
     def values(self) -> tuple[int, ...]:
-        """In the order of PARAMETERS."""
+        """Return the values in the order of PARAMETERS."""
         return (self.p_row, self.p_col, self.split, self.barrier, self.bypass, self.reorder)
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """A target: every configuration of `grid` (parameter -> values), `n_columns` columns of the dense operands.
+    """A target: all configurations of `grid` (parameter -> values), for `n_columns` columns of the dense operands.
 
-    `machine` None: no simulation is possible, samples come from the user's own simulator or chip.
+    `machine` None: there is no simulation, and samples come from the user's own simulator or chip.
     """
 
     name: str
@@ -112,16 +112,16 @@ class Accelerator:
 
     @computed_once
     def configurations(self) -> tuple[Configuration, ...]:
-        """All of them, the last parameter fastest."""
+        """Return all configurations, the last parameter varying fastest."""
         return tuple(Configuration(*values) for values in itertools.product(*(self.grid[name] for name in PARAMETERS)))
 
     @property
     def grid_columns(self) -> tuple[tuple[int, ...], ...]:
-        """The values of each of PARAMETERS."""
+        """Return the values of each of PARAMETERS."""
         return tuple(self.grid[name] for name in PARAMETERS)
 
     def distinct(self, n_rows: int, n_cols: int) -> tuple[int, ...]:
-        """For each of `configurations` the number of the first one that is the same program on such a pattern."""
+        """Return, for each configuration, the number of the first one that is the same program on such a pattern."""
         first: dict[Configuration, int] = {}
         numbered = enumerate(self.configurations)
         return tuple(first.setdefault(one.canonical(n_rows, n_cols, self.n_columns), at) for at, one in numbered)
@@ -129,24 +129,24 @@ class Accelerator:
     # -- as TargetSpace -----------------------------------------------------------------------------------------------
 
     def loop_order(self, configuration: Configuration) -> Sequence[str]:
-        """With a barrier the loop over column panels goes outside (DASH §3.3)."""
+        """Return the loops, outermost first; a barrier moves the loop over column panels outside (DASH section 3.3)."""
         outer = ("j2", "i2") if configuration.barrier else ("i2", "j2")
         return ("k2", *outer, "i1", "j1", "k1")
 
     def sizes(self, configuration: Configuration) -> tuple[int, int, int, int]:
-        """(p_row, p_col, split, 1)."""
+        """Return (p_row, p_col, split, 1)."""
         return configuration.p_row, configuration.p_col, min(configuration.split, self.n_columns), 1
 
     def heterogeneous(self, configuration: Configuration) -> Category:
-        """(bypass, reorder)."""
+        """Return (bypass, reorder)."""
         return tuple(getattr(configuration, name) for name in HETEROGENEOUS)
 
     def categories(self) -> tuple[Category, ...]:
-        """Every value of `heterogeneous`."""
+        """Return all possible results of `heterogeneous`."""
         return tuple(itertools.product(*(self.grid[name] for name in HETEROGENEOUS)))
 
     def find(self, values: Mapping[str, int | str]) -> int:
-        """The number of the configuration with these values; ScheduleError when there is none."""
+        """Return the number of the configuration with these values; raise ScheduleError when there is none."""
         unknown = set(values) ^ set(PARAMETERS)
         if unknown:
             raise ScheduleError.not_in_space("parameters", sorted(values), ", ".join(PARAMETERS))
@@ -157,21 +157,21 @@ class Accelerator:
         return self.configurations.index(wanted)
 
     def to_text(self, number: int) -> str:
-        """Configuration `number` as ``p_row=32 p_col=all ...``."""
+        """Return configuration `number` as ``p_row=32 p_col=all ...``."""
         values = zip(PARAMETERS, self.configurations[number].values, strict=True)
         return " ".join(f"{name}={ALL if value == UNBOUNDED else value}" for name, value in values)
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """The accelerator that a JSON file describes; RecordError for what describes none."""
+    """Return the accelerator that a JSON file describes; raise RecordError for invalid contents."""
     try:
         return accelerator_of(json.loads(path.read_text(encoding="utf-8")))
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
         raise RecordError.broken(str(path), reason=f"no JSON: {error}") from None
 
 
-def accelerator_of(facts: Any) -> Accelerator:  # Any: what a JSON file may hold
-    """The accelerator of a file's contents; RecordError where a field is missing, unknown or out of its domain."""
+def accelerator_of(facts: Any) -> Accelerator:  # Any: the contents of a JSON file
+    """Build the accelerator from a file's contents; raise RecordError for missing, unknown or invalid fields."""
     if not isinstance(facts, dict):
         raise RecordError.bad_field("accelerator", "file", facts, expected="an object")
     known = {"name", "description", "machine", "parameters", "default", "sample_price", "n_columns"}

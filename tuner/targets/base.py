@@ -1,7 +1,7 @@
-"""A target: its configurations, their loops and sizes on axes that all targets share, and the rest (DASH §3.3, §3.4).
+"""Interface of a target: configurations, their loops and sizes on shared axes, and the rest (DASH sections 3.3, 3.4).
 
-Loops have the paper's names: ``i`` rows of A, ``j`` columns of A, ``k`` columns of the dense operands; ``x2`` is the
-outer and ``x1`` the inner part of a loop that is cut, ``k3`` a third part that only GPUs have.
+Loops have the paper's names: ``i`` rows of A, ``j`` columns of A, ``k`` columns of the dense operands. ``x2`` is the
+outer and ``x1`` the inner part of a split loop; ``k3`` is a third part that only GPUs have.
 """
 
 from __future__ import annotations
@@ -10,32 +10,32 @@ from collections.abc import Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
 Category = tuple["int | str", ...]
-"""Values of the parameters that have no counterpart elsewhere."""
+"""Values of the heterogeneous parameters, which have no counterpart on other platforms."""
 
 LOOPS: Final = ("i1", "i2", "j1", "j2", "k1", "k2", "k3")
 SIZES: Final = ("I", "J", "K", "K3")
 PARENTS: Final[Mapping[str, str]] = {"i1": "i2", "j1": "j2", "k1": "k2", "k3": "k2"}
-"""The loop that an absent one stands directly behind: it has one iteration."""
+"""Loop -> the loop that it directly follows when absent, with one iteration."""
 
 Configured_contra = TypeVar("Configured_contra", contravariant=True)
 
 
 class TargetSpace(Protocol[Configured_contra]):
-    """The configurations of one platform for one operation, as the mapper and the latent encoder see them."""
+    """Interface of the configurations of one platform for one operation, for the mapper and the latent encoder."""
 
     @property
     def name(self) -> str:
-        """Of the platform."""
+        """Return the name of the platform."""
 
     @property
     def sample_price(self) -> float:
-        """What one measured configuration costs, in units of a CPU's (the paper's beta)."""
+        """Return the cost of one measured configuration in units of a CPU's (the paper's beta)."""
 
     def loop_order(self, configuration: Configured_contra) -> Sequence[str]:
-        """The loops of LOOPS that there are, outermost first; the mapper adds the others."""
+        """Return the present loops of LOOPS, outermost first; the mapper adds the others."""
 
     def sizes(self, configuration: Configured_contra) -> tuple[int, int, int, int]:
-        """Iterations of the inner parts, in the order of SIZES; 1 where a loop is not cut."""
+        """Return the iterations of the inner parts in the order of SIZES; 1 where a loop is not split."""
 
     def heterogeneous(self, configuration: Configured_contra) -> Category:
-        """Values of the parameters that only this platform has."""
+        """Return the values of the parameters that only this platform has."""

@@ -1,7 +1,7 @@
-"""A CPU as a target: SuperSchedules, whose splits and loops are the paper's and whose rest is its own.
+"""CPU target: SuperSchedules, with splits and loops mapped to the paper's and the rest heterogeneous.
 
-Our coordinates ``x1`` (outer) and ``x0`` (inner) of i, k (columns of A) and j (dense columns) are the paper's ``x2``
-and ``x1`` of i, j and k.
+Coordinates ``x1`` (outer) and ``x0`` (inner) of i, k (columns of A) and j (dense columns) are the paper's ``x2`` and
+``x1`` of i, j and k.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ RENAMED: Final[Mapping[str, str]] = {"i1": "i2", "i0": "i1", "k1": "j2", "k0": "
 
 @dataclass(frozen=True)
 class Cpu:
-    """Schedules of one operation on a CPU: a sample costs 1."""
+    """Schedules of one operation on a CPU; a sample costs 1."""
 
     name: str = "cpu"
     sample_price: float = 1.0
 
     def loop_order(self, configuration: SuperSchedule) -> Sequence[str]:
-        """The schedule's own loops."""
+        """Return the schedule's loops by the paper's names."""
         return tuple(RENAMED[name] for name in configuration.loop_order if name in RENAMED)
 
     def sizes(self, configuration: SuperSchedule) -> tuple[int, int, int, int]:
-        """Splits of rows, columns and dense columns."""
+        """Return the splits of rows, columns and dense columns, and 1."""
         form = configuration.format
         return form.split("i"), form.split("k"), max(1, configuration.dense_split("j")), 1
 
     def heterogeneous(self, configuration: SuperSchedule) -> Category:
-        """Levels, widths, order of rows, unrolling, prefetching, who computes, how threads share."""
+        """Return level kinds, widths, row order, unrolling, prefetching, implementation and partition as a category."""
         form = configuration.format
         kinds = ",".join(level.kind.value for level in form.levels)
         return (

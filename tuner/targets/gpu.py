@@ -1,6 +1,6 @@
-"""A GPU as a target, as DASH describes SparseTIR's schedules (Table 1, §3.3): cut loops, their order, binding, unroll.
+"""GPU target, as DASH describes SparseTIR's schedules (Table 1, section 3.3): split loops, order, binding, unroll.
 
-Mapping only: no program of ours runs such a configuration, so that there is no figure of it.
+Only the mapping exists; the library runs no such configuration and has no measurements of one.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from typing import Final
 from autosparse.tuner.targets.base import Category
 
 RENAMED: Final[Mapping[str, str]] = {"i1": "i1", "i2": "i2", "j": "j2", "k1": "k1", "k2": "k2", "k3": "k3"}
-"""The loop over columns of A is not cut: its inner part is absent and follows it."""
+"""Name of each loop in the paper. The loop over columns of A is not split, so its inner part is absent."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuConfiguration:
-    """Loops i1, i2, j, k1, k2, k3, outermost first; sizes of rows and of both inner cuts of the dense columns."""
+    """Loops i1, i2, j, k1, k2, k3, outermost first; sizes of the row split and of both inner dense splits."""
 
     order: tuple[str, ...]
     rows: int
     dense: int
     dense_third: int
-    binding: str  # what blocks and threads are bound to
+    binding: str  # binding of loops to blocks and threads
     unroll: int
 
 
@@ -35,13 +35,13 @@ class Gpu:
     sample_price: float = 1.0
 
     def loop_order(self, configuration: GpuConfiguration) -> Sequence[str]:
-        """The loops by the paper's common names."""
+        """Return the loops by the paper's common names."""
         return tuple(RENAMED[name] for name in configuration.order)
 
     def sizes(self, configuration: GpuConfiguration) -> tuple[int, int, int, int]:
-        """(rows, 1, dense, third factor)."""
+        """Return (rows, 1, dense, third factor)."""
         return configuration.rows, 1, configuration.dense, configuration.dense_third
 
     def heterogeneous(self, configuration: GpuConfiguration) -> Category:
-        """(binding, unroll)."""
+        """Return (binding, unroll)."""
         return configuration.binding, configuration.unroll

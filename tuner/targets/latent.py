@@ -1,7 +1,7 @@
-"""The parameters that only one target has, as 64 numbers: a table, or a projection of their ranges (DASH §3.4).
+"""Latent codes of heterogeneous parameters, 64 numbers each, by a table or a projection (DASH section 3.4).
 
-The paper trains an autoencoder per target and operation. Of few combinations (SPADE's two bits: four) it would learn a
-table, so that is what they get; `autosparse.tuner.networks.autoencoder` has the autoencoder for the others.
+The paper trains an autoencoder per target and operation. For few combinations (SPADE's two bits: four) it would learn a
+table, so a table is used. `autosparse.tuner.networks.autoencoder` has the autoencoder for larger ones.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ Floats = NDArray[np.float32]
 
 
 class LatentEncoder(Protocol):
-    """Categories -> codes of LATENT_WIDTH numbers."""
+    """Interface of an encoder from categories to codes of LATENT_WIDTH numbers."""
 
     def codes(self, categories: Sequence[Category]) -> Floats:
-        """(n, LATENT_WIDTH); RecordError for a category that was never told of."""
+        """Return the codes, (n, LATENT_WIDTH); raise RecordError for an unknown category."""
 
 
 @dataclass(frozen=True)
 class LatentTable:
-    """One category, one coordinate: at most LATENT_WIDTH of them."""
+    """Encoder with one coordinate per category, for at most LATENT_WIDTH categories."""
 
     known: tuple[Category, ...]
     _places: dict[Category, int] = field(init=False, repr=False, compare=False)
@@ -41,41 +41,41 @@ class LatentTable:
         object.__setattr__(self, "_places", {one: at for at, one in enumerate(self.known)})
 
     def codes(self, categories: Sequence[Category]) -> Floats:
-        """One-hot rows."""
+        """Return one-hot rows."""
         found = np.zeros((len(categories), LATENT_WIDTH), np.float32)
         for row, one in zip(found, categories, strict=True):
             row[self.place(one)] = 1
         return found
 
     def place(self, category: Category) -> int:
-        """The number of a category; RecordError when it is not in the table."""
+        """Return the number of a category; raise RecordError when it is not in the table."""
         if category not in self._places:
             raise RecordError.bad_field("target", "category", category, expected=f"one of {len(self.known)} known ones")
         return self._places[category]
 
     def category(self, code: Floats) -> Category:
-        """Inverse of `codes` for one row."""
+        """Return the category of one row of `codes`."""
         return self.known[int(np.argmax(code[: len(self.known)]))]
 
 
 @dataclass(frozen=True)
 class OneHotParts:
-    """Each part of a category one-hot, side by side: what an autoencoder or a projection compresses."""
+    """One-hot encoding of each part of a category, concatenated: the input of an autoencoder or projection."""
 
-    values: tuple[tuple[int | str, ...], ...]  # of each part
+    values: tuple[tuple[int | str, ...], ...]  # values of each part
 
     @classmethod
     def of(cls, categories: Sequence[Category]) -> OneHotParts:
-        """The values that occur, of each part."""
+        """Build the encoding from the values that occur in each part."""
         return cls(tuple(tuple(sorted(set(part), key=str)) for part in zip(*categories, strict=True)))
 
     @property
     def width(self) -> int:
-        """Columns of `rows`."""
+        """Return the number of columns of `rows`."""
         return sum(len(values) for values in self.values)
 
     def rows(self, categories: Sequence[Category]) -> Floats:
-        """(n, width) of 0 and 1; RecordError for a value that no part has."""
+        """Return the encoding, (n, width) of 0 and 1; raise RecordError for an unknown value."""
         found = np.zeros((len(categories), self.width), np.float32)
         starts = np.cumsum([0, *(len(values) for values in self.values)]).tolist()
         for row, one in zip(found, categories, strict=True):
@@ -88,7 +88,7 @@ class OneHotParts:
 
 @dataclass(frozen=True, eq=False)
 class PrincipalAxes:
-    """The first LATENT_WIDTH principal axes of the one-hot parts: what DASH's Figure 9 compares with."""
+    """Encoder by the first LATENT_WIDTH principal axes of the one-hot parts, the baseline of DASH's Figure 9."""
 
     parts: OneHotParts
     mean: Floats
@@ -96,7 +96,7 @@ class PrincipalAxes:
 
     @classmethod
     def of(cls, categories: Sequence[Category]) -> PrincipalAxes:
-        """Fitted to the distinct ones among `categories`."""
+        """Fit the axes to the distinct categories among `categories`."""
         distinct = sorted(set(categories), key=str)
         parts = OneHotParts.of(distinct)
         rows = parts.rows(distinct)
@@ -105,7 +105,7 @@ class PrincipalAxes:
         return cls(parts, mean.astype(np.float32), axes[:LATENT_WIDTH].astype(np.float32))
 
     def codes(self, categories: Sequence[Category]) -> Floats:
-        """Coordinates on the axes, zeros behind them."""
+        """Return the coordinates on the axes, padded with zeros."""
         found = np.zeros((len(categories), LATENT_WIDTH), np.float32)
         found[:, : len(self.axes)] = (self.parts.rows(categories) - self.mean) @ self.axes.T
         return found

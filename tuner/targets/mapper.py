@@ -1,6 +1,6 @@
-"""Configurations of every target on the same 53 numbers: the order of seven loops, four sizes (DASH §3.3, Table 5).
+"""Mapper of every target's configurations to the same 53 numbers: loop order and four sizes (DASH 3.3, Table 5).
 
-p = (which loop stands at each of the seven places, a permutation matrix of 7 x 7; log2 of the sizes I, J, K, K3).
+p = (7 x 7 permutation matrix of the loop at each position; log2 of the sizes I, J, K, K3).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Configured = TypeVar("Configured")
 
 
 def whole_order(order: Sequence[str]) -> tuple[str, ...]:
-    """`order` with every loop of LOOPS that it lacks directly behind its parent; RecordError for another loop."""
+    """Return `order` with each missing loop of LOOPS inserted after its parent; raise RecordError for unknown loops."""
     placed = list(order)
     strange = [name for name in placed if name not in LOOPS]
     if strange or len(set(placed)) != len(placed):
@@ -36,7 +36,7 @@ def whole_order(order: Sequence[str]) -> tuple[str, ...]:
 
 
 def mapped(target: TargetSpace[Configured], configurations: Sequence[Configured]) -> NDArray[np.float32]:
-    """The homogeneous part of each configuration: (n, MAPPED_WIDTH) float32."""
+    """Return the homogeneous part of each configuration, (n, MAPPED_WIDTH) float32."""
     n_loops = len(LOOPS)
     found = np.zeros((len(configurations), MAPPED_WIDTH), np.float32)
     for row, one in zip(found, configurations, strict=True):

@@ -1,4 +1,4 @@
-"""The targets that ship, by name; everybody's own come from files (`python -m autosparse transfer`)."""
+"""Registry of the shipped targets by name; users pass files of their own (`python -m autosparse transfer`)."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from autosparse.tuner.targets.accelerator import Accelerator, read_accelerator
 FOLDER: Final = Path(__file__).resolve().parent / "descriptions"
 
 ACCELERATORS: Final[Mapping[str, str]] = {"spade": "spade.json", "small": "small.json", "wide": "wide.json"}
-"""Name -> file in FOLDER."""
+"""Name of a target -> file in FOLDER."""
 
 
 def find_accelerator(name: str) -> Accelerator:
-    """The accelerator of that name, or of the JSON file of that path; RecordError, FileNotFoundError."""
+    """Return the accelerator of that name or JSON file path; raise RecordError or FileNotFoundError."""
     return read_accelerator(FOLDER / ACCELERATORS[name] if name in ACCELERATORS else Path(name))

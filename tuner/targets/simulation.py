@@ -1,16 +1,16 @@
-"""A tiled accelerator, simulated: exact counts of what its caches miss, and the cycles that follow from bandwidths.
+"""Simulation of a tiled accelerator: exact cache-miss counts, and the cycles that follow from bandwidths.
 
-It is SPADE-like (Gerogiannis et al., ISCA 2023; parameters of DASH, Table 1), and no figure of it says anything about
-SPADE. Assumptions: a cache holds whole segments (the `split` columns of one dense row) and is fully associative with
-exact LRU replacement; latencies are hidden, so that only bandwidths and the slowest element count; no TLB, no fetched
-instructions, no write-back at the end of an interval; A is streamed and never cached; values have 4 bytes, an entry of
-A 12. Rows go to elements by panels in turn. Every split of the dense columns begins with cold caches: other bytes.
+The machine resembles SPADE (Gerogiannis et al., ISCA 2023; parameters of DASH, Table 1), but its numbers are not
+SPADE's. A cache holds whole segments (the `split` columns of one dense row) and is fully associative with exact LRU
+replacement. Latencies are hidden, so only bandwidths and the slowest PE count. There is no TLB, no instruction fetch,
+and no write-back at the end of an interval. A is streamed and never cached; values have 4 bytes, entries of A 12. PEs
+take row panels round-robin. Every split of the dense columns starts with cold caches.
 
-SpMM, D = A B: per entry a row of B, per row and tile the row of D is read and written (in its first tile only written).
-SDDMM, D = A ∘ (X Y^T): a row of Y per entry, a row of X per row and tile, a result of 4 bytes per entry, which later
-splits read and write again.
+SpMM, D = A B: each entry reads a row of B; each row of a tile reads and writes the row of D (in its first tile it only
+writes). SDDMM, D = A ∘ (X Y^T): each entry reads a row of Y, and each row of a tile a row of X. The 4-byte result of an
+entry is read and written again by later splits.
 
-`simulate` here is the reference, in Python; `autosparse._native.accelerator.simulate` counts the same in C.
+`simulate` here is the reference in Python; `autosparse._native.accelerator.simulate` counts the same in C.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ from autosparse.ops.base import ProductKind
 ENTRY_BYTES: Final = 12
 VALUE_BYTES: Final = 4
 SIMULATION_VERSION: Final = 1
-"""Raise when a count changes: stored times of other versions are not reused."""
+"""Version to increase when a count changes; stored times of other versions are not reused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accelerated:
-    """What an operation moves and computes beside one vector operation and one cached row per entry."""
+    """Data movement and computation of an operation, besides one vector operation and one cached row per entry."""
 
-    row_vectors: int  # vector operations per row and tile, and per ceil(width / lanes)
-    first_moves: int  # times a row's segment moves: in the first tile that has the row
+    row_vectors: int  # vector operations per row and tile, for each ceil(width / lanes)
+    first_moves: int  # transfers of a row's segment in the first tile that contains the row
     later_moves: int
-    first_entry_bytes: int  # of memory per entry: in the first split
+    first_entry_bytes: int  # bytes of memory per entry in the first split
     later_entry_bytes: int
 
 
@@ -58,12 +58,12 @@ ACCELERATED: Final[Mapping[ProductKind, Accelerated]] = {
 OPERATIONS: Final[Mapping[str, Accelerated]] = {
     name: ACCELERATED[one.kind] for name, one in ALGORITHMS.items() if one.kind in ACCELERATED
 }
-"""Algorithms that accelerators compute."""
+"""Algorithms that accelerators support."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Traffic:
-    """What a run costs. Bytes: of memory, into the shared cache's users, through the elements' ports."""
+    """Cost of a run. Bytes are those of memory, of the shared cache, and of the PEs' ports."""
 
     cycles: float
     dram_bytes: int
@@ -81,7 +81,7 @@ DEFAULT_OPERATION: Final = next(iter(OPERATIONS))
 def simulate(
     pattern: Pattern, configuration: Configuration, *, machine: Machine, operation: str, n_columns: int
 ) -> Traffic:
-    """What one product costs; RecordError for an operation that OPERATIONS lacks. Slow: the reference of the C code."""
+    """Return the cost of one product; raise RecordError for an unknown operation. Slow: the reference of the C code."""
     accelerated = operation_named(operation)
     tiles = _tiles(pattern, configuration)
     n_whole, rest = divmod(n_columns, configuration.split)
@@ -99,14 +99,14 @@ def simulate(
 
 
 def operation_named(name: str) -> Accelerated:
-    """The row of OPERATIONS; RecordError when there is none."""
+    """Return the row of OPERATIONS; raise RecordError when there is none."""
     if name not in OPERATIONS:
         raise RecordError.bad_field("accelerator", "operation", name, expected=f"one of {', '.join(OPERATIONS)}")
     return OPERATIONS[name]
 
 
 def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[np.int32]:
-    """The rows as they stand: with `reorder` by their first column, empty ones last, equal ones as before."""
+    """Return the row order: with `reorder`, sorted by first column (stable), empty rows last."""
     if not configuration.reorder:
         return np.arange(pattern.n_rows, dtype=np.int32)
     first = np.full(pattern.n_rows, pattern.n_cols, np.int64)
@@ -116,7 +116,7 @@ def row_order(pattern: Pattern, configuration: Configuration) -> NDArray[np.int3
 
 
 def checked(pattern: Pattern) -> Pattern:
-    """`pattern` where columns ascend in every row, which tiles are made by; InputError where they do not."""
+    """Return `pattern`; raise InputError unless columns strictly ascend in every row, which tiling requires."""
     steps = np.diff(pattern.indices[: pattern.nnz].astype(np.int64))
     begins = pattern.indptr[1:-1]
     steps[begins[(begins > 0) & (begins < pattern.nnz)] - 1] = 1
@@ -124,7 +124,7 @@ def checked(pattern: Pattern) -> Pattern:
         raise InputError.refused(
             "an accelerator takes rows whose columns ascend, each once",
             given="a pattern with columns out of order or repeated",
-            cure="A.sum_duplicates() beforehand",
+            hint="A.sum_duplicates() beforehand",
         )
     return pattern
 
@@ -144,13 +144,13 @@ def _tiles(pattern: Pattern, configuration: Configuration) -> Tiles:
 
 
 class _Cache:
-    """Exact LRU over at most `capacity` segments."""
+    """Exact LRU cache of at most `capacity` segments."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity, self._held = capacity, OrderedDict[object, None]()
 
     def touch(self, key: object) -> bool:
-        """Whether `key` was there."""
+        """Access `key` and return whether it was a hit."""
         is_hit = key in self._held
         self._held[key] = None
         self._held.move_to_end(key)
@@ -160,7 +160,7 @@ class _Cache:
 
 
 class _Pass:
-    """All tiles once, for dense rows of `width` columns; `cycles`: as the first split, as a later one."""
+    """One pass over all tiles for dense rows of `width` columns; `cycles` are those as a first and as a later split."""
 
     def __init__(
         self, machine: Machine, operation: Accelerated, configuration: Configuration, pattern: Pattern, width: int
@@ -180,7 +180,7 @@ class _Pass:
         self._llc_bytes = self._dram_bytes = self._entries = 0
 
     def run(self, tiles: Tiles) -> None:
-        """Interval after interval: all tiles, or, with a barrier, a column panel each."""
+        """Simulate all intervals: all tiles at once, or, with a barrier, one column panel each."""
         panels = sorted({panel for _, panel in tiles}) if self._configuration.barrier else [None]
         for panel in panels if tiles else ():
             for pe, tile in _in_turn({key: tiles[key] for key in tiles if panel in (None, key[1])}, len(self._l1)):
@@ -237,7 +237,7 @@ class _Pass:
 
 
 def _in_turn(tiles: Tiles, n_pes: int) -> Iterator[tuple[int, Tile]]:
-    """(element, tile): every element has the row panels pe, pe + n_pes, ..., and takes a tile per turn."""
+    """Yield (PE, tile): every PE owns the row panels pe, pe + n_pes, ..., and takes a tile per turn."""
     queues = [deque(tile for (panel, _), tile in tiles.items() if panel % n_pes == pe) for pe in range(n_pes)]
     while any(queues):
         for pe, queue in enumerate(queues):

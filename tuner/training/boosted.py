@@ -1,4 +1,7 @@
-"""A run of boosted trees: fit, rank, curve over the number of trees; seconds, so that nothing is taken up again."""
+"""Training run of boosted trees: fit, ranking, curve over the number of trees.
+
+It takes seconds and cannot be resumed.
+"""
 
 from __future__ import annotations
 
@@ -17,11 +20,11 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.collect.recipes import Recipe
 from autosparse.tuner.features.sketch import sketch
 from autosparse.tuner.learned.names import is_wide
-from autosparse.tuner.learned.predict import PORTFOLIO, Scale
+from autosparse.tuner.learned.predict import PORTFOLIO, RatioScale
 from autosparse.tuner.learned.scorers import BOOSTED, guess_column, inputs, n_inputs
 from autosparse.tuner.training.boosting import Boosted, BoostSettings, clipped_logs, features_of, fit, weights_of
 from autosparse.tuner.training.curves import CURVE, RANKING, WEIGHTS, Epoch, write_curve
-from autosparse.tuner.training.data import UNSEEN, Case, DataSet
+from autosparse.tuner.training.data import UNSEEN, DataSet, TrainingCase
 from autosparse.tuner.training.meaning import Meaning, write_model
 from autosparse.tuner.training.portfolio import Pool
 from autosparse.tuner.training.ranking import Ranking
@@ -34,28 +37,28 @@ from autosparse.core.target import Target
 Floats = NDArray[np.float32]
 
 EVERY: Final = 20
-"""Trees between two points of the curve."""
-MOST_WEIGHT: Final = 3.0
-"""Of a pattern measured on a machine that few were measured on."""
+"""Number of trees between two points of the curve."""
+MAX_WEIGHT: Final = 3.0
+"""Maximum weight of patterns of a machine with few measurements."""
 
 
-def machine_weights(cases: Sequence[Case]) -> dict[Target, float]:
-    """How much the patterns of each machine count: machines alike, but none of its patterns more than MOST_WEIGHT."""
+def machine_weights(cases: Sequence[TrainingCase]) -> dict[Target, float]:
+    """Return weights that balance the machines, limited to MAX_WEIGHT per pattern."""
     counts = Counter(case.setting.target for case in cases)
     most = max(counts.values(), default=1)
-    return {target: min(MOST_WEIGHT, most / n) for target, n in counts.items()}
+    return {target: min(MAX_WEIGHT, most / n) for target, n in counts.items()}
 
 
 @dataclass(frozen=True, eq=False)
 class BoostedRun:
-    """One operation's trees from `data`; real patterns are in `matrices`."""
+    """Training run of one operation's trees on `data`; `matrices` holds the real patterns."""
 
     data: DataSet
     settings: BoostSettings
     matrices: Path | None
 
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
-        """Write weights, curve and ranking to `out`; (curve, rankings of the unseen splits)."""
+        """Write weights, curve and ranking to `out`; return (curve, rankings of the unseen splits)."""
         start_s = time.perf_counter()
         train = self.data.of("train")
         pool = Pool.of(self.data, train)
@@ -74,7 +77,8 @@ class BoostedRun:
             "machines": list(self.data.machines),
             "n_train": len(train),
             "seen": self.data.seen.to_data(),
-            "scale": Scale().to_data(),  # trees predict logarithms of ratios: tuning may read the file as it is
+            # trees predict log ratios, so that tuning can use the file without calibration
+            "scale": RatioScale().to_data(),
         }
         about["validation"] = asdict(known["validation"]) if "validation" in known else None
         meaning = Meaning(
@@ -94,8 +98,8 @@ class BoostedRun:
         return curve, known
 
     def _seen(self, pool: Pool, progress: Callable[[float, str], object]) -> Seen:
-        """What trees read of every case; a pattern is made once, however often it was measured."""
-        by_recipe: dict[Recipe, list[Case]] = {}
+        """Return the trees' inputs of every case; a pattern measured several times is made once."""
+        by_recipe: dict[Recipe, list[TrainingCase]] = {}
         for case in self.data.cases:
             by_recipe.setdefault(case.recipe, []).append(case)
         found: Seen = {}
@@ -115,7 +119,7 @@ class BoostedRun:
     def _curve(
         self, fitted: Boosted, train: tuple[Floats, NDArray[np.float64]], seen: Seen, start_s: float
     ) -> list[Epoch]:
-        """A row per EVERY trees; losses are mean squared errors of log ratios."""
+        """Return a row per EVERY trees; losses are mean squared errors of log ratios."""
         cases = self.data.of("validation")
         x, y = _table(cases, seen) if cases else (train[0][:1], train[1][:1])
         ends = np.cumsum([len(case.codes) for case in cases])[:-1]
@@ -139,10 +143,10 @@ class BoostedRun:
 
 
 Seen = dict[int, tuple[Floats, NDArray[np.int16]]]
-"""id(case) -> (numbers of its pattern and setting, codes and guesses of its schedules)."""
+"""Map from id(case) to (numbers of its pattern and setting, codes and analytic ratios of its schedules)."""
 
 
-def _problem(case: Case, structure: Pattern | TensorPattern) -> Problem:
+def _problem(case: TrainingCase, structure: Pattern | TensorPattern) -> Problem:
     setting = case.setting
     return Problem(
         operation=case.operation, pattern=structure, transposed=False, n_dense_cols=setting.n_dense_cols,
@@ -150,12 +154,12 @@ def _problem(case: Case, structure: Pattern | TensorPattern) -> Problem:
     )  # fmt: skip
 
 
-def _table(cases: Sequence[Case], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
+def _table(cases: Sequence[TrainingCase], seen: Seen) -> tuple[Floats, NDArray[np.float64]]:
     x = np.vstack([features_of(*seen[id(case)]) for case in cases])
     return x, np.concatenate([clipped_logs(case.ratios) for case in cases])
 
 
-def _rank(fitted: Boosted, cases: Sequence[Case], seen: Seen) -> Ranking | None:
+def _rank(fitted: Boosted, cases: Sequence[TrainingCase], seen: Seen) -> Ranking | None:
     scored = [
         (fitted.trees.on(pattern).predict(programs), case.ratios, case.censored)
         for case in cases

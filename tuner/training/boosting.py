@@ -1,4 +1,4 @@
-"""Fit boosted trees to measured times (extra `train`: scikit-learn's histogram gradient boosting)."""
+"""Fit of boosted trees to measured times (extra `train`: scikit-learn's histogram gradient boosting)."""
 
 from __future__ import annotations
 
@@ -19,35 +19,35 @@ from autosparse.errors import MissingExtraError
 Floats = NDArray[np.float32]
 
 CLIPPED: Final = (-3.0, 2.5)
-"""Bounds of the logarithms of ratios that are learned: how hopeless a schedule is does not matter."""
+"""Bounds of learned log ratios; differences among slow schedules carry no information."""
 LOOK_S: Final = 0.05
 NEGLIGIBLE: Final = 0.3
-"""Of a processor, which others keep busy while one looks."""
+"""Load of other processes, in processors, that is ignored."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoostSettings:
-    """What decides the result together with the data."""
+    """Hyperparameters, which determine the result together with the data."""
 
     n_trees: int = 800
     rate: float = 0.06
     leaves: int = 63
-    fewest: int = 30  # rows in a leaf; less where there are few rows in all
-    share: float = 0.5  # of the features that a split may choose from
+    fewest: int = 30  # minimum rows per leaf; `BoostedRun` reduces it for few rows
+    share: float = 0.5  # share of the features available to a split
     ridge: float = 5.0
-    focus: float = 1.0  # a schedule f times as slow as the best one of its pattern weighs f ** -focus
+    focus: float = 1.0  # a schedule f times as slow as the best of its pattern weighs f ** -focus
     seed: int = 0
 
 
 @dataclass(frozen=True, eq=False)
 class Boosted:
-    """A fitted sum of trees, and how it came about."""
+    """A fitted sum of trees with the scikit-learn model that it came from."""
 
     trees: Trees
     _model: Any  # sklearn.ensemble.HistGradientBoostingRegressor
 
     def staged(self, x: Floats, *, every: int) -> Iterator[tuple[int, NDArray[np.float64]]]:
-        """(number of trees, predictions with so many) for every `every`th number."""
+        """Yield (number of trees, predictions with that many) for every `every`th number."""
         with _threads():
             stages = enumerate(self._model.staged_predict(x), start=1)
             kept = [(n, predicted) for n, predicted in stages if n % every == 0]
@@ -62,9 +62,9 @@ def fit(
     settings: BoostSettings,
     weights: NDArray[np.floating[Any]] | None = None,
 ) -> Boosted:
-    """Trees that predict y (n,) from x (n, features) by least squares; MissingExtraError without scikit-learn.
+    """Fit trees that predict y (n,) from x (n, features) by least squares.
 
-    `weights` (n,): how much each row counts; None: alike.
+    `weights` (n,) weigh the rows; None: equally. Raises MissingExtraError without scikit-learn.
     """
     regressor = _regressor()
     with _threads():
@@ -82,8 +82,8 @@ def fit(
 
 
 def _threads() -> AbstractContextManager[Any]:
-    """As many of scikit-learn's as others leave processors free: threads that wait for each other spin."""
-    from threadpoolctl import ThreadpoolController  # scikit-learn needs it as well
+    """Limit scikit-learn's threads to the processors that other processes leave idle, since waiting threads spin."""
+    from threadpoolctl import ThreadpoolController  # scikit-learn depends on it
 
     pools = ThreadpoolController().select(user_api="openmp")
     n_threads = max((one.num_threads for one in pools.lib_controllers), default=1)
@@ -94,7 +94,7 @@ def _threads() -> AbstractContextManager[Any]:
 
 
 def _exported(model: Any, n_sketch: int) -> Trees:
-    """The trees of a fitted regressor; a threshold becomes the next lower float32, which decides alike."""
+    """Return the trees of a fitted regressor; rounding thresholds down to float32 preserves all decisions."""
     tables = []
     for (predictor,) in model._predictors:
         nodes = predictor.nodes
@@ -109,23 +109,23 @@ def _exported(model: Any, n_sketch: int) -> Trees:
 
 
 def clipped_logs(ratios: NDArray[np.floating[Any]]) -> NDArray[np.float64]:
-    """What is learned of times over the default kernel's."""
+    """Return clipped logarithms of times over the default kernel's, the learning target."""
     return np.clip(np.log(np.asarray(ratios, np.float64)), *CLIPPED)
 
 
 def weights_of(ratios: NDArray[np.floating[Any]], settings: BoostSettings) -> NDArray[np.float64]:
-    """How much the schedules of one pattern count: which of the fast ones is fastest matters, not which slow one."""
+    """Return weights of the schedules of one pattern, which emphasise the order of the fast ones."""
     y = clipped_logs(ratios)
     weights: NDArray[np.float64] = np.exp(-settings.focus * (y - y.min()))
     return weights
 
 
 def features_of(pattern: Floats, programs: NDArray[Any]) -> Floats:
-    """Rows of features: the sketch (f,) beside each code (n, columns)."""
+    """Return rows of features: the sketch (f,) beside each code (n, columns)."""
     return np.hstack([np.repeat(pattern[None], len(programs), axis=0), programs.astype(np.float32)])
 
 
-def _regressor() -> Any:  # Any: the optional class
+def _regressor() -> Any:  # Any: a class of an optional package
     try:
         from sklearn.ensemble import HistGradientBoostingRegressor
     except ModuleNotFoundError:
@@ -134,7 +134,10 @@ def _regressor() -> Any:  # Any: the optional class
 
 
 def trees_of(tables: Sequence[Sequence[tuple[int, float, int, int]]], base: float, n_sketch: int) -> Trees:
-    """From one table per tree, of rows (feature or -1, threshold or value, left, right) numbered within the tree."""
+    """Build trees from one table per tree, with rows (feature or -1, threshold or value, left, right).
+
+    Children are numbered within their tree.
+    """
     roots = np.cumsum([0, *(len(table) for table in tables)])[:-1].astype(np.int32)
     rows = [
         (at, left + root if feature >= 0 else 0, right + root if feature >= 0 else 0, feature)

@@ -1,4 +1,4 @@
-"""Everything that the next epoch depends on, in one file that appears whole: weights, Adam's moments, the history."""
+"""Checkpoint of a training run in one file, written atomically: weights, Adam's moments, history."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from numpy.typing import NDArray
 
 from autosparse.errors import OptionError
@@ -27,16 +27,16 @@ class Checkpoint:
     history: Sequence[dict[str, Any]]
 
     @classmethod
-    def of(cls, model: CostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
-        """The present state."""
+    def of(cls, model: NetworkCostModel, optimizer: torch.optim.Adam, history: Sequence[dict[str, Any]]) -> Checkpoint:
+        """Return the present state."""
         tensors = {f"weight.{name}": value for name, value in model.weights().items()}
         for at, moments in optimizer.state_dict()["state"].items():
             for name in MOMENTS:
                 tensors[f"adam.{at}.{name}"] = moments[name].detach().cpu().numpy()
         return cls(tensors, history)
 
-    def restore(self, model: CostModel, optimizer: torch.optim.Adam) -> None:
-        """Put the state back."""
+    def restore(self, model: NetworkCostModel, optimizer: torch.optim.Adam) -> None:
+        """Restore the state of model and optimizer."""
         weights = {name[len("weight.") :]: one for name, one in self.tensors.items() if name.startswith("weight.")}
         model.load_weights(weights)
         state: dict[int, dict[str, torch.Tensor]] = {}
@@ -48,13 +48,13 @@ class Checkpoint:
 
 
 def write_checkpoint(path: Path, state: Checkpoint, identity: Mapping[str, Any]) -> None:
-    """Write beside and rename. `identity` says which run it belongs to."""
+    """Write to a temporary file and rename it. `identity` identifies the run."""
     metadata = {"identity": json.dumps(identity, sort_keys=True), "history": json.dumps(list(state.history))}
     write_safetensors(path, state.tensors, metadata)
 
 
 def read_checkpoint(path: Path, identity: Mapping[str, Any]) -> Checkpoint:
-    """The state in `path`; OptionError when it is of a run with other settings or other data."""
+    """Return the state in `path`; raise OptionError when it belongs to a run with other settings or data."""
     tensors, metadata = read_safetensors(path)
     theirs = json.loads(metadata["identity"])
     other = sorted(name for name in {*theirs, *identity} if theirs.get(name) != identity.get(name))

@@ -1,4 +1,4 @@
-"""Learning curves as data (CSV) and, where matplotlib is installed, as pictures (WACO Fig. 15)."""
+"""Learning curves as CSV and, where matplotlib is installed, as plots (WACO Fig. 15)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ RANKING: Final = "ranking.json"
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """A row of the learning curve; nan where there was nothing to validate on."""
+    """A row of the learning curve; nan where there is no validation data."""
 
-    epoch: int  # from 1
+    epoch: int  # numbered from 1
     train_loss: float
     validation_loss: float
     ordered_pairs: float
@@ -30,7 +30,7 @@ class Epoch:
 
 
 def write_curve(path: Path, history: Sequence[Epoch]) -> None:
-    """One row per epoch."""
+    """Write one row per epoch."""
     beside = path.with_name(f".{path.name}")
     with beside.open("w", newline="", encoding="utf-8") as file:
         rows = csv.DictWriter(file, [field.name for field in fields(Epoch)])
@@ -40,7 +40,7 @@ def write_curve(path: Path, history: Sequence[Epoch]) -> None:
 
 
 def read_curve(path: Path) -> list[Epoch]:
-    """Inverse of `write_curve`."""
+    """Read the result of `write_curve`."""
     with path.open(newline="", encoding="utf-8") as file:
         return [
             Epoch(int(row.pop("epoch")), **{name: float(value) for name, value in row.items()})
@@ -49,7 +49,7 @@ def read_curve(path: Path) -> list[Epoch]:
 
 
 def draw_curves(path: Path, runs: Mapping[str, Sequence[Epoch]], *, title: str) -> None:
-    """Losses (dashed: training) and ordered pairs over epochs; MissingExtraError without matplotlib."""
+    """Plot losses (dashed: training) and ordered pairs over epochs; raise MissingExtraError without matplotlib."""
     figure_type = _figure_type()
     figure = figure_type(figsize=(9, 3.6), dpi=110, layout="constrained")
     losses, pairs = figure.subplots(1, 2)

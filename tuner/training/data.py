@@ -1,4 +1,4 @@
-"""Measurements as training cases: codes of schedules and their times, and which cases may be trained on."""
+"""Training data from measurements: codes of schedules, their times, and the split into training and test cases."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ import numpy as np
 from autosparse.tuner.collect.files import CENSORED, REFUSED, Measurements, read_folder
 from autosparse.tuner.collect.operations import OPS, taught_by
 from autosparse.tuner.collect.recipes import Recipe, is_sealed
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.learned.embeddings import code_rows
-from autosparse.tuner.learned.seen import Seen
+from autosparse.tuner.learned.training_domain import TrainingDomain
 from autosparse.tuner.space.joint import JointSpace
 from autosparse.tuner.space.own import own_space
 from autosparse.tuner.space.template import TemplateSpace
@@ -29,79 +29,79 @@ from autosparse.errors import InputError, ScheduleError
 from autosparse.forking import computed_once
 
 VALIDATION_OF: Final = 5
-"""One group in so many is for validation: 80:20 (WACO §4.1.3)."""
+"""Groups per validation group, which gives an 80:20 split (WACO section 4.1.3)."""
 FEWEST: Final = 2
-"""Schedules that a case must have: one has no rank."""
+"""Minimum number of schedules of a case; a single one has no rank."""
 LARGE_NNZ: Final = 100_000
 UNSEEN: Final = ("validation", "held_out", "held_out_large")
-"""What rankings are reported of; "held_out_large": the real held-out patterns of LARGE_NNZ nonzeros or more."""
+"""Splits that rankings report; "held_out_large" has the real held-out patterns of at least LARGE_NNZ nonzeros."""
 
 
-ON_HOST: Final = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
+ON_HOST: Final = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=Target.host().n_cores)
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """One pattern: rows of `codes` are its schedules, `ratios` their times over the default kernel's."""
+class TrainingCase:
+    """One pattern: `codes` has a row per schedule, and `ratios` are their times over the default kernel's."""
 
     recipe: Recipe
     codes: NDArray[np.int16] = field(repr=False)
     ratios: NDArray[np.float32] = field(repr=False)
-    censored: NDArray[np.bool_] = field(repr=False)  # at least so long
+    censored: NDArray[np.bool_] = field(repr=False)  # the ratio is a lower bound
     default_s: float
     nnz: int = 0
-    setting: Setting = field(default_factory=lambda: ON_HOST, repr=False)
-    operation: str = ""  # of `Problem`
+    setting: RunSetting = field(default_factory=lambda: ON_HOST, repr=False)
+    operation: str = ""  # as in `Problem`
     schedules: Sequence[SuperSchedule] = field(default=(), repr=False)
 
     @property
     def is_large(self) -> bool:
-        """A real pattern of at least LARGE_NNZ nonzeros: what products are worth tuning for."""
+        """Return whether this is a real pattern of at least LARGE_NNZ nonzeros, for which tuning matters most."""
         return self.recipe.kind == "real" and self.nnz >= LARGE_NNZ
 
     @property
     def split(self) -> str:
-        """One of "train", "validation", "held_out" and "sealed": the groups that no training may see."""
+        """Return "train", "validation", "held_out" or "sealed"; training never reads the last two."""
         if self.recipe.is_held_out:
             return "sealed" if is_sealed(self.recipe.group) else "held_out"
         return "validation" if is_validation(self.recipe.group) else "train"
 
 
 def is_validation(group: str) -> bool:
-    """Whether the patterns of `group` validate: by its hash, so that more data never moves a group across."""
+    """Return whether the patterns of `group` validate; by hash, so that more data never moves a group."""
     digest = hashlib.blake2b(group.encode(), digest_size=4, person=b"validation").digest()
     return int.from_bytes(digest, "little") % VALIDATION_OF == 0
 
 
 @dataclass(frozen=True, eq=False)
 class DataSet:
-    """All cases of one operation, with the space that their codes belong to."""
+    """All cases of one operation, and the space that their codes belong to."""
 
     op: str
     dimension: int
     space: JointSpace
-    cases: Sequence[Case]
+    cases: Sequence[TrainingCase]
     machines: Sequence[Mapping[str, Any]]
-    n_outside: int  # schedules of other spaces, left out
-    seen: Seen = field(default_factory=Seen)
+    n_outside: int  # number of schedules outside the space, which are left out
+    seen: TrainingDomain = field(default_factory=TrainingDomain)
 
     @computed_once
     def digest(self) -> str:
-        """16 hex digits over patterns, codes and times: a run goes on only with the data that it began with."""
+        """Return 16 hex digits over patterns, codes and times; a run resumes only with the data it began with."""
         found = hashlib.blake2b(digest_size=8)
         for case in self.cases:
             for part in (case.recipe.to_json().encode(), case.codes, case.ratios, case.censored):
                 found.update(part if isinstance(part, bytes) else np.ascontiguousarray(part).tobytes())
         return found.hexdigest()
 
-    def of(self, split: str) -> list[Case]:
-        """The cases of "train", "validation", "held_out" or "held_out_large" (part of the one before)."""
+    def of(self, split: str) -> list[TrainingCase]:
+        """Return the cases of "train", "validation", "held_out" or "held_out_large" (a subset of "held_out")."""
         group = split.removesuffix("_large")
         return [case for case in self.cases if case.split == group and (group == split or case.is_large)]
 
 
 def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") -> DataSet:
-    """The measurements of `op` below one or several folders, a machine each perhaps; InputError when there are none."""
+    """Read the measurements of `op` in folders, perhaps of several machines; raise InputError without any."""
     folders = [folders] if isinstance(folders, Path) else list(folders)
     names = taught_by(op) or (op,)
     measured = itertools.chain.from_iterable(read_folder(folder, name) for folder in folders for name in names)
@@ -110,7 +110,7 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
         raise InputError.refused(
             f"there are no measurements of {op!r} to train on",
             given=f"the folder {', '.join(repr(str(folder)) for folder in folders)}",
-            cure=f"python -m autosparse collect --out {folders[0]} --ops {op}",
+            hint=f"python -m autosparse collect --out {folders[0]} --ops {op}",
         )
     texts = sorted({text for one in found for text in one.schedules})
     schedules = {text: SuperSchedule.from_json(text) for text in texts}
@@ -118,12 +118,12 @@ def read_data(folders: Path | Sequence[Path], op: str, *, spaces: str = "both") 
     codes = _codes(joint, schedules)
     cases = [case for one in found if (case := _case(one, codes, schedules)) is not None]
     machines = list({str(one.facts["machine"]): one.facts["machine"] for one in found}.values())
-    seen = Seen.of_measurements(one.facts for one in found)
+    seen = TrainingDomain.of_measurements(one.facts for one in found)
     return DataSet(op, found[0].recipe.n_dims, joint, cases, machines, len(schedules) - len(codes), seen)
 
 
 def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "both") -> JointSpace:
-    """Our space, WACO's, or both, of the algorithm of `op`, with the numbers of threads that `schedules` have."""
+    """Return this library's space, WACO's, or both, for the algorithm of `op` and the thread counts of `schedules`."""
     algorithm = re.sub(r"\d+$", "", op)
     threads = tuple(sorted({one.threads for one in schedules} - {0}))
     members: list[TemplateSpace] = []
@@ -135,13 +135,13 @@ def joint_space(op: str, schedules: Iterable[SuperSchedule], *, spaces: str = "b
 
 
 def _two(threads: Sequence[int]) -> tuple[int, int]:
-    """WACO's space has two numbers of threads: the largest, and the next."""
+    """Return the largest two thread counts, as WACO's space requires exactly two."""
     *_, less, most = (1, 2, *threads)
     return less, most
 
 
 def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[str, NDArray[np.int16]]:
-    """The row of `code_rows` of each schedule that is in `space`."""
+    """Return the row of `code_rows` of each schedule that is in `space`."""
     found = {}
     for text, schedule in schedules.items():
         try:
@@ -154,7 +154,7 @@ def _codes(space: JointSpace, schedules: Mapping[str, SuperSchedule]) -> dict[st
 
 def _case(
     one: Measurements, codes: Mapping[str, NDArray[np.int16]], schedules: Mapping[str, SuperSchedule]
-) -> Case | None:
+) -> TrainingCase | None:
     status, ratios = one["status"], one["ratio"]
     kept = [
         at
@@ -164,11 +164,11 @@ def _case(
     if len(kept) < FEWEST:
         return None
     rows = np.stack([codes[one.schedules[at]] for at in kept])
-    default_s = float(np.nanmedian(one.heats["default_s"]))
+    default_s = float(np.nanmedian(one.batches["default_s"]))
     is_censored = status[kept] == CENSORED
     row = OPS[one.facts["op"]]
-    return Case(
+    return TrainingCase(
         one.recipe, rows, ratios[kept], is_censored, default_s, int(one.facts["nnz"]),
-        Setting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
+        RunSetting.of_measurements(one.facts, one.target, n_dense_cols=row.n_dense_cols), row.operation,
         [schedules[one.schedules[at]] for at in kept],
     )  # fmt: skip

@@ -1,7 +1,7 @@
-"""Pre-training of DASH's network on a source platform and fine-tuning on a target (§3.2, Table 3; extra `train`).
+"""Pre-training of DASH's network on a source platform, and fine-tuning on a target (3.2, Table 3; extra `train`).
 
-Adam with rate 1e-4, in every step some programs of one pattern and all their pairs in the margin ranking loss
-max(0, 1 - (r1 - r2) sign(t1 - t2)), mean over the pairs. The latent layer of a new target begins anew.
+Each Adam step (rate 1e-4) uses some programs of one pattern and all their pairs. The margin ranking loss is the mean
+over pairs of max(0, 1 - (r1 - r2) sign(t1 - t2)). The latent layer is re-initialised for a new target.
 """
 
 from __future__ import annotations
@@ -26,22 +26,25 @@ MODES: Final[Mapping[str, tuple[str, ...]]] = {
     "heads": ("configuration.", "latent.", "predictor."),
     "last layers": ("latent.", "predictor.2", "predictor.4"),
 }
-"""What is fine-tuned: beginnings of names of parameters. The paper does not say; "all" is how it reads."""
+"""Parts of the network to fine-tune, as prefixes of parameter names.
+
+The paper does not say; "all" is its likely meaning.
+"""
 
 
 @dataclass(frozen=True, eq=False)
-class Case:
-    """One pattern with its programs: `seen` as the featurizer prepared it, or s itself where that is frozen."""
+class TransferCase:
+    """One pattern with its programs; `seen` is the featurizer's input, or its output s where it is frozen."""
 
-    seen: Any = field(repr=False)  # Any: each featurizer's own kind
+    seen: Any = field(repr=False)  # Any: each featurizer has its own type
     p: NDArray[np.float32] = field(repr=False)
     z: NDArray[np.float32] = field(repr=False)
     ratios: NDArray[np.float32] = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """Table 3 of the paper. `batch`: programs per step; a featurizer that learns describes the pattern in every one."""
+class FewShotSettings:
+    """Training settings, Table 3 of the paper. `batch`: programs per step, with a featurizer pass in each step."""
 
     epochs: int = EPOCHS
     rate: float = RATE
@@ -52,11 +55,11 @@ class Settings:
 
 def train(
     model: DashModel,
-    cases: Sequence[Case],
-    settings: Settings,
+    cases: Sequence[TransferCase],
+    settings: FewShotSettings,
     progress: Callable[[int, float], object] = lambda epoch, loss: None,
 ) -> DashModel:
-    """`model`, trained in place; `progress(epoch, mean loss)` after every epoch."""  # fmt: skip
+    """Train `model` in place and return it; `progress(epoch, mean loss)` is called after every epoch."""  # fmt: skip
     beginnings = MODES[settings.mode]
     chosen = [value for name, value in model.named_parameters() if name.startswith(beginnings)]
     is_frozen = "" not in beginnings
@@ -74,7 +77,7 @@ def train(
     return model
 
 
-def _patterns(model: DashModel, case: Case) -> torch.Tensor:
+def _patterns(model: DashModel, case: TransferCase) -> torch.Tensor:
     if isinstance(case.seen, torch.Tensor):
         return case.seen
     with torch.no_grad():
@@ -83,7 +86,7 @@ def _patterns(model: DashModel, case: Case) -> torch.Tensor:
 
 
 def _step(
-    model: DashModel, case: Case, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
+    model: DashModel, case: TransferCase, s: torch.Tensor, some: NDArray[np.int64], optimizer: torch.optim.Optimizer
 ) -> float:
     slower, faster = known_pairs(case.ratios[some], np.zeros(len(some), np.bool_))
     costs = model.costs(s, torch.from_numpy(case.p[some]), torch.from_numpy(case.z[some]))
@@ -94,8 +97,8 @@ def _step(
     return float(loss.detach())
 
 
-def fine_tuned(source: DashModel, cases: Sequence[Case], settings: Settings) -> DashModel:
-    """A copy of `source`, its latent layer drawn anew, trained on the target's cases; no case: the source itself."""
+def fine_tuned(source: DashModel, cases: Sequence[TransferCase], settings: FewShotSettings) -> DashModel:
+    """Return a copy of `source` with a new latent layer, trained on the target's cases; unchanged without cases."""
     model = copy.deepcopy(source)
     if not cases:
         return model
@@ -108,7 +111,7 @@ def fine_tuned(source: DashModel, cases: Sequence[Case], settings: Settings) -> 
 
 
 def costs_of(model: DashModel, s: torch.Tensor, p: NDArray[np.float32], z: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Costs of programs (n,) on the pattern s."""
+    """Return the costs of programs, (n,), on the pattern s."""
     with torch.no_grad():
         found: NDArray[np.float32] = model.costs(s, torch.from_numpy(p), torch.from_numpy(z)).numpy()
     return found

@@ -1,4 +1,4 @@
-"""What a file of weights is for, and writing one: without torch."""
+"""Metadata of a weights file, and the function that writes one, without torch."""
 
 from __future__ import annotations
 
@@ -18,32 +18,32 @@ from numpy.typing import NDArray
 from autosparse._version import __version__
 
 if TYPE_CHECKING:
-    from autosparse.tuner.networks.cost_model import CostModel
+    from autosparse.tuner.networks.cost_model import NetworkCostModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """What a file of weights is for."""
+    """Metadata of a weights file."""
 
     op: str  # "spmv", "spmm32", ...
-    extractor: str  # a row of EXTRACTORS, or "boosted"
-    dimension: int  # of the patterns
-    parameters: tuple[Parameter, ...]  # of a schedule's code, in order
-    limit: int = FEATURE_LIMIT  # nonzeros looked at (panels)
-    about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for people
+    extractor: str  # a name in EXTRACTORS, or "boosted"
+    dimension: int  # number of dimensions of the patterns
+    parameters: tuple[Parameter, ...]  # parameters of a schedule's code, in order
+    limit: int = FEATURE_LIMIT  # maximum nonzeros that the extractor reads (panels)
+    about: Mapping[str, Any] = field(default_factory=dict)  # machine, data, ranking: for human readers
 
-    def make_model(self, *, backend: str = "own") -> CostModel:
-        """A network of this kind, with random weights (extra `train`)."""
-        from autosparse.tuner.networks.cost_model import CostModel, make_extractor
+    def make_model(self, *, backend: str = "own") -> NetworkCostModel:
+        """Return a network of this kind with random weights (extra `train`)."""
+        from autosparse.tuner.networks.cost_model import NetworkCostModel, make_extractor
         from autosparse.tuner.networks.embedder import ProgramEmbedder
 
-        return CostModel(
+        return NetworkCostModel(
             make_extractor(self.extractor, self.dimension, backend, self.limit), ProgramEmbedder(self.parameters)
         )
 
     @classmethod
     def of(cls, metadata: Mapping[str, str]) -> Meaning:
-        """From the metadata of a file."""
+        """Build from the metadata of a file."""
         return cls(
             op=metadata["op"],
             extractor=metadata["extractor"],
@@ -55,7 +55,7 @@ class Meaning:
 
 
 def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meaning) -> None:
-    """Write the file; it appears whole."""
+    """Write the file atomically."""
     metadata = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

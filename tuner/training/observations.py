@@ -1,4 +1,4 @@
-"""Patterns as extractors see them, made again from their recipes and kept as long as memory allows."""
+"""Cache of patterns in the extractors' input form, made from their recipes."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DEFAULT_BYTES: Final = 4 << 30
 
 
 class Observations:
-    """`observations(recipe)` is what `extractor` sees of its pattern; the least recently used ones are forgotten.
+    """Cache that returns an extractor's input for a recipe, and evicts the least recently used ones beyond a limit.
 
-    `folder` holds the real matrices that recipes name; FileNotFoundError when one is missing.
+    `folder` holds the real matrices that recipes name; a missing one raises FileNotFoundError.
     """
 
     def __init__(self, extractor: Extractor, folder: Path | None, *, limit_bytes: int = DEFAULT_BYTES) -> None:
@@ -24,7 +24,7 @@ class Observations:
         self._sizes: dict[Recipe, int] = {}
 
     def __call__(self, recipe: Recipe) -> Observed:
-        """Made or remembered."""
+        """Return the extractor's input for `recipe`, made or cached."""
         found = self._kept.get(recipe)
         if found is None:
             found = self._extractor.prepare(recipe.make(self._folder))
@@ -34,7 +34,7 @@ class Observations:
         return found
 
     def _make_room(self) -> None:
-        # What is used last has grown since it was kept: the maps of its layers came with its first use.
+        # The last entry has grown since it was added: its first use created the maps of its layers.
         for recipe in list(self._kept)[-1:]:
             self._sizes[recipe] = self._kept[recipe].n_bytes
         while self._kept and sum(self._sizes.values()) > self._limit_bytes:

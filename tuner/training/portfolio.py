@@ -1,8 +1,8 @@
-"""Which programs a model proposes from: a hundred that are between them nearly as fast as the best of thousands.
+"""Selection of a model's portfolio: about a hundred programs whose best is nearly as fast as the best of thousands.
 
-Greedy: the next program is the one that lowers the predicted time of the best usable program most, in the mean over
-training patterns. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses some tenths of a
-percent of the best predicted time (docs/adr/0044).
+The greedy selection adds the program that most reduces the mean predicted time of the best usable program over training
+patterns. Scoring a hundred programs is cheaper than searching a graph of thousands, and loses a few tenths of a percent
+of the best predicted time (docs/design/cost-models.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from autosparse.tuner.analytic.models import predicted_ratios
 from autosparse.tuner.learned.predict import suits
 from autosparse.tuner.learned.scorers import guess_column
 from autosparse.tuner.learned.trees import Trees
-from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.data import DataSet, TrainingCase
 from numpy.typing import NDArray
 
 from autosparse.core.problem import Problem
@@ -25,11 +25,11 @@ from autosparse.core.schedule import SuperSchedule
 
 N_PORTFOLIO: Final = 128
 N_POOL: Final = 2048
-"""Programs that are chosen from: those that came nearest to the best measured on some pattern."""
+"""Number of programs to choose from: those that came nearest to the best measured one on some pattern."""
 N_PATTERNS: Final = 240
-"""Training patterns, evenly spread, on which programs are compared."""
+"""Number of training patterns, evenly spread, on which programs are compared."""
 WORST: Final = 3.0
-"""Logarithm of the ratio of a program that cannot be used on a pattern."""
+"""Log ratio assumed for a program that cannot be used on a pattern."""
 
 Codes = NDArray[np.int16]
 Floats = NDArray[np.float32]
@@ -37,17 +37,17 @@ Floats = NDArray[np.float32]
 
 @dataclass(slots=True)
 class Pool:
-    """Programs to choose from, and the patterns that they are compared on."""
+    """Programs to choose from, and the patterns on which they are compared."""
 
     schedules: Sequence[SuperSchedule]
     codes: Codes
-    every: int  # patterns looked at: each so many-th
+    every: int  # interval between the patterns that are used
     _n_met: int = 0
     _patterns: list[tuple[Floats, Codes, NDArray[np.bool_]]] = field(default_factory=list)
 
     @classmethod
-    def of(cls, data: DataSet, cases: Sequence[Case], n_pool: int = N_POOL) -> Pool:
-        """The schedules of `cases` that came nearest to the best of their pattern, by their codes."""
+    def of(cls, data: DataSet, cases: Sequence[TrainingCase], n_pool: int = N_POOL) -> Pool:
+        """Build the pool from the schedules of `cases` that came nearest to the best of their pattern."""
         loss: dict[SuperSchedule, float] = {}
         codes: dict[SuperSchedule, NDArray[np.int16]] = {}
         for case in cases:
@@ -59,7 +59,7 @@ class Pool:
         return cls(kept, np.stack([codes[one] for one in kept]), max(1, len(cases) // N_PATTERNS))
 
     def look_at(self, pattern: Floats, problem: Problem) -> None:
-        """Perhaps compare programs on this training pattern."""
+        """Add every `every`-th training pattern to the comparison."""
         self._n_met += 1
         if self._n_met % self.every:
             return
@@ -68,7 +68,7 @@ class Pool:
         self._patterns.append((pattern, guesses, usable))
 
     def chosen(self, trees: Trees, n: int = N_PORTFOLIO) -> Codes:
-        """Codes of at most `n` programs, (n, columns)."""
+        """Return the codes of at most `n` programs, (n, columns)."""
         logs = np.full((len(self._patterns), len(self.schedules)), WORST)
         for row, (pattern, guesses, usable) in zip(logs, self._patterns, strict=True):
             row[usable] = trees.on(pattern).predict(np.hstack([self.codes, guesses])[usable])
@@ -76,7 +76,7 @@ class Pool:
 
 
 def greedy(logs: NDArray[np.float64], n: int) -> NDArray[np.int64]:
-    """Columns of `logs` (patterns, programs), at most `n`, that lower the mean over rows of the least chosen most."""
+    """Return up to `n` columns of `logs` (patterns, programs) that greedily minimise the mean of row minima."""
     if not logs.size:
         return np.arange(min(n, logs.shape[1]), dtype=np.int64)
     best = np.full(len(logs), WORST)

@@ -1,8 +1,8 @@
-"""How well predicted costs rank schedules: what is reported of every cost model (WACO §5.2, §5.3).
+"""Ranking metrics that are reported for every cost model (WACO sections 5.2, 5.3).
 
-For one pattern: `costs` (n,) predicted, lower is better, and `ratios` (n,) measured times over the default kernel's.
-A schedule that left its race early is `censored`: its time is at least its ratio. Pairs whose order is then unknown
-do not count.
+For one pattern, `costs` (n,) are predictions, lower is better, and `ratios` (n,) are measured times over the default
+kernel's. A schedule that left its race early is `censored`: its time is at least its ratio. Pairs whose order is
+therefore unknown do not count.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ LOW_QUANTILE: Final = 0.05
 
 
 def known_order(ratios: Floats, censored: Flags) -> NDArray[np.int8]:
-    """sign(time_i - time_j), (n, n): 1, 0 or -1; 0 too where censoring leaves it open."""
+    """Return sign(time_i - time_j), (n, n): 1, 0 or -1; also 0 where censoring leaves the order open."""
     sign = np.sign(ratios[:, None] - ratios[None, :])
     # i is known to be slower than j only if j's time is exact; i's may be a lower bound.
     open_pairs = ((sign >= 0) & censored[None, :]) | ((sign <= 0) & censored[:, None])
@@ -31,14 +31,17 @@ def known_order(ratios: Floats, censored: Flags) -> NDArray[np.int8]:
 
 
 def ordered_pairs(costs: Floats, ratios: Floats, censored: Flags) -> float:
-    """Share of the pairs with a known order that are predicted in it; ties of costs count half. nan for no pair."""
+    """Return the share of pairs with known order that are predicted in order; cost ties count half.
+
+    nan without pairs.
+    """
     known, predicted = _pairs(costs, ratios, censored)
     agreement = (known * predicted)[known != 0]
     return float((1 + agreement).mean() / 2) if agreement.size else float("nan")
 
 
 def pooled_pairs(scored: Iterable[tuple[Floats, Floats, Flags]]) -> float:
-    """Share of the known pairs of all (costs, ratios, censored) that are predicted in order; ties of costs are not."""
+    """Return the share of known pairs over all (costs, ratios, censored) predicted in order; cost ties do not count."""
     right = total = 0
     for costs, ratios, censored in scored:
         slower, faster = np.nonzero(known_order(ratios, censored) > 0)
@@ -48,9 +51,9 @@ def pooled_pairs(scored: Iterable[tuple[Floats, Floats, Flags]]) -> float:
 
 
 def kendall_tau(costs: Floats, ratios: Floats, censored: Flags) -> float:
-    """Kendall's τ-b between costs and times; nan where one of them is constant.
+    """Return Kendall's τ-b between costs and times; nan where one of them is constant.
 
-    Pairs with an unknown order count as ties of the times.
+    Pairs with unknown order count as ties of the times.
     """
     known, predicted = _pairs(costs, ratios, censored)
     n_pairs_known, n_pairs_predicted = np.count_nonzero(known), np.count_nonzero(predicted)
@@ -66,26 +69,26 @@ def _pairs(costs: Floats, ratios: Floats, censored: Flags) -> tuple[NDArray[np.i
 
 
 def top_quality(costs: Floats, ratios: Floats, k: int) -> float:
-    """Time of the best schedule over that of the best among the k with the lowest costs: 1 is perfect."""
+    """Return the best time over the best time among the k schedules with the lowest costs; 1 is perfect."""
     chosen = np.argsort(costs, kind="stable")[:k]
     return float(ratios.min() / ratios[chosen].min())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """Means over patterns: plain of shares, geometric of times; `low` is the 5th percentile over patterns."""
+    """Ranking metrics averaged over patterns: shares arithmetically, times geometrically; `low`: 5th percentile."""
 
     n_patterns: int
     ordered_pairs: float
     kendall_tau: float
-    top: dict[int, float]  # k -> best / best of the top k
+    top: dict[int, float]  # k -> best time / best of the top k
     top_low: dict[int, float]
     speedup: dict[int, float]  # k -> default kernel / best of the top k
     best_speedup: float  # default kernel / best schedule of all
 
     @classmethod
     def of(cls, scored: Sequence[tuple[Floats, Floats, Flags]]) -> Ranking:
-        """Of (costs, ratios, censored) of each pattern; ValueError for none."""
+        """Compute the metrics of (costs, ratios, censored) of each pattern; raise ValueError without patterns."""
         if not scored:
             raise ValueError("no pattern to rank schedules on: 0 given, at least 1 needed")
         quality = {k: np.array([top_quality(costs, ratios, k) for costs, ratios, _ in scored]) for k in TOP}
@@ -102,7 +105,7 @@ class Ranking:
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> Ranking:
-        """From what ``json.dumps(asdict(ranking))`` wrote: there keys are texts."""
+        """Read the result of ``json.dumps(asdict(ranking))``, whose table keys are strings."""
         tables = ("top", "top_low", "speedup")
         return cls(**{**values, **{name: {int(k): one for k, one in values[name].items()} for name in tables}})
 

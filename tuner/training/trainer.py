@@ -1,7 +1,7 @@
-"""Epochs of training (WACO §4.1.3): Adam, one pattern and 32 of its schedules per step, best weights kept.
+"""Training epochs (WACO section 4.1.3): Adam, one pattern and 32 of its schedules per step; best weights are kept.
 
-Every epoch's order is drawn from (seed, epoch) alone and the checkpoint after it holds weights and moments exactly, so
-a run that was killed and taken up again gives the same bits as one that was not.
+The order of an epoch depends on (seed, epoch) alone, and checkpoints hold weights and moments exactly. A resumed run is
+therefore bit-identical to an uninterrupted one.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from typing import Any, Final
 import numpy as np
 import torch
 from autosparse.tuner.features.panels import FEATURE_LIMIT
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from autosparse.tuner.training.checkpoint import Checkpoint, read_checkpoint, write_checkpoint
 from autosparse.tuner.training.curves import WEIGHTS, Epoch
-from autosparse.tuner.training.data import Case, DataSet
+from autosparse.tuner.training.data import DataSet, TrainingCase
 from autosparse.tuner.training.observations import Observations
 from autosparse.tuner.training.pairs import hinge_loss, known_pairs
 from autosparse.tuner.training.ranking import Ranking
@@ -32,22 +32,22 @@ CHECKPOINT: Final = "checkpoint.safetensors"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
-    """What decides the result of a run, together with the data."""
+class TrainerSettings:
+    """Settings of a run, which determine its result together with the data."""
 
     extractor: str
     backend: str = "own"
     seed: int = 0
     rate: float = 1e-4
     batch: int = 32
-    limit: int = FEATURE_LIMIT  # nonzeros that waconet and minkowski look at
+    limit: int = FEATURE_LIMIT  # maximum nonzeros that waconet and minkowski read
     device: str = "cpu"
 
 
 class Trainer:
-    """One run in a folder of its own: checkpoint, best weights, ranking. `observe` makes patterns."""
+    """A training run in its own folder: checkpoint, best weights, ranking."""
 
-    def __init__(self, settings: Settings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
+    def __init__(self, settings: TrainerSettings, data: DataSet, folder: Path, *, start: Path | None = None) -> None:
         self.settings, self.data, self.folder = settings, data, folder
         self.meaning = Meaning(
             op=data.op,
@@ -58,7 +58,7 @@ class Trainer:
         )
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(settings.seed)
-            self.model: CostModel = self.meaning.make_model(backend=settings.backend)
+            self.model: NetworkCostModel = self.meaning.make_model(backend=settings.backend)
         if start is not None:
             self.model.load_weights(read_weights(start)[0].weights())
         self.model.to(settings.device)
@@ -68,7 +68,7 @@ class Trainer:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What a checkpoint must agree with to be taken up."""
+        """Return the facts that must match those of a checkpoint to resume it."""
         return {**asdict(self.settings), "op": self.data.op, "data": self.data.digest}
 
     def _resume(self) -> None:
@@ -79,7 +79,7 @@ class Trainer:
             self.history = [Epoch(**row) for row in found.history]
 
     def run(self, observe: Observations, *, epochs: int, progress: Progress | None = None) -> Iterator[Epoch]:
-        """One Epoch at a time until there are `epochs` of them, those of earlier runs included."""
+        """Yield one Epoch at a time until there are `epochs` of them, including those of earlier runs."""
         train, validation = self.data.of("train"), self.data.of("validation")
         while len(self.history) < epochs:
             start_s = time.perf_counter()
@@ -105,11 +105,13 @@ class Trainer:
 
     @property
     def best(self) -> Epoch:
-        """The epoch whose weights are kept: most validation pairs in order, the last one without validation."""
+        """Return the epoch whose weights are kept: most validation pairs in order, or the last without validation."""
         known = [row for row in self.history if not math.isnan(row.ordered_pairs)]
         return max(known, key=lambda row: row.ordered_pairs) if known else self.history[-1]
 
-    def _train(self, cases: Sequence[Case], observe: Observations, epoch: int, progress: Progress | None) -> float:
+    def _train(
+        self, cases: Sequence[TrainingCase], observe: Observations, epoch: int, progress: Progress | None
+    ) -> float:
         self.model.train()
         rng = np.random.default_rng([self.settings.seed, epoch])
         losses = []
@@ -128,13 +130,13 @@ class Trainer:
             losses.append(loss.item())
         return float(np.mean(losses)) if losses else math.nan
 
-    def _costs(self, case: Case, observe: Observations, chosen: np.ndarray | None = None) -> torch.Tensor:
+    def _costs(self, case: TrainingCase, observe: Observations, chosen: np.ndarray | None = None) -> torch.Tensor:
         codes = case.codes if chosen is None else case.codes[chosen]
         costs: torch.Tensor = self.model(observe(case.recipe), torch.from_numpy(codes).to(self.settings.device))
         return costs
 
-    def _validate(self, cases: Sequence[Case], observe: Observations) -> tuple[float, Ranking | None]:
-        """Mean loss and ranking over all schedules of `cases`."""
+    def _validate(self, cases: Sequence[TrainingCase], observe: Observations) -> tuple[float, Ranking | None]:
+        """Return the mean loss and the ranking over all schedules of `cases`."""
         self.model.eval()
         losses, scored = [], []
         with torch.no_grad():
@@ -145,7 +147,7 @@ class Trainer:
         return (float(np.mean(losses)), Ranking.of(scored)) if scored else (math.nan, None)
 
     def rank(self, split: str, observe: Callable[[Any], Any] | Observations) -> Ranking | None:
-        """How the best weights rank the schedules of a split; None without cases."""
+        """Return the ranking of a split's schedules by the best weights; None without cases."""
         best, _ = read_weights(self.folder / WEIGHTS, backend=self.settings.backend)
         current = {name: value.copy() for name, value in self.model.weights().items()}
         self.model.load_weights(best.weights())

@@ -1,4 +1,4 @@
-"""A trained network as one safetensors file: the weights by the authors' names, and what they mean as metadata."""
+"""File of a trained network in safetensors format: weights by the authors' names, and their meaning as metadata."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from autosparse.tuner.learned.safetensors import read_safetensors
 from autosparse.tuner.learned.weights import FORMAT, FORMAT_VERSION
-from autosparse.tuner.networks.cost_model import CostModel
+from autosparse.tuner.networks.cost_model import NetworkCostModel
 from autosparse.tuner.training.meaning import Meaning, write_model
 
 from autosparse.errors import RecordError
@@ -15,13 +15,13 @@ from autosparse.errors import RecordError
 __all__ = ["Meaning", "read_weights", "write_weights"]
 
 
-def write_weights(path: Path, model: CostModel, meaning: Meaning) -> None:
-    """Write the file; it appears whole."""
+def write_weights(path: Path, model: NetworkCostModel, meaning: Meaning) -> None:
+    """Write the file atomically."""
     write_model(path, {name: value.astype(np.float32) for name, value in model.weights().items()}, meaning)
 
 
-def read_weights(path: Path, *, backend: str = "own") -> tuple[CostModel, Meaning]:
-    """The model in a file; RecordError when the file holds something else or another version."""
+def read_weights(path: Path, *, backend: str = "own") -> tuple[NetworkCostModel, Meaning]:
+    """Read the model in a file; raise RecordError for other contents or another version."""
     tensors, metadata = read_safetensors(path)
     said = (metadata.get("format"), metadata.get("version"))
     if said != (FORMAT, FORMAT_VERSION):

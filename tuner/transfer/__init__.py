@@ -1,8 +1,8 @@
-"""Cost models that travel: from a platform where samples are cheap to a target where few can be had (DASH).
+"""Transfer of cost models from a platform with cheap samples to a target with few samples (DASH).
 
-`counts` and `features` describe programs on a pattern, `samples` holds what was measured, `source` is a model of
-another platform, `residual` corrects it by the target's samples (NumPy alone). DASH's own network is
-`tuner.networks.dash`, its training `tuner.training.few_shot` (extra `train`).
+`counts` describes programs on a pattern, `samples` holds measurements, and `source` is a model of another platform.
+`residual` corrects the source model by the target's samples with NumPy alone; `correction` does so with trees. DASH's
+own network is in `tuner.networks.dash`, its training in `tuner.training.few_shot` (extra `train`).
 """
 
 from __future__ import annotations

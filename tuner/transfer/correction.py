@@ -1,7 +1,7 @@
-"""The dearer transfer: trees learn from the target's samples what a source that reads counts leaves over.
+"""Transfer by trees: boosted trees fit the residuals of a source model on the target's samples (extra `train`).
 
-Fitted with scikit-learn (extra `train`). It was chosen on matrices that judge nothing, from five sampled matrices on
-(`benchmarks/results/transfer-validation.md`); with one the additive residual is as good.
+Validation matrices showed it to be best from five sampled matrices on (`benchmarks/results/transfer-validation.md`).
+With one matrix, the additive residual is as good.
 """
 
 from __future__ import annotations
@@ -16,29 +16,32 @@ from autosparse.tuner.transfer.source import FEW_TREES, Floats, SourceModel, fit
 from numpy.typing import NDArray
 
 FEWEST: Final = 5
-"""Sampled matrices from which this was shown to be the best transfer."""
+"""Minimum number of sampled matrices for which validation found this to be the best transfer."""
 
 
 def can_fit() -> bool:
-    """Whether scikit-learn is there."""
+    """Return whether scikit-learn is installed."""
     return importlib.util.find_spec("sklearn") is not None
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Costs that `source` predicts from `described` rows, plus what `trees` make of the rows and these costs."""
+    """Cost model of a target: costs that `source` predicts from `described` rows, plus a correction by `trees`."""
 
     source: SourceModel = field(repr=False)
     trees: SourceModel = field(repr=False)
 
     def costs(self, rows: Floats) -> NDArray[np.float64]:
-        """Logarithms of times but for a constant of the pattern; (n,)."""
+        """Return logarithms of times up to a constant per pattern, (n,)."""
         base = self.source.costs(rows)
         return np.asarray(base + self.trees.costs(_beside(rows, base)), np.float64)
 
 
 def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDArray[np.float64]]) -> Corrected:
-    """From the samples' `described` rows and log times, pattern by pattern; MissingExtraError without scikit-learn."""
+    """Fit a correction to the samples' `described` rows and log times, one array per pattern.
+
+    Raises MissingExtraError without scikit-learn.
+    """
     bases = [source.costs(one) for one in rows]
     left = [one - base for one, base in zip(y, bases, strict=True)]
     beside = [_beside(one, base) for one, base in zip(rows, bases, strict=True)]

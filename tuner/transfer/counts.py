@@ -1,7 +1,7 @@
-"""What a tiled program does on a pattern, counted without a machine: tiles, visits of rows, distinct columns.
+"""Features of a tiled program on a pattern that no machine is needed for: tiles, row visits, distinct columns.
 
-The same numbers on every tiled accelerator, O(nonzeros log nonzeros) per size of a row panel; a model learns once what
-they cost. They are ours: DASH has the pattern and the program meet in the network alone.
+The counts are the same on every tiled accelerator, so that a model learns their cost once. They take O(nonzeros log
+nonzeros) per row-panel height. DASH does not have them: its network combines pattern and program itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _SEGMENT_BYTES: Final = 4
 
 
 def counted(pattern: Pattern, target: Accelerator) -> Floats:
-    """Logarithms (base 2) of COUNTED for every configuration of `target`: (configurations, len(COUNTED)) float32."""
+    """Return log2 of COUNTED for all configurations of `target`, (configurations, len(COUNTED)) float32."""
     found = np.zeros((len(target.configurations), len(COUNTED)), np.float32)
     if not pattern.nnz:
         return found
@@ -45,7 +45,7 @@ def counted(pattern: Pattern, target: Accelerator) -> Floats:
 
 
 class _Panels:
-    """Row panels of one height: what does not depend on the width of tiles is counted once."""
+    """Row panels of one height, with the counts that do not depend on the tile width."""
 
     def __init__(self, pattern: Pattern, like: Configuration) -> None:
         place = np.empty(pattern.n_rows, np.int64)
@@ -58,7 +58,7 @@ class _Panels:
         self._sizes = np.bincount(self._panel)
 
     def tiled(self, p_col: int) -> NDArray[np.float64]:
-        """All of COUNTED but the last."""
+        """Return log2 of all of COUNTED but the last."""
         nnz = self._panel.size
         width = min(p_col, self._n_cols)
         n_wide = -(-self._n_cols // width)
@@ -80,9 +80,9 @@ def _n_distinct(keys: Ints) -> int:
 
 
 def additive(target: Accelerator, numbers: Sequence[int] | None = None) -> Floats:
-    """phi: every parameter one-hot and every pair of parameters' values, (configurations, d) float32.
+    """Return phi: one-hot parameters and one-hot pairs of parameters, (configurations, d) float32.
 
-    Values are positions in the grid: what is fitted to them is of this target alone.
+    Values are positions in the grid, so that coefficients fitted to them apply to this target only.
     """
     values = np.array([one.values for one in target.configurations])
     if numbers is not None:
@@ -103,7 +103,7 @@ def _one_hot(column: NDArray[Any], values: Sequence[int]) -> Floats:
 
 
 def program_numbers(target: Accelerator) -> Floats:
-    """Of every configuration log2 of its sizes and its bits: (configurations, 6); alike on accelerators of any grid."""
+    """Return log2 of the sizes, and the bits, of all configurations, (configurations, 6), comparable between grids."""
     rows = [(np.log2(one.p_row), np.log2(one.p_col), np.log2(min(one.split, target.n_columns)), *one.values[3:])
             for one in target.configurations]  # fmt: skip
     return np.array(rows, np.float32)

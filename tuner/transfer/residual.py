@@ -1,9 +1,9 @@
-"""The cheap transfer: cost = a * base + theta . phi(program), fitted by ridge regression to the target's samples.
+"""Transfer by an additive residual: cost = a * base + theta . phi(program), fitted by ridge regression.
 
-`base` is what a model of another platform predicts; phi is additive in the parameters and their pairs (`counts`), and
-may hold what a program does on the pattern. Only the order of the programs of a pattern matters, so base, phi and the
-logarithms of times enter minus their means over the pattern's samples. The strength of the ridge, and whether the
-residual is kept at all, are decided by leaving one pattern out at a time (dash-spec: 10). NumPy alone.
+`base` is the prediction of a model of another platform. phi is additive in the parameters and their pairs (`counts`),
+and may include features of a program on the pattern. Only the order of programs within a pattern matters, so base, phi
+and log times are centred per pattern. Leave-one-pattern-out validation selects the ridge and whether the residual is
+kept (DASH specification, section 10). Only NumPy is needed.
 """
 
 from __future__ import annotations
@@ -22,25 +22,26 @@ Doubles = NDArray[np.float64]
 
 RIDGES: Final = (0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 RIDGE_OF_ONE: Final = 10.0
-"""With one pattern nothing can be left out."""
+"""Ridge for a single pattern, where cross-validation is impossible."""
 GAIN: Final = 0.01
-"""Share of the pairs of patterns left out that must come into order, relatively, for the residual to be kept."""
+"""Minimum relative gain in ordered pairs of left-out patterns for which the residual is kept."""
 
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Samples of one pattern as the fit takes them."""
+    """Samples of one pattern in the form that the fit takes."""
 
-    base: NDArray[np.floating[Any]] = field(repr=False)  # (n,) costs that the source predicts
+    base: NDArray[np.floating[Any]] = field(repr=False)  # (n,) costs predicted by the source
     phi: NDArray[np.floating[Any]] = field(repr=False)  # (n, d)
     y: Doubles = field(repr=False)  # (n,) logarithms of times
 
 
 @dataclass(frozen=True, eq=False)
 class Transferred:
-    """``scale * base + phi @ theta``; `ridge` is what was chosen, None: no residual was kept, costs are the base's.
+    """Cost model of a target: ``scale * base + phi @ theta``.
 
-    `pairs` (before, after): share of pairs in order on patterns left out; nan where there was one pattern.
+    `ridge` is the selected strength; None: no residual was kept, and costs are those of the base. `pairs` holds the
+    shares of ordered pairs on left-out patterns (before, after); nan for a single pattern.
     """
 
     theta: Doubles = field(repr=False)
@@ -49,16 +50,17 @@ class Transferred:
     pairs: tuple[float, float]
 
     def costs(self, base: NDArray[np.floating[Any]], phi: NDArray[np.floating[Any]]) -> Doubles:
-        """Costs of programs from the source's (n,) and phi (n, d); the base itself, bit for bit, without residual."""
+        """Return costs of programs from the source's costs (n,) and phi (n, d); exactly the base without a residual."""
         if self.ridge is None:
             return np.asarray(base, np.float64)
         return self.scale * np.asarray(base, np.float64) + np.asarray(phi, np.float64) @ self.theta
 
 
 def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferred:
-    """The best of all ridges, with the base's scale free or `scale`; the source alone if nothing is gained.
+    """Fit the residual with the best ridge, with the base's scale free or fixed to `scale`.
 
-    No pattern: the source alone. A base of zeros has no pair in order, so that a residual alone is kept.
+    The source alone is returned when nothing is gained, or without patterns. A base of zeros orders no pair, so that
+    the residual alone is kept.
     """
     if not patterns:
         return Transferred(np.zeros(0), scale, None, (np.nan, np.nan))
@@ -69,7 +71,8 @@ def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferr
     before = _pairs([one.x[:, 0] for one in moments], moments)
     best, chosen = -1.0, (RIDGES[0], False)
     with _one_thread():
-        for ridge, is_free in itertools.product(reversed(RIDGES), (False, True)):  # of equal ones the strongest
+        # Of equal results the strongest ridge
+        for ridge, is_free in itertools.product(reversed(RIDGES), (False, True)):
             after = _left_out(moments, ridge, None if is_free else scale)
             if after > best:
                 best, chosen = after, (ridge, is_free)
@@ -80,7 +83,7 @@ def fit_residual(patterns: Sequence[Fitted], *, scale: float = 1.0) -> Transferr
 
 
 def _one_thread() -> AbstractContextManager[object]:
-    """Of BLAS, for hundreds of small systems: its threads gain nothing, and wait for each other on a busy machine."""
+    """Limit BLAS to one thread, since more gain nothing in hundreds of small systems and stall on busy machines."""
     try:
         from threadpoolctl import threadpool_limits
     except ModuleNotFoundError:
@@ -96,7 +99,7 @@ def _centred(one: Fitted) -> Fitted:
 
 @dataclass(frozen=True, eq=False)
 class _Moments:
-    """One pattern's columns (base, phi) and what every ridge needs of them."""
+    """One pattern's columns (base, phi), and the products that every ridge needs."""
 
     x: Doubles
     y: Doubles
@@ -110,7 +113,7 @@ class _Moments:
 
 
 def _ridge(patterns: Sequence[_Moments], ridge: float, scale: float | None) -> tuple[Doubles, float]:
-    """(theta, a): a is `scale`, or fitted (at least 0) beside theta, hardly penalised."""
+    """Return (theta, a); a is `scale`, or fitted with theta (at least 0, almost without penalty)."""
     gram: Doubles = np.sum([one.gram for one in patterns], axis=0, dtype=np.float64)
     xy: Doubles = np.sum([one.xy for one in patterns], axis=0, dtype=np.float64)
     strengths = np.full(len(xy), ridge)
@@ -138,6 +141,6 @@ def _left_out(patterns: Sequence[_Moments], ridge: float, scale: float | None) -
 
 
 def _pairs(costs: Sequence[Doubles], patterns: Sequence[_Moments]) -> float:
-    """Share of pairs in order; equal times are no pair."""
+    """Return the share of pairs in the right order; equal times do not form a pair."""
     exact = [np.zeros(one.y.size, np.bool_) for one in patterns]
     return pooled_pairs((cost, one.y, flags) for cost, one, flags in zip(costs, patterns, exact, strict=True))

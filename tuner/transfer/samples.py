@@ -1,4 +1,4 @@
-"""What was measured of one pattern on one target: numbers of configurations and their times."""
+"""Measurements of one pattern on one target: configuration numbers and their times."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Ints = NDArray[np.int64]
 Doubles = NDArray[np.float64]
 
 PER_PATTERN: Final = 100
-"""Configurations that are measured on each pattern (DASH §4.1)."""
+"""Configurations measured per pattern (DASH section 4.1)."""
 CLIPPED: Final = (-3.0, 2.5)
-"""Bounds of log ratios that are learned, as `training.boosting.CLIPPED`: how hopeless a program is does not matter."""
+"""Bounds of learned log ratios, as `training.boosting.CLIPPED`; differences among slow programs do not matter."""
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Times of configurations on one pattern, in any unit: only ratios within a pattern are used."""
+    """Measured times of configurations on one pattern, in any unit, since only ratios within a pattern are used."""
 
     pattern: str  # a name of the pattern
     numbers: Ints = field(repr=False)  # (n,) positions in Accelerator.configurations
@@ -38,21 +38,21 @@ class Samples:
 
     @property
     def y(self) -> Doubles:
-        """Logarithms of the times over their geometric mean, clipped: (n,)."""
+        """Return logarithms of the times over their geometric mean, clipped, (n,)."""
         logs = np.log(self.times)
         clipped: Doubles = np.clip(logs - logs.mean(), *CLIPPED)
         return clipped
 
 
 def drawn(numbers: Sequence[int] | Ints, times: Doubles, *, rng: np.random.Generator, name: str = "") -> Samples:
-    """PER_PATTERN of the `numbers` (all when there are no more), at random, each once; `times` by number."""
+    """Draw PER_PATTERN distinct members of `numbers` at random, or all if fewer; `times` is indexed by number."""
     known = np.unique(np.asarray(numbers, np.int64))
     taken = np.sort(rng.choice(known, min(PER_PATTERN, known.size), replace=False))
     return Samples(name, taken, np.asarray(times, np.float64)[taken])
 
 
 def to_measure(target: Accelerator, shape: tuple[int, int], *, seed: int = 0, n: int = PER_PATTERN) -> list[int]:
-    """Numbers of the configurations to measure on a pattern of `shape`: the default and others at random, distinct."""
+    """Return the numbers of configurations to measure for `shape`: the default and distinct random others."""
     same = target.distinct(*shape)
     known = sorted(set(same))
     default = same[target.configurations.index(target.default)]
@@ -63,7 +63,7 @@ def to_measure(target: Accelerator, shape: tuple[int, int], *, seed: int = 0, n:
 
 
 def best_distinct(costs: NDArray[Any], same: Sequence[int], k: int) -> list[int]:
-    """Numbers of the k programs with the lowest costs, no program twice (`Accelerator.distinct`)."""
+    """Return the numbers of the k programs with the lowest costs, each program once (`Accelerator.distinct`)."""
     found: list[int] = []
     for number in np.argsort(costs, kind="stable").tolist():
         if same[number] not in found:

@@ -1,6 +1,6 @@
-"""The model of a source platform: trees over a pattern's statistics, a program's numbers and what it does there.
+"""Cost model of a source platform: trees over pattern statistics, program parameters and counts on the pattern.
 
-Fitted with scikit-learn (extra `train`), used and stored with NumPy alone.
+Fitting needs scikit-learn (extra `train`); prediction and storage need NumPy alone.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ Floats = NDArray[np.float32]
 
 SOURCE_TREES: Final = BoostSettings(n_trees=300, rate=0.08, leaves=31, fewest=20, focus=0.5)
 FEW_TREES: Final = BoostSettings(n_trees=150, rate=0.08, leaves=15, fewest=10, focus=0.5)
-"""For the samples of a handful of patterns."""
+"""Settings for samples of only a few patterns."""
 KIND: Final = "accelerator source"
 
 
 def plain_rows(pattern: Pattern, target: Accelerator) -> Floats:
-    """`described` without what programs do on the pattern: O(nonzeros) in all, whatever the configurations."""
+    """Return `described` without the counts on the pattern: O(nonzeros) in total, for any number of configurations."""
     vector, programs = matrix_vector(pattern), program_numbers(target)
     return np.hstack([np.repeat(vector[None], len(programs), axis=0), programs]).astype(np.float32)
 
 
 def described(pattern: Pattern, target: Accelerator) -> Floats:
-    """What the trees read of every configuration of `target` on `pattern`: (configurations, features) float32."""
+    """Return the trees' inputs for all configurations of `target` on `pattern`, (configurations, features) float32."""
     return np.hstack([plain_rows(pattern, target), counted(pattern, target)])
 
 
 @dataclass(frozen=True, eq=False)
 class SourceModel:
-    """Costs of programs from rows of features."""
+    """Cost model of a source platform, from rows of features."""
 
     trees: Trees = field(repr=False)
     name: str = ""
 
     def costs(self, rows: Floats) -> Floats:
-        """Logarithms of times but for a constant of the pattern; (n,)."""
+        """Return logarithms of times up to a constant per pattern, (n,)."""
         return self.trees.predict(rows)
 
     def write(self, path: Path) -> None:
-        """As safetensors."""
+        """Write the model as safetensors."""
         tensors = {name: _storable(value) for name, value in self.trees.tensors().items()}
         write_safetensors(path, tensors, {"kind": KIND, "name": self.name})
 
     @classmethod
     def read(cls, path: Path) -> SourceModel:
-        """RecordError when the file holds no such model."""
+        """Read a model; raise RecordError when the file holds none."""
         tensors, facts = read_safetensors(path)
         if facts.get("kind") != KIND:
             raise RecordError.broken(path.name, reason=f"kind {facts.get('kind')!r}, not {KIND!r}")
@@ -76,7 +76,7 @@ def _storable(value: NDArray[Any]) -> NDArray[Any]:
 def fit_source(
     rows: Sequence[Floats], y: Sequence[NDArray[np.float64]], *, name: str = "", settings: BoostSettings = SOURCE_TREES
 ) -> SourceModel:
-    """Trees fitted to (features, log times) of each pattern; MissingExtraError without scikit-learn."""
+    """Fit trees to (features, log times) of each pattern; raise MissingExtraError without scikit-learn."""
     centred = [one - one.mean() for one in y]
     weights = np.concatenate([np.exp(-settings.focus * (one - one.min())) for one in centred])
     fitted = fit(np.vstack(rows), np.concatenate(centred), n_sketch=0, settings=settings, weights=weights)

@@ -1,4 +1,5 @@
-/* The simulated accelerator: exact counts of segments that miss in exact LRU caches, and the cycles that follow. */
+/* Simulation of a tiled sparse accelerator: exact counts of segments that miss in exact LRU caches, and the resulting
+ * cycles. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +13,10 @@ typedef struct asp_traffic traffic_t;
 
 /* --- A fully associative cache of segments with least recently used replacement ---------------------------------- */
 
+/* The cache: a hash table from keys to slots, and a doubly linked list of slots by recency. */
 typedef struct {
     int32_t capacity, used, newest, oldest, mask;
-    int32_t *key, *newer, *older, *chain, *head; /* a slot each; head: a bucket each */
+    int32_t *key, *newer, *older, *chain, *head; /* all but head: one per slot; head: one per bucket */
 } lru_t;
 
 static int32_t bucket_of(const lru_t *cache, int32_t key) {
@@ -66,7 +68,7 @@ static int32_t free_slot(lru_t *cache) {
     return slot;
 }
 
-/* 1 when `key` was there; it is the most recent one afterwards. */
+/* Access `key`, which becomes the most recently used one; return 1 if it was cached. */
 static int lru_touch(lru_t *cache, int32_t key) {
     if (cache->capacity == 0) return 0;
     int32_t bucket = bucket_of(cache, key);
@@ -88,11 +90,12 @@ static int lru_touch(lru_t *cache, int32_t key) {
 
 /* --- Tiles: entries by row panel, column panel, row, column ------------------------------------------------------- */
 
+/* A tiled matrix: entries sorted by row panel, column panel, row and column. */
 typedef struct {
     int64_t n_tiles, n_panels, n_column_panels;
     int64_t *starts;       /* n_tiles + 1, into rows and columns */
-    int32_t *column_panel; /* of each tile */
-    int64_t *first_tile;   /* of each row panel, n_panels + 1 */
+    int32_t *column_panel; /* per tile */
+    int64_t *first_tile;   /* per row panel, n_panels + 1 */
     int32_t *rows, *columns;
 } tiles_t;
 
@@ -109,7 +112,7 @@ static void tiles_free(tiles_t *tiles) {
     free(tiles->columns);
 }
 
-/* Appends the tiles of the rows order[begin:end]; `count` and `met` are scratch for every column panel. */
+/* Append the tiles of the rows order[begin:end]; `count` and `met` are scratch, one element per column panel. */
 static void add_panel(tiles_t *tiles, int64_t begin, int64_t end, int64_t p_col, const int32_t *indptr,
                       const int32_t *indices, const int32_t *order, int64_t *count, int32_t *met) {
     int64_t n_met = 0, at = tiles->starts[tiles->n_tiles];
@@ -166,6 +169,7 @@ static int tiles_make(tiles_t *tiles, const tiling_t *tiling, int64_t n_rows, in
 
 /* --- One pass over all tiles, for dense rows of one width --------------------------------------------------------- */
 
+/* State of one pass. */
 typedef struct {
     const machine_t *machine;
     const operation_t *operation;
@@ -173,15 +177,16 @@ typedef struct {
     const tiles_t *tiles;
     int64_t n_rows, n_cols;
     lru_t *l1, llc;
-    int64_t *compute, *port; /* of each element in this interval */
-    int64_t *panel;          /* of each element: the row panel where it goes on */
-    int64_t *next_tile;      /* of each row panel */
-    char *is_begun;          /* of each row: its result, or its operand, was moved before */
+    int64_t *compute, *port; /* cycles and bytes per element in this interval */
+    int64_t *panel;          /* per element: the row panel where it continues */
+    int64_t *next_tile;      /* per row panel */
+    char *is_begun;          /* per row: its result or operand was moved before */
     int64_t segment, vectors, interval_llc, interval_dram, interval_entries;
-    double first_cycles, later_cycles; /* of a split that is the first one, and of another */
-    traffic_t sum;                     /* of one split, entries' own bytes aside */
+    double first_cycles, later_cycles; /* of the first split, and of another one */
+    traffic_t sum;                     /* of one split, without the entries' own bytes */
 } pass_t;
 
+/* Access a segment: count misses and the bytes moved. */
 static void touch(pass_t *pass, int64_t pe, int32_t key, int64_t moved) {
     if (lru_touch(&pass->l1[pe], key)) return;
     pass->sum.l1_misses++;
@@ -192,6 +197,7 @@ static void touch(pass_t *pass, int64_t pe, int32_t key, int64_t moved) {
     pass->interval_dram += moved;
 }
 
+/* Count the work at the beginning of a row in a tile. */
 static void begin_row(pass_t *pass, int64_t pe, int32_t row) {
     int64_t moves = pass->is_begun[row] ? pass->operation->later_moves : pass->operation->first_moves;
     pass->is_begun[row] = 1;
@@ -205,6 +211,7 @@ static void begin_row(pass_t *pass, int64_t pe, int32_t row) {
     }
 }
 
+/* Execute one tile on the element pe. */
 static void run_tile(pass_t *pass, int64_t pe, int64_t tile) {
     const tiles_t *tiles = pass->tiles;
     int32_t row = -1;
@@ -223,6 +230,7 @@ static void run_tile(pass_t *pass, int64_t pe, int64_t tile) {
     pass->sum.n_tiles++;
 }
 
+/* Add the cycles of the interval: the slowest of compute, ports, LLC and DRAM. */
 static void end_interval(pass_t *pass) {
     const machine_t *machine = pass->machine;
     double slowest = 0;
@@ -246,7 +254,7 @@ static void end_interval(pass_t *pass) {
     pass->interval_llc = pass->interval_dram = pass->interval_entries = 0;
 }
 
-/* The next tile of an element within column panels below `end`, or -1; its row panels are pe, pe + n_pes, ... */
+/* Return the element's next tile within column panels below `end`, or -1. Its row panels are pe, pe + n_pes, ... */
 static int64_t take_tile(pass_t *pass, int64_t pe, int64_t end) {
     const tiles_t *tiles = pass->tiles;
     for (; pass->panel[pe] < tiles->n_panels; pass->panel[pe] += pass->machine->n_pes) {
@@ -259,7 +267,7 @@ static int64_t take_tile(pass_t *pass, int64_t pe, int64_t end) {
     return -1;
 }
 
-/* All tiles in column panels below `end` that are not done, a tile per element and turn. */
+/* Execute all remaining tiles in column panels below `end`, one tile per element and turn. */
 static void run_interval(pass_t *pass, int64_t end) {
     int64_t n_done = 0;
     for (int64_t pe = 0; pe < pass->machine->n_pes; pe++) pass->panel[pe] = pe;
@@ -300,6 +308,7 @@ static void pass_free(pass_t *pass) {
     free(pass->is_begun);
 }
 
+/* Execute the whole pass, with one interval per column panel if there are barriers. */
 static void run_all(pass_t *pass) {
     const tiles_t *tiles = pass->tiles;
     lru_empty(&pass->llc);
@@ -313,7 +322,7 @@ static void run_all(pass_t *pass) {
     for (int64_t panel = 0; panel < tiles->n_column_panels; panel++) run_interval(pass, panel + 1);
 }
 
-/* Adds `n_splits` passes over rows of `width` columns, the first of the operation among them or not. */
+/* Add n_splits passes over rows of `width` columns; is_first says that the operation's first pass is among them. */
 static int add_splits(traffic_t *found, pass_t like, int64_t width, int64_t n_splits, int is_first) {
     pass_t pass = like;
     pass.segment = 4 * width;

@@ -1,4 +1,4 @@
-/* Dense columns with strides, and the size of the caches. */
+/* Dense columns with strides, and the sizes of the caches. */
 #include "matmul.h"
 
 #include <stdio.h>
@@ -24,7 +24,7 @@ int64_t asp_private_cache_bytes(void)
     return bytes;
 }
 
-/* As the system tells it: what sysconf says of AMD's processors is all of a socket, or of one core. */
+/* Read from sysfs, because sysconf reports the cache of a whole socket or of one core for AMD processors. */
 int64_t asp_last_cache_bytes(void)
 {
     static _Atomic int64_t known = 0;
@@ -45,7 +45,7 @@ int asp_amd_family(void)
 {
     int family = 0;
 #if ASP_X86
-    static _Atomic int known = -1; /* the instruction that tells takes virtual machines tens of microseconds */
+    static _Atomic int known = -1; /* the CPUID instruction takes tens of microseconds in virtual machines */
     family = atomic_load_explicit(&known, memory_order_relaxed);
     if (family >= 0) return family;
     unsigned a = 0, b, c, d;

@@ -1,12 +1,14 @@
-/* Copies of a few large arrays at once: every thread takes pieces of whichever array comes next. Most of the time goes
- * into page faults of fresh memory, which threads take in parallel. */
+/* Parallel copies of several large arrays. Most of the time is spent on page faults of fresh memory, which threads
+ * take in parallel. */
 #include "common.h"
 
 #include "copies_api.h"
 #include "pool_api.h"
 
+/* Bytes of a unit of work; maximum number of arrays. */
 enum { PIECE = 1 << 16, MAX_BLOCKS = 8 };
 
+/* One array; first_piece numbers its units consecutively over all arrays. */
 typedef struct {
     const char *from;
     char *to;
@@ -18,6 +20,7 @@ typedef struct {
     copied_block blocks[MAX_BLOCKS];
 } copied_blocks;
 
+/* Pool task: copy the units [begin, end). */
 static void copy_pieces(void *context, int64_t begin, int64_t end)
 {
     const copied_blocks *all = context;
@@ -39,7 +42,7 @@ void asp_copy_blocks(int n, const uintptr_t *from, const uintptr_t *to, const in
         n_bytes += bytes[at];
     }
     const int allowed = n_threads > 0 ? n_threads : asp_max_threads();
-    const double serial_ns = 0.2 * (double)n_bytes; /* page faults of fresh memory included */
+    const double serial_ns = 0.2 * (double)n_bytes; /* includes page faults of fresh memory */
     if (allowed <= 1 || n_pieces < 4) copy_pieces(&all, 0, n_pieces);
     else asp_parallel(copy_pieces, &all, n_pieces, 2, asp_max(2, n_pieces / (8 * allowed)), allowed, serial_ns);
 }

@@ -1,5 +1,5 @@
-/* Row-major copies of dense matrices. Columns that are adjacent in memory are turned over in tiles of TILE x TILE, so
- * that every cache line that is touched is used whole, whatever the distance between columns. */
+/* Row-major copies of dense matrices. Column-major matrices are transposed in tiles of TILE x TILE, so that every
+ * cache line that is fetched is used completely, whatever the leading dimension. */
 #include "common.h"
 
 #include "dense_api.h"
@@ -14,7 +14,7 @@ typedef struct {
     char *to;
 } dense_copy;
 
-/* Rows [begin, end) element by element, tile by tile. */
+/* Copy the elements of rows [begin, end) and columns [first, last) one by one. */
 #define BY_ELEMENT(T)                                                                                     \
     static void elements_##T(const dense_copy *d, int64_t begin, int64_t end, int64_t first, int64_t last) \
     {                                                                                                     \
@@ -25,7 +25,7 @@ typedef struct {
         }                                                                                                 \
     }
 
-/* A whole tile of a transpose by 4 x 4 blocks in registers. */
+/* Transpose a whole tile by 4 x 4 blocks in registers. */
 #define BY_BLOCK(T)                                                                                       \
     typedef T quad_##T __attribute__((vector_size(4 * sizeof(T))));                                       \
     typedef T quadu_##T __attribute__((vector_size(4 * sizeof(T)), aligned(sizeof(T)), may_alias));       \
@@ -44,6 +44,7 @@ typedef struct {
                           (T *)d->to + ii * d->ld + jj, d->ld);                                           \
     }
 
+/* Pool task: copy the rows of the tile rows [begin, end). */
 #define ROWS(T)                                                                                           \
     static void rows_##T(void *context, int64_t begin, int64_t end)                                       \
     {                                                                                                     \

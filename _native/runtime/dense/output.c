@@ -1,8 +1,8 @@
-/* An allocator for results: freed blocks of 128 KiB and more wait here for the next result of about that size.
+/* Allocator for results: freed blocks of 128 KiB or more are kept for the next result of about the same size.
  *
- * A fresh large block costs a page fault for each page, as much time as the product that fills it. Every block starts
- * with a header, because the size that NumPy passes to free() is not always the one it asked for; elements begin 64
- * bytes later, on a cache line. Safe from any thread, with or without the interpreter lock, and after fork().
+ * A fresh large block costs a page fault per page, which takes as long as the product that fills it. Every block
+ * starts with a header, because the size that NumPy passes to free() is not always the requested one. Elements begin
+ * 64 bytes later, on a cache line. Any thread may call it, with or without the GIL, and after fork().
  */
 #include "common.h"
 
@@ -20,32 +20,37 @@
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void hold(void) { pthread_mutex_lock(&lock); }
 static void release(void) { pthread_mutex_unlock(&lock); }
-/* The lock must not be held by a thread that the child does not have. */
+/* At fork, no other thread may hold the lock, because the child does not have that thread. */
 static void install_fork_handlers(void) { pthread_atfork(hold, release, release); }
 #else
 static void hold(void) {}
 static void release(void) {}
 #endif
 
-enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MOST = 128 };
+/* Sizes in bytes: smallest block that is kept, smallest block on huge pages, a huge page, the header. KEPT_MAX:
+ * maximum number of kept blocks per pool. */
+enum { KEEP_FROM_BYTES = 1 << 17, HUGE_FROM_BYTES = 4 << 20, HUGE_PAGE = 2 << 20, HEADER = 64, KEPT_MAX = 128 };
 
 typedef struct {
     size_t capacity; /* bytes after the header */
-    void *base;      /* what free() wants */
+    void *base;      /* pointer for free() */
 } header;
 
+/* Freed blocks of one kind. */
 typedef struct {
-    header *kept[KEPT_MOST]; /* oldest first */
+    header *kept[KEPT_MAX]; /* oldest first */
     int n_kept;
     int64_t kept_bytes, limit_bytes, n_reused;
 } block_pool;
 
-/* Freed results, and freed packed copies and other work space of tuning: the latter only while something is tuned. */
+/* Pool of freed results, and pool of packed copies and other work space of tuning. The latter keeps blocks only during
+ * tuning. */
 static block_pool results, scratch;
 
 static header *header_of(void *elements) { return (header *)((char *)elements - HEADER); }
 
-/* Sizes are rounded up to eighths of a power of two, so that blocks fit again although shapes differ a little. */
+/* Round a size up to an eighth of a power of two, so that blocks can be reused by results of slightly different
+ * shapes. */
 static size_t rounded(size_t bytes)
 {
     if (bytes < KEEP_FROM_BYTES) return bytes;
@@ -54,6 +59,7 @@ static size_t rounded(size_t bytes)
     return (bytes + HEADER + step - 1) / step * step - HEADER;
 }
 
+/* Allocate a block of at least `bytes` bytes; NULL without memory. */
 static void *fresh(size_t bytes)
 {
     const size_t capacity = rounded(bytes);
@@ -77,7 +83,7 @@ static void *fresh(size_t bytes)
     return start + HEADER;
 }
 
-/* The youngest kept block of exactly this capacity, taken out, or NULL. */
+/* Remove and return the newest kept block of exactly this capacity, or return NULL. */
 static header *take(block_pool *pool, size_t capacity)
 {
     header *found = NULL;
@@ -94,12 +100,13 @@ static header *take(block_pool *pool, size_t capacity)
     return found;
 }
 
-/* Blocks that no longer fit under the limit, with room for `bytes` more; the caller frees them without the lock. */
+/* Remove the oldest blocks until `bytes` more fit under the limit; return their number. The lock is held; the caller
+ * frees them after releasing it. */
 static int evict(block_pool *pool, size_t bytes, header **evicted)
 {
     int n = 0;
     while (pool->n_kept > 0 &&
-           (pool->kept_bytes + (int64_t)bytes > pool->limit_bytes || (bytes && pool->n_kept == KEPT_MOST))) {
+           (pool->kept_bytes + (int64_t)bytes > pool->limit_bytes || (bytes && pool->n_kept == KEPT_MAX))) {
         header *oldest = pool->kept[0];
         pool->n_kept--;
         memmove(pool->kept, pool->kept + 1, (size_t)pool->n_kept * sizeof *pool->kept);
@@ -131,7 +138,7 @@ static void output_free(void *context, void *elements, size_t bytes)
     (void)bytes;
     if (!elements) return;
     block_pool *pool = context;
-    header *block = header_of(elements), *evicted[KEPT_MOST];
+    header *block = header_of(elements), *evicted[KEPT_MAX];
     int n_evicted = 0, keep = 0;
     if (block->capacity >= KEEP_FROM_BYTES) {
         hold();
@@ -164,10 +171,10 @@ static void work_give(void *elements, size_t bytes) { output_free(&results, elem
 void *asp_output_take_address(void) { return (void *)work_take; }
 void *asp_output_give_address(void) { return (void *)work_give; }
 
-/* Free the oldest kept blocks until at most `bytes` are left; where that is the limit, `limits` is set. */
+/* Free the oldest kept blocks until at most `bytes` remain; if `limits`, that becomes the pool's limit. */
 static void shrink(block_pool *pool, int64_t bytes, int limits)
 {
-    header *evicted[KEPT_MOST];
+    header *evicted[KEPT_MAX];
     hold();
     const int64_t before_bytes = pool->limit_bytes;
     pool->limit_bytes = bytes;
@@ -212,7 +219,7 @@ void asp_output_counters(int64_t *found)
 }
 #endif
 
-/* As in NumPy's ndarraytypes.h since 1.22. */
+/* Layout of PyDataMem_Handler in NumPy's ndarraytypes.h since 1.22. */
 typedef struct {
     char name[127];
     uint8_t version;

@@ -1,16 +1,17 @@
-/* Pages of large freed results, kept for the next ones: the allocator behind memory.empty_output.
- * The handler is NumPy's PyDataMem_Handler (NEP 49), version 1;
- * with `is_scratch` that of packed copies and other work space of tuning, whose freed blocks are kept beside results. */
+/* Return NumPy's PyDataMem_Handler (NEP 49, version 1) of the allocator behind memory.empty_output, which reuses the
+ * pages of large freed results. With `is_scratch`: the handler for packed copies and other work space of tuning, whose
+ * freed blocks are kept separately. */
 void *asp_output_handler(int is_scratch);
-/* Keep at most this many bytes of freed blocks (0: none, and free what is kept). */
+/* Keep at most `bytes` bytes of freed blocks; 0 frees what is kept and keeps nothing. */
 void asp_output_limit(int64_t bytes);
-/* The same for packed copies and other work space of tuning; 0 until a limit is set. */
+/* Set the same limit for work space of tuning; it is 0 initially. */
 void asp_scratch_limit(int64_t bytes);
-/* Free kept results until at most `bytes` are left, and give what malloc() keeps back to the system. */
+/* Free kept results until at most `bytes` bytes remain, and let malloc return its free memory to the system. */
 void asp_output_trim(int64_t bytes);
-/* Bytes of freed blocks that are kept now. */
+/* Return the bytes of freed blocks that are kept now. */
 int64_t asp_output_kept_bytes(void);
 int64_t asp_scratch_kept_bytes(void);
-/* Addresses of `void *take(size_t bytes)` and `void give(void *elements, size_t bytes)`: the same pages for work space. */
+/* Return the addresses of `void *take(size_t bytes)` and `void give(void *elements, size_t bytes)`, which allocate
+ * work space from the same pages. */
 void *asp_output_take_address(void);
 void *asp_output_give_address(void);

@@ -1,8 +1,9 @@
-/* Hand-out of the graph kernels' work to the runtime's threads. */
+/* Work distribution of the graph kernels over the thread pool. */
 #include "graph_common.h"
 
 #include "pool_api.h"
 
+/* A job; `indptr`, n_rows and `total` (rows and nonzeros) are used by by_weight alone. */
 typedef struct {
     g_range_fn work;
     const void *args, *indptr;
@@ -10,12 +11,14 @@ typedef struct {
     int itype;
 } g_job;
 
+/* Pool task: items as they are. */
 static void by_items(void *context, int64_t begin, int64_t end)
 {
     const g_job *job = context;
     job->work(job->args, begin, end);
 }
 
+/* Pool task over positions in "rows plus nonzeros": process the rows that begin in [begin, end). */
 static void by_weight(void *context, int64_t begin, int64_t end)
 {
     const g_job *job = context;
@@ -24,6 +27,8 @@ static void by_weight(void *context, int64_t begin, int64_t end)
     if (first < last) job->work(job->args, first, last);
 }
 
+/* Run the task on the caller if it is short, otherwise in about eight ranges per thread, each of at least `least`
+ * items. */
 static void share(asp_task task, g_job *job, int64_t total, int64_t least, double serial_ns, int n_threads)
 {
     if (total <= 0) return;
@@ -48,7 +53,7 @@ void g_for_rows(g_range_fn work, const void *args, const void *indptr, int itype
     if (n_rows <= 0) return;
     const int64_t nnz = asp_index_at(itype, indptr, n_rows) - asp_index_at(itype, indptr, 0);
     g_job job = {work, args, indptr, n_rows, n_rows + nnz, itype};
-    /* steps are multiply-adds that come 4 to 16 at a time; the range is chosen to last some 10 microseconds */
+    /* A step is a multiply-add, of which 4 to 16 are executed at a time. Ranges are chosen to last about 10 us. */
     const double serial_ns = 0.1 * n_steps + 2.0 * (double)n_rows;
     const double item_ns = serial_ns / (double)job.total;
     const int64_t least = 1 + (int64_t)(1e4 / (item_ns + 1e-3));

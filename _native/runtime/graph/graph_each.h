@@ -1,5 +1,6 @@
-/* Includes G_BODY once per instruction set, value type and index type (not guarded: one use per .c file).
- * The including file then finds x_<isa>_<R>_<I> for each x that the body defines by NAME(x); G_TABLE lists them. */
+/* Include G_BODY once per instruction set, value type and index type (no include guard: one use per .c file). The
+ * including file can then use x_<isa>_<R>_<I> for each x that the body defines by NAME(x). G_TABLE(x) lists the
+ * variants by [isa][value type][index type], or by [isa][value type] with G_INDEX_FREE. */
 
 #define ISA base
 #define VBYTES 16

@@ -1,4 +1,5 @@
-/* One instruction set and value type: see graph_types.h (not guarded). */
+/* Include G_BODY for one instruction set and value type and for each index type; see graph_types.h. Has no include
+ * guard. */
 #ifdef G_INDEX_FREE
 #define I any
 #include "graph_vector.h"

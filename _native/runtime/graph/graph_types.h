@@ -1,5 +1,6 @@
-/* One instruction set: G_BODY for float and double values, int32 and int64 indices (not guarded); where G_INDEX_FREE is
- * defined the body has no indices and is included once per value type, with `any` for the index type in names. */
+/* Include G_BODY for one instruction set, for float and double values and int32 and int64 indices. Where G_INDEX_FREE
+ * is defined, the body uses no indices; it is included once per value type, with `any` for the index type in names.
+ * Has no include guard. */
 #define NAME(x) ASP_GLUE(x, ISA, R, I)
 
 #define R float

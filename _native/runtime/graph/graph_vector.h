@@ -1,5 +1,5 @@
-/* Vectors of W values of type R and what the bodies do with them (not guarded; see graph_types.h).
- * W is at least 4: where registers are narrower the compiler splits the operation. */
+/* Vectors of W values of type R and the operations of the graph kernels on them (no include guard; see graph_types.h).
+ * W is at least 4: where registers are narrower, the compiler splits the operations. */
 #undef W
 #undef VEC
 #undef VECU
@@ -29,7 +29,7 @@ typedef R NAME(quadu) __attribute__((vector_size(4 * sizeof(R)), aligned(sizeof(
 #define QUAD NAME(quad)
 #define QUADU NAME(quadu)
 typedef RINT NAME(qint) __attribute__((vector_size(4 * sizeof(R))));
-/* Lanes of a where the mask is all ones, of b where it is zero. */
+/* Select the lanes of a where the mask is all ones, and of b where it is zero. */
 #define SELECT(mask, a, b) ((VEC)(((VINT)(a) & (mask)) | ((VINT)(b) & ~(mask))))
 
 #define SELECT4(mask, a, b) ((QUAD)(((NAME(qint))(a) & (mask)) | ((NAME(qint))(b) & ~(mask))))
@@ -42,7 +42,7 @@ typedef RINT NAME(qint) __attribute__((vector_size(4 * sizeof(R))));
 #define SPLAT(x) ((VEC){0} + (R)(x))
 
 ASP_INLINE QUAD NAME(fold)(VEC v)
-{ /* sums of the lanes with equal number modulo 4 */
+{ /* return the sums of the lanes with equal index modulo 4 */
 #if __has_builtin(__builtin_shufflevector)
 #if (IS_FLOAT && VBYTES == 64)
     typedef R half __attribute__((vector_size(8 * sizeof(R))));
@@ -62,7 +62,7 @@ ASP_INLINE QUAD NAME(fold)(VEC v)
 }
 
 ASP_INLINE QUAD NAME(sums4)(QUAD a, QUAD b, QUAD c, QUAD d)
-{ /* (sum of a, sum of b, sum of c, sum of d) */
+{ /* return (sum of a, sum of b, sum of c, sum of d) */
 #if __has_builtin(__builtin_shufflevector)
     QUAD ab = __builtin_shufflevector(a, b, 0, 4, 1, 5) + __builtin_shufflevector(a, b, 2, 6, 3, 7);
     QUAD cd = __builtin_shufflevector(c, d, 0, 4, 1, 5) + __builtin_shufflevector(c, d, 2, 6, 3, 7);
@@ -73,7 +73,7 @@ ASP_INLINE QUAD NAME(sums4)(QUAD a, QUAD b, QUAD c, QUAD d)
 #endif
 }
 
-/* (sum of the lanes of a, of b, of c, of d) */
+/* Return (sum of the lanes of a, of b, of c, of d). */
 ASP_INLINE QUAD NAME(fold4)(VEC a, VEC b, VEC c, VEC d)
 {
 #if __has_builtin(__builtin_shufflevector) && IS_FLOAT && VBYTES == 64
@@ -100,13 +100,13 @@ ASP_INLINE QUAD NAME(fold4)(VEC a, VEC b, VEC c, VEC d)
 }
 
 ASP_INLINE VINT NAME(tail_mask)(int64_t tail)
-{ /* all ones in the last `tail` lanes */
+{ /* return a mask of the last `tail` lanes */
     VINT lane;
     for (int l = 0; l < W; ++l) lane[l] = (RINT)l;
     return (VINT)(lane >= (VINT){0} + (RINT)(W - tail));
 }
 
-/* exp(x) for x <= 0 or nan, error below 2 ulp; below the smallest normal number the result loses bits, then is 0. */
+/* Return exp(x) for x <= 0 or nan, with an error below 2 ulp. Subnormal results lose precision; smaller ones are 0. */
 ASP_INLINE VEC NAME(vexp)(VEC x)
 {
 #if IS_FLOAT

@@ -1,24 +1,26 @@
-/* Looks at memory that others may write: one hash for each chunk, made by all threads. */
+/* Change detection for arrays that other code may modify: one hash per chunk, computed by several threads. */
 #include "common.h"
 
 #include "hash_api.h"
 #include "look_api.h"
 #include "pool_api.h"
 
-#define LOOK_BYTE_NS 0.03 /* of one thread, about: what decides whether helpers are worth waking */
+#define LOOK_BYTE_NS 0.03 /* rough time per byte on one thread; decides whether helper threads are woken */
 
+/* Arguments of look_at_chunks. */
 typedef struct {
     const asp_looked *pieces;
     int n_pieces;
     int64_t chunk_bytes;
 } look_job;
 
+/* Return the number of chunks of a piece. */
 static int64_t chunks_of(const asp_looked *piece, int64_t chunk_bytes)
 {
     return (piece->n_bytes + chunk_bytes - 1) / chunk_bytes;
 }
 
-/* Chunks [begin, end) of all pieces, counted through. */
+/* Hash the chunks [begin, end), numbered consecutively over all pieces. */
 static void look_at_chunks(void *context, int64_t begin, int64_t end)
 {
     const look_job *job = context;
@@ -57,7 +59,8 @@ uint64_t asp_look_low(const void *bytes, int64_t n_bytes, int n_threads)
     enum { MAX_CHUNKS = 256 };
     uint64_t hashes[MAX_CHUNKS];
     if (n_bytes < 4 * ASP_LOOK_CHUNK) return asp_xxh3_low(bytes, n_bytes);
-    const int64_t chunks = (n_bytes - 1) / ASP_LOOK_CHUNK / MAX_CHUNKS + 1; /* of ASP_LOOK_CHUNK in one of ours */
+    /* Chunks of ASP_LOOK_CHUNK in one hashed chunk. */
+    const int64_t chunks = (n_bytes - 1) / ASP_LOOK_CHUNK / MAX_CHUNKS + 1;
     const int64_t chunk_bytes = chunks * ASP_LOOK_CHUNK;
     asp_look(bytes, n_bytes, chunk_bytes, hashes, n_threads);
     return asp_xxh3_low(hashes, (n_bytes + chunk_bytes - 1) / chunk_bytes * (int64_t)sizeof *hashes);

@@ -1,9 +1,10 @@
-/* XXH3 without a seed, written from the public specification (xxHash, doc/xxhash_spec.md); short inputs here, long ones
- * in xxh3_long.c. Inputs are read as words of a little-endian machine. */
+/* XXH3 without a seed, written from the public specification (xxHash, doc/xxhash_spec.md). Inputs of up to 240 bytes
+ * are hashed here, longer ones in xxh3_long.c. Assumes a little-endian machine. */
 #include "xxh3.h"
 
 #include "hash_api.h"
 
+/* The specification's default secret. */
 const uint8_t asp_xxh3_secret[192] = {
     0xb8, 0xfe, 0x6c, 0x39, 0x23, 0xa4, 0x4b, 0xbe, 0x7c, 0x01, 0x81, 0x2c, 0xf7, 0x21, 0xad, 0x1c,
     0xde, 0xd4, 0x6d, 0xe9, 0x83, 0x90, 0x97, 0xdb, 0x72, 0x40, 0xa4, 0xa4, 0xb7, 0xb3, 0x67, 0x1f,
@@ -23,11 +24,13 @@ static const uint8_t *const secret = asp_xxh3_secret;
 
 static uint64_t word(const uint8_t *p) { return asp_read64(p); }
 
+/* The specification's mixing step of 16 input bytes with 16 bytes of the secret. */
 static uint64_t mix(const uint8_t *in, int offset)
 {
     return asp_fold(word(in) ^ word(secret + offset), word(in + 8) ^ word(secret + offset + 8));
 }
 
+/* Hash up to 16 bytes; `out` receives {low, high}. */
 static void up_to_16(const uint8_t *in, int64_t n, uint64_t *out)
 {
     if (n == 0) {
@@ -61,12 +64,14 @@ static void up_to_16(const uint8_t *in, int64_t n, uint64_t *out)
     }
 }
 
+/* Mix 16 bytes at a and 16 bytes at b into the two accumulators. */
 static void mix_two(uint64_t *sum, const uint8_t *a, const uint8_t *b, int offset)
 {
     sum[0] = (sum[0] + mix(a, offset)) ^ (word(b) + word(b + 8));
     sum[1] = (sum[1] + mix(b, offset + 16)) ^ (word(a) + word(a + 8));
 }
 
+/* Hash 17 to 240 bytes; `out` receives {low, high}. */
 static void up_to_240(const uint8_t *in, int64_t n, uint64_t *out)
 {
     uint64_t sum[2] = {(uint64_t)n * XXH_P64_1, 0};
@@ -83,6 +88,7 @@ static void up_to_240(const uint8_t *in, int64_t n, uint64_t *out)
     out[1] = 0 - asp_avalanche(sum[0] * XXH_P64_1 + sum[1] * XXH_P64_4 + (uint64_t)n * XXH_P64_2);
 }
 
+/* Hash n_bytes; the high half is valid if `wide` or for up to 240 bytes. */
 static void hash(const void *bytes, int64_t n_bytes, int wide, uint64_t *low_high)
 {
     if (n_bytes <= 16) up_to_16(bytes, n_bytes, low_high);

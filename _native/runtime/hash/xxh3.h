@@ -1,4 +1,4 @@
-/* Words and mixing steps of XXH3. */
+/* Constants and mixing steps of XXH3, named as in its specification. */
 #ifndef ASP_XXH3_H
 #define ASP_XXH3_H
 
@@ -17,7 +17,7 @@
 
 extern const uint8_t asp_xxh3_secret[192];
 
-/* More than 240 bytes; high is computed when `wide`. */
+/* Hash more than 240 bytes; the high half is computed only if `wide`. */
 void asp_xxh3_long(const uint8_t *in, int64_t n_bytes, int wide, uint64_t *low_high);
 
 ASP_INLINE uint64_t asp_read64(const uint8_t *p)
@@ -34,6 +34,7 @@ ASP_INLINE uint32_t asp_read32(const uint8_t *p)
     return x;
 }
 
+/* The specification's XXH3_avalanche. */
 ASP_INLINE uint64_t asp_avalanche(uint64_t x)
 {
     x ^= x >> 37;
@@ -41,6 +42,7 @@ ASP_INLINE uint64_t asp_avalanche(uint64_t x)
     return x ^ x >> 32;
 }
 
+/* The specification's XXH64_avalanche. */
 ASP_INLINE uint64_t asp_avalanche64(uint64_t x)
 {
     x ^= x >> 33;
@@ -50,7 +52,7 @@ ASP_INLINE uint64_t asp_avalanche64(uint64_t x)
     return x ^ x >> 32;
 }
 
-/* Low half of the 128-bit product; the high half goes to *high. */
+/* Return the low half of the 128-bit product a * b and store the high half in *high. */
 ASP_INLINE uint64_t asp_wide(uint64_t a, uint64_t b, uint64_t *high)
 {
     const unsigned __int128 product = (unsigned __int128)a * b;
@@ -58,6 +60,7 @@ ASP_INLINE uint64_t asp_wide(uint64_t a, uint64_t b, uint64_t *high)
     return (uint64_t)product;
 }
 
+/* Return the exclusive or of both halves of the 128-bit product a * b. */
 ASP_INLINE uint64_t asp_fold(uint64_t a, uint64_t b)
 {
     uint64_t high, low = asp_wide(a, b, &high);

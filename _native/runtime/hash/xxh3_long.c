@@ -1,4 +1,5 @@
-/* XXH3 of more than 240 bytes: eight sums, blocks of sixteen 64-byte stripes; one version for each instruction set. */
+/* XXH3 of more than 240 bytes: eight accumulators, blocks of sixteen 64-byte stripes. There is one variant per
+ * instruction set, all with the same result. */
 #include "xxh3.h"
 
 #include "kernels.h"
@@ -6,7 +7,7 @@
 
 enum { STRIPE = 64, STRIPES = 16, BLOCK = STRIPE * STRIPES, SECRET = 192 };
 
-/* Blocks [0, n_blocks) of `in`, then n_stripes more, and the last 64 bytes of the input. */
+/* Accumulate n_blocks whole blocks of `in`, then n_stripes stripes, then the last 64 bytes of the input. */
 typedef void (*consume)(uint64_t *sum, const uint8_t *in, int64_t n_blocks, int n_stripes, const uint8_t *last,
                         const uint8_t *key);
 
@@ -34,7 +35,8 @@ static void consume_plain(uint64_t *sum, const uint8_t *in, int64_t n_blocks, in
 #if ASP_X86
 #include <immintrin.h>
 
-/* Within a block the plain sums are kept apart: they change sides once for the block and not once for each stripe. */
+/* Within a block, the additions of unmixed input go to separate accumulators, so that their lanes are swapped once per
+ * block instead of once per stripe. */
 #define APART_AVX2(s, plain, p, k)                                                                      \
     do {                                                                                                \
         const __m256i x = _mm256_loadu_si256((const __m256i *)(p));                                     \
@@ -119,6 +121,7 @@ __attribute__((target("avx512f"))) static void consume_avx512(uint64_t *sum, con
 }
 #endif
 
+/* Combine the eight accumulators into one 64-bit half of the hash. */
 static uint64_t merge(const uint64_t *sum, const uint8_t *key, uint64_t start)
 {
     for (int i = 0; i < 4; i++)

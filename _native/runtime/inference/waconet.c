@@ -1,5 +1,5 @@
-/* WACONet's cells: fibres, coarser fibres, which cells a convolution connects, and the series of layers. All walks go
- * upwards in sorted lists: nothing is hashed or sorted. */
+/* Sparse convolutions of WACONet: fibres of cells, coarser fibres, the cells that a convolution connects, and the
+ * sequence of layers. All traversals are merges of sorted lists; nothing is hashed or sorted. */
 #include "waconet.h"
 
 #include "matmul_api.h"
@@ -15,7 +15,7 @@ static void free_cells(asp_cells *cells)
     memset(cells, 0, sizeof *cells);
 }
 
-/* Room for n_fibres fibres of n_cells cells in all. */
+/* Allocate n_fibres fibres with n_cells cells in total; return ASP_OK or ASP_NO_MEMORY. */
 static int alloc_cells(asp_cells *cells, int64_t n_fibres, int64_t n_cells)
 {
     cells->n_fibres = cells->n_cells = 0;
@@ -31,6 +31,7 @@ static int alloc_cells(asp_cells *cells, int64_t n_fibres, int64_t n_cells)
     return ASP_NO_MEMORY;
 }
 
+/* Group n sorted cells into fibres. */
 static int gather_fibres(asp_cells *cells, int64_t n, const int32_t *i, const int32_t *j, const int32_t *k)
 {
     int64_t n_fibres = n > 0;
@@ -51,7 +52,7 @@ static int gather_fibres(asp_cells *cells, int64_t n, const int32_t *i, const in
     return ASP_OK;
 }
 
-/* Up to four fine fibres become one coarse one: distinct k / 2 in order. */
+/* Merge up to four fine fibres into a coarse one: the distinct values of k / 2 in order. */
 static void merge_fibres(const asp_cells *fine, const int64_t *sources, int n, asp_cells *coarse)
 {
     int64_t at[4], end[4], n_cells = coarse->n_cells;
@@ -69,7 +70,8 @@ static void merge_fibres(const asp_cells *fine, const int64_t *sources, int n, a
     coarse->ptr[++coarse->n_fibres] = n_cells;
 }
 
-/* floor(c / 2) of every coordinate. Fine fibres with i = 2u come before those with 2u + 1: two lists, ascending by j. */
+/* Compute floor(c / 2) of every coordinate. Fine fibres with i = 2u come before those with 2u + 1: two lists,
+ * ascending by j. */
 static int coarsen(const asp_cells *fine, asp_cells *coarse)
 {
     if (alloc_cells(coarse, fine->n_fibres, fine->n_cells) != ASP_OK) return ASP_NO_MEMORY;
@@ -99,13 +101,13 @@ static int coarsen(const asp_cells *fine, asp_cells *coarse)
     return ASP_OK;
 }
 
-/* Whether fibre f of `cells` lies before (i, j). */
+/* Return whether fibre f of `cells` comes before (i, j). */
 static int is_before(const asp_cells *cells, int64_t f, int64_t i, int64_t j)
 {
     return cells->i[f] < i || (cells->i[f] == i && cells->j[f] < j);
 }
 
-/* First fibre from `from` on that is not before (i, j): steps that double, then halve. */
+/* Return the first fibre from `from` on that does not come before (i, j), by exponential and then binary search. */
 static int64_t seek(const asp_cells *cells, int64_t from, int64_t i, int64_t j)
 {
     int64_t step = 1, low = from;
@@ -154,6 +156,7 @@ void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, in
     }
 }
 
+/* Return the convolution for the instruction set in use. */
 static asp_convolve *convolve(void)
 {
 #if ASP_X86
@@ -164,7 +167,7 @@ static asp_convolve *convolve(void)
 #endif
 }
 
-/* One layer, and the mean of its results. */
+/* Compute one layer and the mean of its results per channel. */
 static int run_layer(asp_layer *layer, float *pooled, int n_threads)
 {
     const int64_t n = layer->out->n_cells, n_blocks = (n + BLOCK_CELLS - 1) / BLOCK_CELLS;
@@ -173,7 +176,7 @@ static int run_layer(asp_layer *layer, float *pooled, int n_threads)
     const double cell_ns = layer->features ? 50.0 : 20.0;
     asp_parallel(convolve(), layer, n_blocks, 1, n_blocks, n_threads, cell_ns * (double)n);
     for (int c = 0; c < CHANNELS; c++) {
-        double sum = 0.0; /* by blocks, in order: the same result on any number of threads */
+        double sum = 0.0; /* by blocks, in order: the same result for any number of threads */
         for (int64_t b = 0; b < n_blocks; b++) sum += layer->sums[b * CHANNELS + c];
         pooled[c] = n ? (float)(sum / (double)n) : 0.0f;
     }
@@ -192,7 +195,7 @@ int asp_waconet(int n_dims, int64_t n_cells, const int32_t *i, const int32_t *j,
                 const float *weights, float *pooled, int n_threads)
 {
     if ((n_dims != 2 && n_dims != 3) || (n_dims == 3 && !i) || n_cells < 0 || n_layers < 1) return ASP_BAD_SIZE;
-    asp_cells cells[2] = {{0}, {0}}; /* of this layer's input and output */
+    asp_cells cells[2] = {{0}, {0}}; /* input and output of the current layer */
     float *features[2] = {NULL, NULL};
     int status = gather_fibres(&cells[0], n_cells, n_dims == 3 ? i : NULL, j, k);
     if (status == ASP_OK && !(features[0] = alloc_features(n_cells))) status = ASP_NO_MEMORY;

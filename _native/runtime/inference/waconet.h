@@ -1,44 +1,48 @@
-/* Sparse convolutions of WACONet: cells in fibres, and what the bodies for each instruction set are given. */
+/* Definitions of WACONet's sparse convolutions that waconet.c and the bodies for each instruction set share. */
 #ifndef ASP_WACONET_H
 #define ASP_WACONET_H
 
 #include "common.h"
 
-enum { CHANNELS = 32, MOST_FIBRES = 25, MOST_PAIRS = 125, BLOCK_CELLS = 1024 };
+/* Channels of a layer; maximum input fibres and cells per output cell; output cells per unit of work. */
+enum { CHANNELS = 32, MAX_FIBRES = 25, MAX_PAIRS = 125, BLOCK_CELLS = 1024 };
 
-/* Cells that share all coordinates but the last: fibre f holds k[ptr[f]] .. k[ptr[f + 1] - 1], ascending. Fibres
- * ascend by (i, j). A matrix has i = 0 everywhere. */
+/* Cells grouped by all coordinates but the last: fibre f holds the coordinates k[ptr[f]] .. k[ptr[f + 1] - 1],
+ * ascending. Fibres ascend by (i, j). A matrix has i = 0 everywhere. */
 typedef struct {
     int64_t n_fibres, n_cells;
     int32_t *i, *j, *k;
     int64_t *ptr;
 } asp_cells;
 
-/* One layer: blocks of BLOCK_CELLS output cells are independent. */
+/* One layer; blocks of BLOCK_CELLS output cells are independent. */
 typedef struct {
     const asp_cells *in, *out;
-    int n_dims, stride, reach; /* offsets -reach .. reach */
+    int n_dims, stride, reach; /* offsets are -reach .. reach */
     const float *features;     /* (in->n_cells, CHANNELS); NULL: 1 channel, all ones */
     const float *weights;
     float *results;  /* (out->n_cells, CHANNELS) */
     double *sums;    /* (number of blocks, CHANNELS) */
 } asp_layer;
 
-/* A task for asp_parallel on an asp_layer: items are blocks of cells. */
+/* A pool task on an asp_layer; items are blocks of cells. */
 typedef void asp_convolve(void *layer, int64_t begin, int64_t end);
 extern asp_convolve asp_convolve_base, asp_convolve_avx2, asp_convolve_avx512;
 
-/* Where to look for the input cells of one output fibre: kept from fibre to fibre, all searches go upwards. */
+/* Search positions for the input cells of one output fibre. They are kept from fibre to fibre, because all searches
+ * advance. */
 typedef struct {
-    int n;                      /* input fibres, n_dims - 1 offsets each */
-    int64_t at[MOST_FIBRES];    /* first input fibre that is not before the one wanted */
-    int64_t cursor[MOST_FIBRES], end[MOST_FIBRES]; /* within the fibre; equal: there is none */
-    int first_offset[MOST_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
+    int n;                      /* number of input fibres: 2 * reach + 1 per coordinate but the last */
+    int64_t at[MAX_FIBRES];    /* first input fibre that does not come before the wanted one */
+    int64_t cursor[MAX_FIBRES], end[MAX_FIBRES]; /* range within the fibre; empty: there is no such fibre */
+    int first_offset[MAX_FIBRES];                 /* kernel offset of its cell with the smallest last coordinate */
 } asp_cursors;
 
+/* Begin at the first fibre; advance to an output fibre, of which first_k is the first cell to be computed. */
 void asp_cursors_begin(asp_cursors *c, const asp_layer *layer, int64_t fibre);
 void asp_cursors_fibre(asp_cursors *c, const asp_layer *layer, int64_t fibre, int32_t first_k);
-/* Pairs (kernel offset, input cell) of the output cell with last coordinate k of the current fibre. */
+/* List the pairs (kernel offset, input cell) of the output cell with last coordinate k of the current fibre; return
+ * their number. */
 ASP_INLINE int asp_cursors_pairs(asp_cursors *c, const asp_layer *layer, int32_t k, int32_t *offsets, int64_t *cells)
 {
     const int width = 2 * layer->reach + 1;

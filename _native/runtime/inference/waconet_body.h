@@ -1,14 +1,15 @@
-/* Bodies for one instruction set: ISA names it, SETS says how many sums run beside each other (latency over width). */
+/* Convolutions for one instruction set: ISA names it, SETS is the number of independent sums that hides the latency of
+ * additions. */
 #define BODY(name) ASP_GLUE(name, waconet, ISA, f32)
 
 typedef float BODY(v) __attribute__((vector_size(64), aligned(4), may_alias));
 typedef int32_t BODY(vi) __attribute__((vector_size(64), aligned(4), may_alias));
 #define V BODY(v)
 
-/* max(x, 0). A macro: vectors wider than the instruction set's have no calling convention. */
+/* Return max(x, 0). A macro, because vectors wider than the instruction set's have no calling convention. */
 #define positive(x) ((V)((BODY(vi))(x) & (BODY(vi))((x) > (V){0})))
 
-/* Sum over pairs of features[cell] @ weights[offset]. */
+/* Compute the sum over pairs of features[cell] @ weights[offset]. */
 ASP_INLINE void BODY(sum_pairs)(const asp_layer *layer, int n, const int32_t *offsets, const int64_t *cells, V *total)
 {
     V sums[SETS][2] = {{{0}}};
@@ -30,7 +31,7 @@ ASP_INLINE void BODY(sum_pairs)(const asp_layer *layer, int n, const int32_t *of
     }
 }
 
-/* The first layer: the input is 1, one channel. */
+/* Compute the sum for the first layer, whose input is 1 with one channel. */
 ASP_INLINE void BODY(sum_ones)(const asp_layer *layer, int n, const int32_t *offsets, V *total)
 {
     total[0] = total[1] = (V){0};
@@ -41,6 +42,7 @@ ASP_INLINE void BODY(sum_ones)(const asp_layer *layer, int n, const int32_t *off
     }
 }
 
+/* Compute one block of output cells and the sums of its results. */
 static void BODY(convolve_block)(const asp_layer *layer, int64_t block)
 {
     const asp_cells *out = layer->out;
@@ -55,8 +57,8 @@ static void BODY(convolve_block)(const asp_layer *layer, int64_t block)
     asp_cursors cursors;
     asp_cursors_begin(&cursors, layer, fibre);
     V pooled[2] = {{0}};
-    int32_t offsets[MOST_PAIRS];
-    int64_t cells[MOST_PAIRS];
+    int32_t offsets[MAX_PAIRS];
+    int64_t cells[MAX_PAIRS];
     for (; cell < end; fibre++) {
         const int64_t stop = asp_min(end, out->ptr[fibre + 1]);
         asp_cursors_fibre(&cursors, layer, fibre, out->k[cell]);

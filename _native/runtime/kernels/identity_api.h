@@ -1,2 +1,2 @@
-/* Names the sources, the flags and the compiler of this library; written by build_runtime.py. */
+/* Return a string that identifies the sources, flags and compiler of this library; written by build_runtime.py. */
 const char *asp_identity(void);

@@ -14,7 +14,7 @@ int asp_run_kernel(uintptr_t kernel, const asp_operand *A, uintptr_t B, int64_t 
     const int64_t row_bytes = n_j * value_bytes, ldb_bytes = ldB * value_bytes;
     if (n_j > 1) {
         const asp_panels panels = asp_choose_panels((const void *)B, A->size[1], row_bytes, ldb_bytes, n_reads);
-        /* Several panels would be several products: column tiles are the schedule's business. */
+        /* Several panels would mean several products: column tiling is part of the kernel's schedule. */
         char *panel = panels.width == row_bytes ? asp_take_panel(&panels, A->size[1]) : NULL;
         if (panel) {
             asp_copy_panel(panel, panels.ld, (const char *)B, ldb_bytes, A->size[1], row_bytes, (int)n_threads);
@@ -26,7 +26,8 @@ int asp_run_kernel(uintptr_t kernel, const asp_operand *A, uintptr_t B, int64_t 
     return run(A, B, ldB, C, ldC, n_j, n_threads, chunk);
 }
 
-/* Addresses: dense operands in the order of the operation's expression, then the output, then the values of A. */
+/* Signature of kernels of other operations. `at` holds the addresses of the dense operands in the order of the
+ * operation's expression, then the output, then the values of A; `ld` their leading dimensions. */
 typedef int (*asp_dense_kernel_function)(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j,
                                          int64_t n_threads, int64_t chunk);
 

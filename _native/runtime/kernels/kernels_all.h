@@ -1,5 +1,5 @@
-/* Every (value type, index type) of one instruction set: VEC_HEADER, SPMV_HEADER, ISA and TILE_* come from the
- * including file. */
+/* Instantiate the kernels of one instruction set for every value and index type. The including file defines
+ * VEC_HEADER, SPMV_HEADER, ISA and TILE_*. */
 #define NAME(x) ASP_GLUE(ISA, TAG, ITAG, x)
 
 #define R float
@@ -26,7 +26,7 @@
 #undef RBYTES
 #undef RTAG
 
-/* Complex kernels and portable ones have no gathers. */
+/* Complex and portable kernels use no gather instructions, so they have no second variant. */
 #ifdef ISA_BY_LOADS
 #define BY_LOADS(tag, itag) ASP_GLUE(ISA_BY_LOADS, tag, itag, spmv)
 #else

@@ -9,10 +9,10 @@
 
 #include "target_avx2.h"
 
-/* asp_lane_masks + 8 - n: n lanes of 4 bytes set, then none. */
+/* asp_lane_masks + 8 - n: a mask of n lanes of 4 bytes, followed by unset lanes. */
 static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0};
 
-#include "lookups.h"
+#include "register_gather.h"
 
 #define ISA asp_avx2
 #define ISA_BY_LOADS asp_avx2_by_loads
@@ -20,16 +20,16 @@ static const int32_t asp_lane_masks[16] = {-1, -1, -1, -1, -1, -1, -1, -1, 0, 0,
 #define SPMV_HEADER "spmv_avx2.h"
 #define SPMV_PLAIN spmv_plain
 #define REST_CASES CASES_7 /* fewer reals than a vector holds */
-#define TILE_MOST_REAL 12
+#define TILE_MAX_REAL 12
 #define TILE_CASES_REAL CASES_12
-#define TWIN_REGISTERS 16
-#define TILE_MOST_COMPLEX 6
+#define IDENTICAL_REGISTERS 16
+#define TILE_MAX_COMPLEX 6
 #define TILE_CASES_COMPLEX CASES_6
-#define BLOCK_CASES_1 CASES_4 /* vectors of a tile of blocks of 1, 2, 4, 8 rows */
+#define BLOCK_CASES_1 CASES_4 /* vectors of a tile for blocks of 1, 2, 4, 8 rows */
 #define BLOCK_CASES_2 CASES_4
 #define BLOCK_CASES_4 CASES_3
 #define BLOCK_CASES_8 CASES_1
-#define BLOCK_MOST 4
+#define BLOCK_MAX 4
 #include "kernels_all.h"
 
 const asp_kernels asp_kernels_avx2[4][2] = KERNEL_TABLE;

@@ -1,4 +1,4 @@
-/* The bodies for one real type: real and complex values, 32- and 64-bit indices. */
+/* Instantiate the kernel bodies for one real type: real and complex values, 32- and 64-bit indices. */
 #define I int32_t
 #define IBYTES 4
 #define ITAG i32

@@ -1,6 +1,7 @@
-/* The bodies for one real type and one index type, first real, then complex (WORDS reals for each value). */
+/* Instantiate the kernel bodies for one real type and one index type, first for real, then for complex values (WORDS
+ * reals per value). */
 #define WORDS 1
-#define TILE_MOST TILE_MOST_REAL
+#define TILE_MAX TILE_MAX_REAL
 #define TILE_CASES TILE_CASES_REAL
 #define SCATTER_CASES TILE_CASES
 #define GATHERS 1
@@ -21,7 +22,7 @@
 #include "extent_body.h"
 #endif
 #undef WORDS
-#undef TILE_MOST
+#undef TILE_MAX
 #undef TILE_CASES
 #undef SCATTER_CASES
 
@@ -29,14 +30,14 @@
 #undef TAG
 #define TAG CTAG
 #define WORDS 2
-#define TILE_MOST TILE_MOST_COMPLEX
+#define TILE_MAX TILE_MAX_COMPLEX
 #define TILE_CASES TILE_CASES_COMPLEX
 #define SCATTER_CASES CASES_4
 #include "complex_body.h"
 #include "spmm_body.h"
 #include "scatter_body.h"
 #undef WORDS
-#undef TILE_MOST
+#undef TILE_MAX
 #undef TILE_CASES
 #undef SCATTER_CASES
 #pragma pop_macro("TAG")

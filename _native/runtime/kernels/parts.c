@@ -1,4 +1,5 @@
-/* Parts of a sparse operand that share rows: window after window, so that C is added to while it is in the cache. */
+/* Products with a sparse operand stored in several parts that share rows. All parts are applied to one window of rows
+ * after the other, so that they add to C while it is in the cache. */
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -13,10 +14,11 @@ typedef int (*asp_kernel_function)(const asp_operand *A, uintptr_t B, int64_t ld
 typedef int (*asp_sampled_function)(const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t n_j,
                                     int64_t n_threads, int64_t chunk);
 
-/* Iterations of a kernel's parallel loop that this thread wants now. */
+/* Iterations of the kernel's parallel loop that this thread is to execute. */
 static _Thread_local int64_t range_begin, range_end;
 
-/* Called by a kernel instead of the pool: with chunk 1, its items are the iterations. */
+/* Replacement of asp_parallel that kernels of parts call: with chunk 1, items are iterations, and only those of this
+ * thread's range are run. */
 static int run_range(asp_task task, void *context, int64_t n_items, int64_t min_items, int64_t max_items,
                      int n_threads, double serial_ns)
 {
@@ -32,16 +34,18 @@ void *asp_range_address(void)
     return (void *)(uintptr_t)run_range;
 }
 
+/* Arguments of run_windows. */
 typedef struct {
     const asp_part *parts;
     int64_t n_parts, window;
-    const uintptr_t *at; /* of sampled products: X, Y, results, values; else NULL */
+    const uintptr_t *at; /* SDDMM only: X, Y, results, values; NULL: SpMM */
     const int64_t *ld;
     uintptr_t B, C;
     int64_t ldB, ldC, n_j;
     int bad;
 } windows_context;
 
+/* Pool task: apply all parts to the windows [begin, end). */
 static void run_windows(void *context, int64_t begin, int64_t end)
 {
     windows_context *x = context;
@@ -50,7 +54,7 @@ static void run_windows(void *context, int64_t begin, int64_t end)
             const asp_part *part = &x->parts[p];
             range_begin = w * x->window / part->rows_per_iteration;
             range_end = (w + 1) * x->window / part->rows_per_iteration;
-            /* Two threads: with one, a kernel would do all rows itself instead of asking for its range. */
+            /* n_threads is 2, because with 1 a kernel would compute all rows instead of calling run_range. */
             if (x->at)
                 ((asp_sampled_function)part->kernel)(part->A, x->at, x->ld, x->n_j, 2, 1);
             else if (((asp_kernel_function)part->kernel)(part->A, x->B, x->ldB, x->C, x->ldC, x->n_j, 2, 1))
@@ -58,14 +62,14 @@ static void run_windows(void *context, int64_t begin, int64_t end)
         }
 }
 
-/* What a read of B's rows by a part counts as, for copying: a block reads a row once for several rows of A, so what is
- * left are reads that no cache has met before. Blocks of 4 x 4 beside scattered entries, 23 reads of each of 6,000 rows
- * of 1 KiB: 3.0 ms with panels, 4.5 ms without (Xeon, 2 MiB of cache, docs/adr/0051-composites-accepted.md). */
+/* Weight of a read of a row of B in the decision to copy B. A block reads a row once for several rows of A, so the
+ * remaining reads are mostly cache misses. With 4 x 4 blocks beside scattered entries, 23 reads of each of 6,000 rows
+ * of 1 KiB take 3.0 ms with panels and 4.5 ms without (Xeon, 2 MiB L2 cache). */
 enum { READ_WEIGHT = 2 };
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
-/* The columns of B that `x` has. */
+/* Compute the columns of C that `x` describes: the parts that run alone, then the others window by window. */
 static int run_panel(windows_context *x, int64_t n_alone, int64_t n_windows, int64_t n_threads, double serial_ns)
 {
     int bad = 0;
@@ -82,6 +86,7 @@ static int run_panel(windows_context *x, int64_t n_alone, int64_t n_windows, int
     return bad | shared.bad;
 }
 
+/* Clear the rows of C to which a part adds without an earlier part having written them. */
 static void zero_rows(const asp_part *part, char *C, int64_t ld_bytes, int64_t row_bytes)
 {
     for (int64_t at = 0; at < part->n_zeroed; at++)
@@ -129,6 +134,7 @@ int asp_run_sampled_windows(const asp_part *parts, int64_t n_parts, int64_t n_ro
     return 0;
 }
 
+/* Compute fill for block rows of r rows; `counts` holds the entries per block column and is cleared after use. */
 #define BLOCK_FILL(index)                                                                                        \
     const index *pos = indptr, *crd = indices;                                                                   \
     for (int64_t block = 0; block < n_blocks; block++) {                                                         \

@@ -1,4 +1,5 @@
-/* Blocks of a sparse operand, alone or beside its scattered entries: C is written once, by the runtime's own loops. */
+/* Products with dense blocks of a sparse operand, alone or together with its scattered entries; C is written once.
+ * Also panels of long rows, and sweeps of several parts over a wide B. */
 #include "blocks.h"
 
 #include "common.h"
@@ -13,14 +14,16 @@
 #include "matmul_api.h"
 #include "matmul.h"
 #include "matmul_blocks_api.h"
-#include "near.h"
+#include "resident.h"
 #include "panels.h"
 #include "pool_api.h"
 
 enum { WINDOW = 128 };   /* rows between two tiles of columns, which read A again */
-enum { BLOCKS_AHEAD = 2, COLUMNS_AHEAD = 16 }; /* whose rows of B are fetched: more gains nothing (Xeon) */
-enum { READ_WEIGHT = 2 }; /* of a read of B by a block, which no cache has met before: as in kernels/parts.c */
+/* Prefetch distances in blocks and in columns; larger ones gain nothing (Xeon). */
+enum { BLOCKS_AHEAD = 2, COLUMNS_AHEAD = 16 };
+enum { READ_WEIGHT = 2 }; /* weight of a read of B by a block, which is mostly a cache miss: as in kernels/parts.c */
 
+/* A product of one thread team. */
 typedef struct {
     asp_blocks_args args;
     asp_blocks_kernel kernel;
@@ -30,6 +33,7 @@ typedef struct {
     _Atomic int bad;
 } product;
 
+/* Return the kernel for blocks of r x c cells, or NULL. */
 static asp_blocks_kernel kernel_of(int dtype, int64_t r, int64_t c)
 {
     const int is_narrow = c == 1, of_1 = is_narrow ? 5 : -1, of_2 = is_narrow ? -1 : 0;
@@ -43,6 +47,7 @@ static asp_blocks_kernel kernel_of(int dtype, int64_t r, int64_t c)
 #endif
 }
 
+/* Pool task: compute the windows [begin, end). */
 static void windows_task(void *context, int64_t begin, int64_t end)
 {
     product *job = context;
@@ -54,9 +59,10 @@ static void windows_task(void *context, int64_t begin, int64_t end)
     if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
 }
 
-/* What one thread takes, roughly. */
+/* Return the estimated time on one thread, ns. */
 static double serial_ns(int64_t slots, int64_t n_vecs) { return (double)slots * (0.5 + 0.04 * (double)n_vecs); }
 
+/* Compute the product in windows of `window` rows; return whether a result is not finite. */
 static int multiply(product *job, int64_t window, int n_threads)
 {
     const asp_blocks_args *args = &job->args;
@@ -67,6 +73,7 @@ static int multiply(product *job, int64_t window, int n_threads)
     return atomic_load_explicit(&job->bad, memory_order_relaxed);
 }
 
+/* Return the operands of A's two parts; `rest` may be NULL. */
 static asp_blocks_args args_of(const asp_operand *blocks, const asp_operand *rest, int64_t r, int64_t c)
 {
     asp_blocks_args args = {.n_rows = blocks->size[0], .n_cols = blocks->size[1], .r = r, .c = c, .pos = blocks->pos[1],
@@ -108,7 +115,7 @@ int asp_run_blocks(int dtype, int64_t r, int64_t c, int64_t window, const asp_op
     return bad;
 }
 
-/* As a generated kernel; a wide B was copied by whom calls, where that pays. */
+/* Implementation of the precompiled kernels; the caller has copied a wide B where that pays. */
 static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,
                  int64_t ldc, int64_t n_vecs, int64_t n_threads)
 {
@@ -121,51 +128,53 @@ static int ready(int dtype, int64_t r, int64_t c, const asp_operand *A, uintptr_
     return multiply(&job, WINDOW, (int)n_threads);
 }
 
-enum { READS_BY_TILES = 4 }; /* of a row of B, from which on its copy into a tile pays */
+enum { READS_BY_TILES = 4 }; /* reads per row of B from which copying it into a tile pays */
 
-static asp_near_kernel near_kernel_of(int dtype)
+/* Return the kernel over a cached tile of B for the instruction set in use. */
+static asp_resident_kernel resident_kernel_of(int dtype)
 {
 #if ASP_X86
-    static const asp_near_kernel *const tables[] = {asp_near_base, asp_near_avx2, asp_near_avx512};
+    static const asp_resident_kernel *const tables[] = {asp_resident_base, asp_resident_avx2, asp_resident_avx512};
     return tables[asp_isa()][dtype];
 #else
-    return asp_near_base[dtype];
+    return asp_resident_base[dtype];
 #endif
 }
 
-/* Groups of rows of one panel. Single rows that read its rows of B often do so by tiles of B's columns, which are copied
- * before: rows of B lie far apart, at distances that few lines of the first cache serve. Sums do not depend on that. */
+/* Compute the block rows [begin, end) of one panel. Single rows that read each row of the panel's B several times do
+ * so from a copied tile of B's columns: the rows of B are far apart, at distances that map to few sets of the L1
+ * cache. Sums do not depend on the copy. */
 static int groups_of_panel(int dtype, const asp_blocks_args *args, int64_t begin, int64_t end)
 {
     const int64_t size = asp_element_bytes(dtype), width = args->n_vecs * size, row_bytes = args->ldb * size;
     const asp_blocks_kernel kernel = kernel_of(dtype, args->r, 1);
     const int64_t reads = args->pos[end] - args->pos[begin];
-    if (args->r > 1 || args->n_cols > NEAR_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
-    alignas(64) char tile[NEAR_ROWS * NEAR_BYTES];
-    asp_blocks_args near = *args;
+    if (args->r > 1 || args->n_cols > RESIDENT_ROWS || reads < READS_BY_TILES * args->n_cols) return kernel(args, begin, end);
+    alignas(64) char tile[RESIDENT_ROWS * RESIDENT_BYTES];
+    asp_blocks_args resident = *args;
     int bad = 0;
-    near.B = tile;
-    near.ldb = NEAR_BYTES / size;
-    near.ahead = 0;
-    for (int64_t at = 0; at < width; at += NEAR_BYTES) {
-        const int64_t n_bytes = asp_min(NEAR_BYTES, width - at);
+    resident.B = tile;
+    resident.ldb = RESIDENT_BYTES / size;
+    resident.ahead = 0;
+    for (int64_t at = 0; at < width; at += RESIDENT_BYTES) {
+        const int64_t n_bytes = asp_min(RESIDENT_BYTES, width - at);
         const char *from = (const char *)args->B + at;
-        for (int64_t k = 0; k < args->n_cols; k++) memcpy(tile + k * NEAR_BYTES, from + k * row_bytes, (size_t)n_bytes);
-        near.C = (char *)args->C + at;
-        near.n_vecs = n_bytes / size;
-        const int64_t n_done = near_kernel_of(dtype)(&near, begin, end);
-        if (n_done == near.n_vecs) continue;
-        asp_blocks_args left = near;
+        for (int64_t k = 0; k < args->n_cols; k++) memcpy(tile + k * RESIDENT_BYTES, from + k * row_bytes, (size_t)n_bytes);
+        resident.C = (char *)args->C + at;
+        resident.n_vecs = n_bytes / size;
+        const int64_t n_done = resident_kernel_of(dtype)(&resident, begin, end);
+        if (n_done == resident.n_vecs) continue;
+        asp_blocks_args left = resident;
         left.B = tile + n_done * size;
-        left.C = (char *)near.C + n_done * size;
+        left.C = (char *)resident.C + n_done * size;
         left.n_vecs -= n_done;
         bad |= kernel(&left, begin, end);
     }
     return bad;
 }
 
-/* Panels of columns of which each holds groups of r rows, and of a group the columns that one of its rows has: rows of B of
- * a panel are read from a core's own cache by all groups but the first. */
+/* Pool task over the block rows of panels. A panel of columns has block rows of r rows; a block row stores the columns
+ * that any of its rows has. Rows of a panel's B are read from the core's own cache by all block rows but the first. */
 static void groups_task(void *context, int64_t begin, int64_t end)
 {
     product *job = context;
@@ -183,22 +192,25 @@ static void groups_task(void *context, int64_t begin, int64_t end)
     if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
 }
 
+/* Return the operands of A stored in panels with block rows of r rows. */
 static asp_blocks_args panels_of(const asp_operand *A, int64_t r)
 {
     return (asp_blocks_args){.n_rows = A->size[0], .n_cols = A->size[1], .r = r, .c = 1, .pos = A->pos[2],
                              .crd = A->crd[2], .places = A->crd[5], .vals = A->vals, .ahead = COLUMNS_AHEAD};
 }
 
+/* Compute the product with A stored in panels; return whether a result is not finite. */
 static int multiply_panels(product *job, int64_t n_columns, int64_t n_threads)
 {
     const asp_blocks_args *args = &job->args;
     const int64_t n_groups = (args->n_rows + args->r - 1) / args->r;
-    /* A thread takes its groups at once: handed out in turns, each turn would read all of B again. */
+    /* Each thread takes all of its block rows at once, because every further range would read all of B again. */
     asp_parallel(groups_task, job, n_groups, 1, (n_groups + n_threads - 1) / n_threads, (int)n_threads,
                  serial_ns(n_columns * args->r, args->n_vecs));
     return atomic_load_explicit(&job->bad, memory_order_relaxed);
 }
 
+/* Implementation of the precompiled kernels of panels. */
 static int ready_panels(int dtype, int64_t r, int64_t panel, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C,
                         int64_t ldc, int64_t n_vecs, int64_t n_threads)
 {
@@ -211,19 +223,20 @@ static int ready_panels(int dtype, int64_t r, int64_t panel, const asp_operand *
     return multiply_panels(&job, A->n_positions[2], n_threads);
 }
 
-/* Slices of the columns of C: each is one sweep over B, panel after panel, by all parts. Their width depends on sizes only:
- * the runtime's loops over rows add up narrow tiles in another order. */
+/* A sweep: C is divided into slices of columns, each computed by all parts in one pass over B, panel by panel. The
+ * slice width depends on sizes only, because loops over rows sum narrow tiles in another order. */
 typedef struct {
     const asp_swept *parts;
     int64_t n_parts, panel, width, n_vecs, ldb, ldc, n_cols;
     const char *B;
     char *C;
     int dtype;
-    int has_twins; /* the part by rows */
+    int has_identical_rows; /* whether the part stored by rows has identical rows */
     _Atomic int bad;
 } sweep;
 
-enum { SLICE = 1024 }; /* bytes of a row of B: of half as many sweeps took 1.1 to 1.4 times as long (Xeon) */
+/* Slice width in bytes of a row of B; with half of it sweeps took 1.1 to 1.4 times as long (Xeon). */
+enum { SLICE = 1024 };
 
 static int64_t slice_columns(const sweep *job, int64_t s) { return asp_min(job->width, job->n_vecs - s * job->width); }
 
@@ -239,6 +252,7 @@ static asp_blocks_args panels_of_slice(const sweep *job, const asp_swept *part, 
     return args;
 }
 
+/* Apply panel p of a part to slice s. */
 static int panel_rows(const sweep *job, const asp_swept *part, int64_t s, int64_t p)
 {
     asp_blocks_args args = panels_of_slice(job, part, s);
@@ -251,6 +265,7 @@ static int panel_rows(const sweep *job, const asp_swept *part, int64_t s, int64_
     return groups_of_panel(job->dtype, &args, 0, n_groups);
 }
 
+/* Apply the rows [begin, end) of a part that is stored by rows to slice s. */
 static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int64_t begin, int64_t end)
 {
     const asp_operand *A = part->A;
@@ -259,11 +274,12 @@ static void ordered_rows(const sweep *job, const asp_swept *part, int64_t s, int
                            .indices = A->crd[1], .data = A->vals, .B = job->B + offset, .C = job->C + offset,
                            .ldb = job->ldb, .ldc = job->ldc, .places = A->crd[5], .nnz = A->n_positions[1],
                            .prefetch = (int)part->prefetch, .asked = part->prefetch > 0,
-                           .fetch = part->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR,
-                           .has_twins = job->has_twins, .giant_length = INT64_MAX};
+                           .fetch = part->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1,
+                           .has_identical_rows = job->has_identical_rows, .long_row_length = INT64_MAX};
     if (begin < end) asp_kernels_for(job->dtype, ASP_I32, n_vecs * size)->spmm(&args, begin, end);
 }
 
+/* Pool task: compute the slices [begin, end). */
 static void slices_task(void *context, int64_t begin, int64_t end)
 {
     sweep *job = context;
@@ -276,6 +292,7 @@ static void slices_task(void *context, int64_t begin, int64_t end)
     if (bad) atomic_store_explicit(&job->bad, 1, memory_order_relaxed);
 }
 
+/* Arguments of rows_task. */
 typedef struct {
     const sweep *job;
     const asp_swept *part;
@@ -288,7 +305,7 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     ordered_rows(x->job, x->part, x->slice, begin, end);
 }
 
-/* With more threads than slices: part by part, rows and groups of rows handed out. */
+/* Compute one slice part by part on all threads, for more threads than slices. */
 static int one_by_one(const sweep *job, int64_t s, int n_threads)
 {
     int bad = 0;
@@ -317,7 +334,7 @@ int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_pa
     int bad = 0;
     for (int64_t at = 0; at < n_parts; at++) {
         const asp_operand *A = parts[at].A;
-        if (!parts[at].r) job.has_twins = asp_has_twins(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
+        if (!parts[at].r) job.has_identical_rows = asp_has_identical_rows(ASP_I32, A->size[0], A->pos[1], A->crd[1]);
     }
     if (n_threads > n_slices) {
         for (int64_t s = 0; s < n_slices; s++) bad |= one_by_one(&job, s, (int)n_threads);
@@ -327,7 +344,8 @@ int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_pa
     return atomic_load_explicit(&job.bad, memory_order_relaxed);
 }
 
-/* Kernels as asp_run_kernel calls them, named KIND_DTYPE_R_C, and where those are. */
+/* Precompiled kernels with the signature that asp_run_kernel calls, named KIND_DTYPE_R_C, and the lookup of their
+ * addresses. */
 #define ENTRY(kind, multiply, dtype, r, c)                                                                          \
     static int kind##_##dtype##_##r##_##c(const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc, \
                                           int64_t n_vecs, int64_t n_threads, int64_t chunk)                         \

@@ -1,9 +1,10 @@
-/* C = A B, A in CSR: ranges of rows for threads, giant rows in segments.
+/* C = A B with A in CSR: distribution of rows over threads, with very long rows divided into segments.
  *
- * Work is counted in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are handed out in
- * groups of ROW_GROUP counted from row 0, because a kernel may choose the order of a row's sum by its group: the result
- * then does not depend on who computes which range. A row longer than giant_length is summed in segments of fixed length
- * from its start, added in order. So the result is bitwise the same for every number of threads, asked for or not.
+ * Work is measured in rows plus nonzeros, so that empty rows and long rows both divide well. Rows are distributed in
+ * groups of ROW_GROUP counted from row 0, because a kernel may choose the summation order of a row by its group. So
+ * the result does not depend on which thread computes which range. A row longer than long_row_length is summed in
+ * segments of fixed length, which are added in order. The result is therefore bitwise the same for every number of
+ * threads, whether or not determinism is requested.
  */
 #include "matmul.h"
 
@@ -13,26 +14,31 @@
 #include "pool_api.h"
 #include "ready.h"
 
-enum { RANGE_NS = 4000 };              /* a range shorter than this costs more to hand out than it gains */
-enum { RANGE_NONZEROS_MOST = 8192 };   /* with several passes over A's rows they should stay in the first caches */
-enum { STREAM_BYTES = 30 << 20 };      /* a result larger than this is not in a cache when it is read again */
-enum { TILE_VECTORS = 16 };             /* of the widest tile */
-enum { AHEAD_BYTES = 16 << 10, AHEAD_MOST = 64 }; /* of B, nonzeros; fetched ahead where the last cache is crowded */
-enum { ZEN_5 = 0x1a };                  /* family of its processors, and of later ones */
-enum { FEW_ENTRIES = 8 };               /* in a row on average: too few for Zen 5 to see the rows of B come */
+/* Minimum duration of a range; shorter ones cost more to distribute than they gain. */
+enum { RANGE_NS = 4000 };
+/* Bound for several passes over A's rows, which should stay in the L1 and L2 caches. */
+enum { RANGE_NONZEROS_MAX = 8192 };
+enum { STREAM_BYTES = 30 << 20 };      /* a larger result is no longer in a cache when it is read again, bytes */
+enum { TILE_VECTORS = 16 };             /* vectors of the widest tile */
+/* Prefetch distance with a contended last-level cache: bytes of B, maximum in nonzeros. */
+enum { AHEAD_BYTES = 16 << 10, AHEAD_MAX = 64 };
+enum { ZEN_5 = 0x1a };                  /* CPU family of Zen 5; later ones are larger */
+enum { FEW_ENTRIES = 8 };               /* mean entries per row below which Zen 5 cannot run ahead to later rows of B */
 
+/* A product; written by the calling thread, read by the pool's tasks. */
 typedef struct {
     asp_args args;
     asp_kernel kernel;
     int dtype, itype;
-    int64_t total; /* rows + nonzeros */
-    /* segments of giant rows */
-    int64_t n_giants, segment_length, n_segments;
-    int64_t *first_segment; /* of each giant, and n_segments at the end */
+    int64_t total; /* rows plus nonzeros */
+    /* Segments of very long rows. */
+    int64_t n_long_rows, segment_length, n_segments;
+    int64_t *first_segment; /* first segment of each long row, and n_segments at the end */
     char *partial;          /* n_segments rows of n_vecs sums */
 } product;
 
-/* The row at which a range that begins with `weight` starts: never inside a group that a kernel sums together. */
+/* Return the row at which a range that begins at `weight` (rows plus nonzeros) starts, never inside a group that a
+ * kernel sums together. */
 static int64_t first_row(const product *job, int64_t weight)
 {
     const asp_args *args = &job->args;
@@ -46,6 +52,7 @@ static int64_t first_row(const product *job, int64_t weight)
     return length > GROUP_NONZEROS ? row : next;
 }
 
+/* Pool task: compute the rows that begin in [begin, end). */
 static void rows_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -55,18 +62,18 @@ static void rows_task(void *context, int64_t begin, int64_t end)
     job->kernel(args, first, last);
 }
 
-/* Sum segment by segment: each is a matrix of one row for the kernel. */
+/* Pool task: sum the segments [begin, end); each is a one-row matrix for the kernel. */
 static void segments_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
     const asp_args *args = &job->args;
     const int64_t row_bytes = args->n_vecs * asp_element_bytes(job->dtype);
-    int64_t giant = 0;
+    int64_t long_row = 0;
     for (int64_t segment = begin; segment < end; segment++) {
-        while (job->first_segment[giant + 1] <= segment) giant++;
-        const int64_t row = args->giants->rows[giant];
+        while (job->first_segment[long_row + 1] <= segment) long_row++;
+        const int64_t row = args->long_rows->rows[long_row];
         const int64_t start = asp_index_at(job->itype, args->indptr, row) +
-                              (segment - job->first_segment[giant]) * job->segment_length;
+                              (segment - job->first_segment[long_row]) * job->segment_length;
         const int64_t stop = asp_min(start + job->segment_length, asp_index_at(job->itype, args->indptr, row + 1));
         const int32_t narrow[2] = {(int32_t)start, (int32_t)stop};
         const int64_t wide[2] = {start, stop};
@@ -77,7 +84,7 @@ static void segments_task(void *context, int64_t begin, int64_t end)
         one.places = NULL;
         one.ldc = args->n_vecs;
         one.accumulate = one.stream = 0;
-        one.giant_length = INT64_MAX;
+        one.long_row_length = INT64_MAX;
         job->kernel(&one, 0, 1);
     }
 }
@@ -85,18 +92,19 @@ static void segments_task(void *context, int64_t begin, int64_t end)
 #define ADD_PARTIALS(R)                                                                  \
     do {                                                                                 \
         R *c = (R *)args->C + (args->places ? args->places[row] : row) * args->ldc * words;                                 \
-        const R *p = (const R *)job->partial + job->first_segment[giant] * width;        \
+        const R *p = (const R *)job->partial + job->first_segment[long_row] * width;        \
         if (!args->accumulate) memset(c, 0, (size_t)width * sizeof(R));                  \
-        for (int64_t s = job->first_segment[giant]; s < job->first_segment[giant + 1]; s++, p += width) \
+        for (int64_t s = job->first_segment[long_row]; s < job->first_segment[long_row + 1]; s++, p += width) \
             for (int64_t w = 0; w < width; w++) c[w] += p[w];                            \
     } while (0)
 
+/* Add the sums of the segments to C in order. */
 static void add_partials(const product *job)
 {
     const asp_args *args = &job->args;
     const int64_t words = job->dtype >= ASP_C64 ? 2 : 1, width = args->n_vecs * words;
-    for (int64_t giant = 0; giant < job->n_giants; giant++) {
-        const int64_t row = args->giants->rows[giant];
+    for (int64_t long_row = 0; long_row < job->n_long_rows; long_row++) {
+        const int64_t row = args->long_rows->rows[long_row];
         if (job->dtype == ASP_F32 || job->dtype == ASP_C64) ADD_PARTIALS(float);
         else ADD_PARTIALS(double);
     }
@@ -108,22 +116,23 @@ static int by_row(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
+/* Compute the rows that the kernels left out, segment by segment. */
+static int add_long_rows(product *job, int n_threads, double ns_per_nonzero)
 {
     asp_args *args = &job->args;
-    int64_t first[GIANTS_MOST + 1];
-    job->n_giants = asp_min(args->giants->count, GIANTS_MOST);
-    qsort(args->giants->rows, (size_t)job->n_giants, sizeof(int64_t), by_row);
-    job->segment_length = args->giant_length / 2;
+    int64_t first[LONG_ROWS_MAX + 1];
+    job->n_long_rows = asp_min(args->long_rows->count, LONG_ROWS_MAX);
+    qsort(args->long_rows->rows, (size_t)job->n_long_rows, sizeof(int64_t), by_row);
+    job->segment_length = args->long_row_length / 2;
     job->n_segments = 0;
-    for (int64_t giant = 0; giant < job->n_giants; giant++) {
-        const int64_t row = args->giants->rows[giant];
+    for (int64_t long_row = 0; long_row < job->n_long_rows; long_row++) {
+        const int64_t row = args->long_rows->rows[long_row];
         const int64_t length =
             asp_index_at(job->itype, args->indptr, row + 1) - asp_index_at(job->itype, args->indptr, row);
-        first[giant] = job->n_segments;
+        first[long_row] = job->n_segments;
         job->n_segments += (length + job->segment_length - 1) / job->segment_length;
     }
-    first[job->n_giants] = job->n_segments;
+    first[job->n_long_rows] = job->n_segments;
     job->first_segment = first;
     job->partial = malloc((size_t)(job->n_segments * args->n_vecs * asp_element_bytes(job->dtype)));
     if (!job->partial) return ASP_NO_MEMORY;
@@ -134,59 +143,62 @@ static int giant_rows(product *job, int n_threads, double ns_per_nonzero)
     return ASP_OK;
 }
 
-ASP_FORCIBLE(forced_crowded, asp_force_crowded)
+ASP_FORCIBLE(forced_llc_contention, asp_force_llc_contention)
 
-int asp_crowding(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
+int asp_llc_contention(int64_t n_rows, int64_t n_cols, int64_t row_bytes)
 {
-    const int wish = ASP_FORCED(forced_crowded);
+    const int wish = ASP_FORCED(forced_llc_contention);
     if (wish >= 0) return wish ? 2 : 0;
     if (!asp_amd_family()) return 0;
     const int64_t bytes = (n_rows + n_cols) * row_bytes, cache = asp_last_cache_bytes();
     return 2 * bytes > cache ? 2 : 4 * bytes > cache;
 }
 
-int asp_looks_far(void)
+int asp_prefetches_early(void)
 {
-    const int wish = ASP_FORCED(forced_crowded);
+    const int wish = ASP_FORCED(forced_llc_contention);
     return wish >= 0 ? wish == 2 : asp_amd_family() >= ZEN_5;
 }
 
-int asp_fetches_far(int64_t nnz, int64_t n_rows, int64_t most_entries)
+int asp_prefetches_to_l2(int64_t nnz, int64_t n_rows, int64_t most_entries)
 {
-    return nnz / (asp_looks_far() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows; /* no overflow */
+    /* Written so that it does not overflow. */
+    return nnz / (asp_prefetches_early() ? asp_min(most_entries, FEW_ENTRIES) : most_entries) < n_rows;
 }
 
-/* Stores past the caches for a large result, which is measured to be neutral when the result is read at once and to
- * gain a third when not. Only then is there room to fetch rows of B ahead of the CPU, which runs ahead by itself
- * (measured on results that stay in the caches: 5 to 35 % slower with prefetch).
+/* Choose non-temporal stores and prefetching. Non-temporal stores of a large result are neutral when the result is
+ * read at once, and a third faster when it is not. Only then does prefetching rows of B pay; the CPU runs ahead by
+ * itself otherwise (for results that stay in the caches, prefetching costs 5 to 35 %).
  *
- * AMD's last cache takes what the cores' own ones throw out, result and all: from where B and C fill half of it, stores
- * past it and rows of B fetched far ahead make it 1.1 to 2 times as fast, also where the result is the next product's B;
- * with less, that next product may take twice as long where a row of C is made of few (docs/adr/0021-past-the-last-cache.md).
+ * The last-level cache of AMD's processors is filled by evictions from the cores' caches, including the result. When B
+ * and C fill half of it, non-temporal stores and a long prefetch distance are 1.1 to 2 times as fast, even if the
+ * result is the next product's B. With smaller operands that next product may take twice as long if rows of C have few
+ * entries.
  */
 static void choose_ways(asp_args *args, int64_t element_bytes)
 {
     const int64_t row_bytes = args->n_vecs * element_bytes, result_bytes = args->n_rows * row_bytes;
     const int64_t tile_bytes = asp_min(row_bytes, TILE_VECTORS * asp_vector_bytes());
     const int64_t B_bytes = args->n_cols * row_bytes;
-    const int crowded = asp_crowding(args->n_rows, args->n_cols, row_bytes);
-    const int is_large = crowded == 2 || (crowded == 1 && args->nnz >= 12 * args->n_rows) ||
+    const int contention = asp_llc_contention(args->n_rows, args->n_cols, row_bytes);
+    const int is_large = contention == 2 || (contention == 1 && args->nnz >= 12 * args->n_rows) ||
                          (result_bytes >= STREAM_BYTES && args->nnz < 16 * args->n_rows);
     args->stream = is_large && !args->accumulate && (args->ldc * element_bytes) % 64 == 0 &&
                    (uintptr_t)args->C % (uintptr_t)element_bytes == 0;
-    const int is_far = crowded == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_crowded) > 0) &&
-                       asp_fetches_far(args->nnz, args->n_rows, INT32_MAX);
+    const int is_streaming = contention == 2 && (B_bytes > asp_private_cache_bytes() || ASP_FORCED(forced_llc_contention) > 0) &&
+                       asp_prefetches_to_l2(args->nnz, args->n_rows, INT32_MAX);
     if (args->asked) {
-        args->fetch = args->prefetch >= FAR_AHEAD ? FETCH_FAR : FETCH_NEAR;
-    } else if (is_far) {
-        args->prefetch = (int)asp_min(AHEAD_MOST, asp_max(4, AHEAD_BYTES / tile_bytes));
-        args->fetch = FETCH_FAR;
+        args->fetch = args->prefetch >= L2_AHEAD ? FETCH_L2 : FETCH_L1;
+    } else if (is_streaming) {
+        args->prefetch = (int)asp_min(AHEAD_MAX, asp_max(4, AHEAD_BYTES / tile_bytes));
+        args->fetch = FETCH_L2;
     } else {
         args->prefetch = !args->stream ? 0 : tile_bytes <= 256 ? 12 : 4;
-        args->fetch = FETCH_NEAR;
+        args->fetch = FETCH_L1;
     }
 }
 
+/* Compute the product on up to n_threads threads. */
 static int multiply(product *job, int n_threads)
 {
     asp_args *args = &job->args;
@@ -195,24 +207,24 @@ static int multiply(product *job, int n_threads)
     const double ns_per_row = args->n_vecs == 1 ? 0.6 : 1.0 + 0.02 * row_bytes;
     const double serial_ns = ns_per_nonzero * (double)args->nnz + ns_per_row * (double)args->n_rows;
     const int64_t least = asp_max(ROW_GROUP, (int64_t)((double)job->total * RANGE_NS / (serial_ns + 1)));
-    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MOST : job->total;
-    asp_giants giants;
-    giants.count = 0;
-    args->giants = &giants;
-    args->giant_length = asp_max(GIANT_LEAST, args->nnz / GIANTS_MOST);
+    const int64_t most = row_bytes > 16 * asp_vector_bytes() ? RANGE_NONZEROS_MAX : job->total;
+    asp_long_rows long_rows;
+    long_rows.count = 0;
+    args->long_rows = &long_rows;
+    args->long_row_length = asp_max(LONG_ROW_MIN, args->nnz / LONG_ROWS_MAX);
     asp_parallel(rows_task, job, job->total, least, asp_max(least, most), n_threads, serial_ns);
-    return giants.count ? giant_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
+    return long_rows.count ? add_long_rows(job, n_threads, ns_per_nonzero) : ASP_OK;
 }
 
-int asp_has_twins(int itype, int64_t n_rows, const void *indptr, const void *indices)
+int asp_has_identical_rows(int itype, int64_t n_rows, const void *indptr, const void *indices)
 {
     const int64_t nnz = asp_index_at(itype, indptr, n_rows) - asp_index_at(itype, indptr, 0);
-    if (nnz < TWIN_ENTRIES * n_rows) return 0;
-    return itype == ASP_I32 ? asp_has_twins_int32_t(indptr, indices, n_rows)
-                            : asp_has_twins_int64_t(indptr, indices, n_rows);
+    if (nnz < IDENTICAL_ENTRIES * n_rows) return 0;
+    return itype == ASP_I32 ? asp_has_identical_rows_int32_t(indptr, indices, n_rows)
+                            : asp_has_identical_rows_int64_t(indptr, indices, n_rows);
 }
 
-/* The product, panel by panel of B's columns. */
+/* Compute the product, panel by panel of B's columns. */
 static int multiply_panels(product *job, int n_threads)
 {
     asp_args *args = &job->args;
@@ -240,7 +252,7 @@ static int multiply_panels(product *job, int n_threads)
     return status;
 }
 
-/* The product that `args` describes: all but ways and giants. */
+/* Compute the product that `args` describes; prefetching, stores and long rows are set here. */
 static int product_of(int dtype, int itype, asp_args args, int n_threads)
 {
     product job = {.args = args, .dtype = dtype, .itype = itype};
@@ -251,7 +263,7 @@ static int product_of(int dtype, int itype, asp_args args, int n_threads)
     job.kernel = is_wide ? kernels->spmm : asp_gathers() ? kernels->spmv : kernels->spmv_by_loads;
     job.args.nnz = asp_index_at(itype, args.indptr, n_rows);
     job.total = n_rows + job.args.nnz - asp_index_at(itype, args.indptr, 0);
-    job.args.has_twins = args.n_vecs > 1 && asp_has_twins(itype, n_rows, args.indptr, args.indices);
+    job.args.has_identical_rows = args.n_vecs > 1 && asp_has_identical_rows(itype, n_rows, args.indptr, args.indices);
     if (is_wide) return multiply_panels(&job, n_threads);
     asp_column x = {NULL, NULL}, y = {NULL, NULL};
     int status = asp_column_in(&x, args.B, n_cols, args.ldb, element_bytes);
@@ -278,7 +290,8 @@ int asp_csr_mm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void 
     return product_of(dtype, itype, args, n_threads);
 }
 
-/* As a generated kernel: places of rows are where those find them (`_native/storage/slices.py`: SIDES), or NULL. */
+/* Implementation of the precompiled kernels; row positions are stored where generated kernels expect them
+ * (`_native/storage/slices.py`: SIDES), or NULL. */
 static int ready(int dtype, int prefetch, const asp_operand *A, uintptr_t B, int64_t ldb, uintptr_t C, int64_t ldc,
                  int64_t n_vecs, int64_t n_threads)
 {

@@ -1,24 +1,26 @@
-/* Address of a kernel as asp_run_kernel calls them: C = A B of a blocked operand, r x c cells in each block (2, 4 or 8 by 2,
- * 4 or 8) by rows of blocks, 32-bit indices. dtype 0 or 1. 0 when there is no such kernel. */
+/* Return the address of a kernel with the signature that asp_run_kernel calls, or 0 if there is none: C = A B for a
+ * BCSR operand with blocks of r x c cells (2, 4 or 8 by 2, 4 or 8) and 32-bit indices. dtype is 0 or 1. */
 uintptr_t asp_ready_blocks(int dtype, int64_t r, int64_t c);
-/* The same for panels of c columns (256) in which r rows (1, 4 or 8) stand side by side, as long rows of a part are stored. */
+/* Variant for panels of c columns (256) with block rows of r rows (1, 4 or 8), the storage of long rows of a
+ * composite's part. */
 uintptr_t asp_ready_row_panels(int dtype, int64_t r, int64_t c);
-/* C = A B of an A in two parts that share rows: `blocks`, and the other entries by rows. Both are added up in registers,
- * window of rows by window; windows are handed out to threads. Rows of B are read n_reads times, which decides whether B is
- * copied, panel by panel. Returns 1 when some result is not finite, else 0; -1 when there is no such kernel. */
+/* Compute C = A B for an A in two parts that share rows: `blocks`, and the other entries by rows (`rest`). Both are
+ * summed in registers, window by window of `window` rows, which are distributed over threads. Rows of B are read
+ * n_reads times, which decides whether B is copied in panels. Returns 1 if some result is not finite, else 0; -1 if
+ * there is no such kernel. */
 int asp_run_blocks(int dtype, int64_t r, int64_t c, int64_t window, const asp_operand *blocks, const asp_operand *rest,
                    uintptr_t B, int64_t ldB, uintptr_t C, int64_t ldC, int64_t n_j, int64_t n_threads, int64_t n_reads);
-/* A part of whole rows, of those that are computed in one sweep over B: panels in which r rows stand side by side, or (r 0)
- * rows by their first column, of which [starts[p], starts[p + 1]) have it in panel p; rows of B are fetched `prefetch`
- * entries ahead. */
+/* A part consisting of whole rows, computed in one sweep with others. It is stored in panels with block rows of r
+ * rows, or, with r = 0, by rows sorted by their first column, of which [starts[p], starts[p + 1]) begin in panel p.
+ * Rows of B are prefetched `prefetch` entries ahead. */
 typedef struct {
     const asp_operand *A;
     int64_t r;
     const int32_t *starts;
     int64_t prefetch;
 } asp_swept;
-/* C = A B of an A in parts of whole rows: panel after panel of `panel` rows of B, which a core's own cache holds, is read by
- * all parts. Slices of columns of C are handed out to
- * threads; with more threads than slices, parts are computed one by one, with the same bits. Returns 1 when some result is not finite, else 0. */
+/* Compute C = A B for an A in parts of whole rows: all parts read one panel of `panel` rows of B, which a core's own
+ * cache holds, before the next. Slices of columns of C are distributed over threads; with more threads than slices,
+ * parts are computed one by one, with identical results. Returns 1 if some result is not finite, else 0. */
 int asp_run_sweep(int dtype, int64_t panel, const asp_swept *parts, int64_t n_parts, uintptr_t B, int64_t ldB, uintptr_t C,
                   int64_t ldC, int64_t n_j, int64_t n_threads, int64_t n_reads);

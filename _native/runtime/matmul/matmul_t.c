@@ -1,14 +1,14 @@
-/* C = A^T B, A in CSR. Three ways, by the size of C:
+/* C = A^T B with A in CSR. The algorithm depends on the size of C:
  *
- * - many wide rows: transpose A first, in memory that is given back at the end. The product A^T B then reads each row of B
- *   often but writes each row of C once, which saves more than the transposition costs.
- * - few rows, or narrow ones: the rows of A are cut into parts; the first adds to C itself, each other one to sums of
- *   its own, and these are added in order.
- * - many middling rows: every nonzero adds to the row of C that its column names; threads share out the dense columns.
- *   No two write to the same line of C: the columns are cut where lines end if all rows are cut there alike, else each
- *   thread adds to a tile of its own, which is copied to C at last.
+ * - Many wide rows: transpose A first, in temporary memory. The product then reads each row of B often but writes each
+ *   row of C once, which saves more than the transposition costs.
+ * - Few rows, or narrow ones: partition the rows of A. The first part adds to C itself, each other part to private
+ *   sums, and these are added in order.
+ * - Many rows of medium width: every nonzero adds to the row of C that its column names, and threads partition the
+ *   dense columns. No two threads write to one cache line of C: columns are divided at line boundaries if these are
+ *   the same in all rows, otherwise each thread adds to a private tile that is copied to C at the end.
  *
- * In the first and the last the order of each sum is the order of A's rows, whatever the number of threads.
+ * In the first and the last, each sum has the order of A's rows for every number of threads.
  */
 #include "matmul.h"
 
@@ -19,31 +19,34 @@
 
 enum { WAY_TRANSPOSE = 0, WAY_PARTS = 1, WAY_COLUMNS = 2, WAY_TILES = 3 };
 enum { LINE_BYTES = 64 };
-enum { OWN_MOST_BYTES = 32 << 20 };            /* beside C; malloc keeps so much for the next product */
-enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and middling rows of C */
-enum { FAR_ROWS = 8 };                         /* rows of B for each of C from which C is not transposed for */
-enum { CUTS_MOST = 256 };                      /* threads that share out columns */
-enum { LINES_EACH = 4 };                       /* least lines of a row of C for each, if the first is not whole */
-enum { PART_NS = 15000 };                      /* least work of one part */
-enum { PARTS_FIXED = 8, PARTS_MOST = 64 };
-enum { PART_NONZEROS_FIXED = 32768 };          /* deterministic parts depend on the matrix only */
-enum { PREFETCH_AHEAD = 8 };
+enum { OWN_MAX_BYTES = 32 << 20 };            /* besides C; malloc keeps this much for the next product */
+enum { TRANSPOSE_FROM_BYTES = 512, SPLIT_FROM_BYTES = 128 }; /* wide and medium rows of C, bytes */
+enum { STREAMING_ROWS = 8 };                         /* rows of B per row of C from which C is not transposed for */
+enum { CUTS_MAX = 256 };                      /* maximum number of threads that partition columns */
+/* Minimum number of lines of a row of C per thread, if the first line is partial. */
+enum { LINES_EACH = 4 };
+enum { PART_NS = 15000 };                      /* minimum duration of one part */
+/* Number of parts of a deterministic product, and maximum number of parts. */
+enum { PARTS_FIXED = 8, PARTS_MAX = 64 };
+enum { PART_NONZEROS_FIXED = 32768 };          /* minimum nonzeros of a deterministic part */
+enum { PREFETCH_AHEAD = 8 };                   /* prefetch distance of rows of C, nonzeros */
 
 typedef struct {
     asp_args args;
     const asp_kernels *kernels;
     int dtype, itype;
     int64_t total, element_bytes;
-    int64_t n_tiles, cuts[CUTS_MOST + 1]; /* dense columns of one item, when they are shared out */
+    int64_t n_tiles, cuts[CUTS_MAX + 1]; /* boundaries of the dense columns of each tile */
     int64_t n_parts, sums_bytes;
     struct {
         int64_t low, high;
-    } touched[PARTS_MOST]; /* of parts but the first: rows of C that its nonzeros name lie in [low, high) */
-    char *sums; /* of parts: n_parts - 1 times n_cols * n_vecs elements; of tiles: one after the other */
+    } touched[PARTS_MAX]; /* per part but the first: rows of C in [low, high) contain all rows that it adds to */
+    char *sums; /* private sums: (n_parts - 1) blocks of n_cols * n_vecs elements, or one block per tile */
 } product;
 
 ASP_FORCIBLE(forced_way, asp_force_t_way)
 
+/* Clear C unless products are added to it. */
 static void clear(const asp_args *args, int64_t element_bytes)
 {
     const int64_t width = args->n_vecs * element_bytes, step = args->ldc * element_bytes;
@@ -55,7 +58,7 @@ static void clear(const asp_args *args, int64_t element_bytes)
     for (int64_t i = 0; i < args->n_cols; i++) memset((char *)args->C + i * step, 0, (size_t)width);
 }
 
-/* Columns [cuts[tile], cuts[tile + 1]) of the product. */
+/* Return the operands of columns [cuts[tile], cuts[tile + 1]) of the product. */
 static asp_args tile_of(const product *job, int64_t tile)
 {
     asp_args part = job->args;
@@ -66,6 +69,7 @@ static asp_args tile_of(const product *job, int64_t tile)
     return part;
 }
 
+/* Pool task: compute the tiles [begin, end) in C. */
 static void columns_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -76,13 +80,14 @@ static void columns_task(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Return the elements between rows of a private tile. */
 static int64_t tile_ld(const product *job, int64_t tile)
 {
     const int64_t bytes = (job->cuts[tile + 1] - job->cuts[tile]) * job->element_bytes;
     return (bytes + LINE_BYTES - 1) / LINE_BYTES * LINE_BYTES / job->element_bytes;
 }
 
-/* The same in memory of the tile's own, which is copied to C at last. */
+/* Pool task: compute the tiles [begin, end) in private memory and copy them to C. */
 static void tiles_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -101,14 +106,14 @@ static void tiles_task(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* The first row of part p of `n_parts`. */
+/* Return the first row of part p of `n_parts`. */
 static int64_t part_begin(const product *job, int64_t p, int64_t n_parts)
 {
     if (p == 0 || p == n_parts) return p == 0 ? 0 : job->args.n_rows;
     return asp_row_at(job->itype, job->args.indptr, job->args.n_rows, job->total * p / n_parts);
 }
 
-/* Rows of C to which rows [first, last) of A may add: [low, high). */
+/* Compute the range [low, high) of rows of C to which rows [first, last) of A may add. */
 static void find_touched(const product *job, int64_t first, int64_t last, int64_t *low, int64_t *high)
 {
     const int64_t index_bytes = job->itype == ASP_I32 ? 4 : 8;
@@ -119,7 +124,7 @@ static void find_touched(const product *job, int64_t first, int64_t last, int64_
     ++*high;
 }
 
-/* Clear those sums of part p to which rows [first, last) of A may add: a band's parts touch little of C. */
+/* Clear the sums of part p to which rows [first, last) of A may add; for a banded matrix these are few. */
 static void clear_touched(product *job, int64_t p, int64_t first, int64_t last)
 {
     const int64_t row_bytes = job->args.n_vecs * job->element_bytes;
@@ -128,6 +133,7 @@ static void clear_touched(product *job, int64_t p, int64_t first, int64_t last)
     memset(job->sums + (p - 1) * job->sums_bytes + low * row_bytes, 0, (size_t)(n_rows * row_bytes));
 }
 
+/* Pool task: compute the parts [begin, end). */
 static void parts_task(void *context, int64_t begin, int64_t end)
 {
     product *job = context;
@@ -163,7 +169,7 @@ static void parts_task(void *context, int64_t begin, int64_t end)
         for (int64_t w = FIRST(p) * width, stop = LAST(p) * width; w < stop; w++) c[w] += s[w]; \
     }
 
-/* C[begin:end] += the sums of the other parts, in their order. */
+/* Pool task: add the sums of the other parts to C[begin:end], in their order. */
 static void add_task(void *context, int64_t begin, int64_t end)
 {
     const product *job = context;
@@ -179,9 +185,11 @@ static void add_task(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Nanoseconds of a nonzero, of a byte of its row of C, and of a byte of sums that are cleared and added. */
+/* Estimated nanoseconds per nonzero, per byte of its row of C, and per byte of private sums that are cleared and
+ * added. */
 static const double READ_NS = 0.8, BYTE_NS = 0.02, OWN_BYTE_NS = 0.13;
 
+/* Return the estimated time on one thread, ns. */
 static double serial_ns(const product *job)
 {
     const asp_args *args = &job->args;
@@ -190,14 +198,15 @@ static double serial_ns(const product *job)
            0.05 * row_bytes * (double)args->n_cols;
 }
 
-/* Where the columns are cut for so many threads: at ends of lines of C if every row of C has them there and there are
- * enough; else evenly, and the answer is 0: each tile wants memory of its own. */
+/* Divide the columns among n_threads threads: at cache-line boundaries of C if every row of C has them at the same
+ * columns and there are enough lines, else evenly. Returns 0 in the latter case, in which each tile needs private
+ * memory. */
 static int cut_columns(product *job, int n_threads)
 {
     const asp_args *args = &job->args;
     const int64_t item = job->element_bytes, row_bytes = args->n_vecs * item;
     const int64_t late = (int64_t)((uintptr_t)args->C % LINE_BYTES), lines = (late + row_bytes + LINE_BYTES - 1) / LINE_BYTES;
-    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MOST), row_bytes / LINE_BYTES));
+    const int64_t n = asp_max(1, asp_min(asp_min(n_threads, CUTS_MAX), row_bytes / LINE_BYTES));
     const int is_even = args->ldc * item % LINE_BYTES == 0 && late % item == 0 && (late == 0 || lines >= n * LINES_EACH);
     job->n_tiles = n;
     for (int64_t k = 0; k <= n; k++) {
@@ -207,6 +216,7 @@ static int cut_columns(product *job, int n_threads)
     return is_even || n == 1;
 }
 
+/* Return the bytes per row of the widest private tile. */
 static int64_t widest_tile(const product *job)
 {
     int64_t widest = 0;
@@ -214,6 +224,7 @@ static int64_t widest_tile(const product *job)
     return widest * job->element_bytes;
 }
 
+/* Compute the product with threads that partition the dense columns. */
 static int by_columns(product *job, int n_threads, int is_private)
 {
     asp_args *args = &job->args;
@@ -230,16 +241,18 @@ static int by_columns(product *job, int n_threads, int is_private)
     return ASP_OK;
 }
 
-/* Adding into C beats transposing while C stays in the cache or is much smaller than B, which is then read once. Where
- * the last cache does not hold C, each addition reads and writes memory, the transposed product only reads it. */
+/* Return whether transposing A is faster. Adding to C is faster while C stays in the cache or is much smaller than B,
+ * which is then read once. Where the last-level cache does not hold C, each addition reads and writes memory, but the
+ * transposed product only reads it. */
 static int worth_transposing(const asp_args *args, int64_t row_bytes)
 {
     const int64_t result_bytes = args->n_cols * row_bytes;
-    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / FAR_ROWS < args->n_cols) return 1;
+    if (2 * result_bytes > asp_last_cache_bytes() && args->n_rows / STREAMING_ROWS < args->n_cols) return 1;
     return row_bytes >= TRANSPOSE_FROM_BYTES && result_bytes > asp_private_cache_bytes() &&
            2 * args->n_rows < 3 * args->n_cols;
 }
 
+/* Compute the product with a transposed copy of A. */
 static int by_transposing(product *job, int n_threads, int flags)
 {
     const asp_args *args = &job->args;
@@ -258,18 +271,20 @@ static int by_transposing(product *job, int n_threads, int flags)
     return status;
 }
 
+/* Return the number of parts for partitioned rows. */
 static int64_t parts_for(const product *job, int n_threads, int flags)
 {
     const asp_args *args = &job->args;
     int64_t parts;
     if (flags & ASP_FLAG_DETERMINISTIC) parts = asp_min(PARTS_FIXED, args->nnz / PART_NONZEROS_FIXED);
-    else parts = asp_min(asp_min(n_threads, PARTS_MOST), (int64_t)(serial_ns(job) / PART_NS));
-    /* Clearing and adding a part's sums must stay small beside its share of the nonzeros; to scatter for one column takes
-     * longest for its bytes. */
+    else parts = asp_min(asp_min(n_threads, PARTS_MAX), (int64_t)(serial_ns(job) / PART_NS));
+    /* Clearing and adding a part's sums must be cheap compared to its share of the nonzeros. Scattering for one column
+     * takes longest per byte. */
     const int64_t weight = args->n_vecs == 1 && !(flags & ASP_FLAG_DETERMINISTIC) ? 2 : 1;
     return asp_max(1, asp_min(parts, weight * args->nnz / (args->n_cols + 1)));
 }
 
+/* Compute the product with threads that partition the rows of A. */
 static int by_parts(product *job, int n_threads, int flags)
 {
     asp_args *args = &job->args;
@@ -289,8 +304,8 @@ static int by_parts(product *job, int n_threads, int flags)
     return ASP_OK;
 }
 
-/* Whether threads that share out dense columns, each of which reads all of A, are done before `n_parts` that share out rows,
- * each of which clears and adds sums of its own. */
+/* Return whether partitioning dense columns, where each thread reads all of A, is faster than partitioning rows into
+ * n_parts parts, where each clears and adds private sums. */
 static int columns_are_faster(const product *job, int64_t n_parts)
 {
     const asp_args *args = &job->args;
@@ -307,7 +322,7 @@ static int columns_are_faster(const product *job, int64_t n_parts)
     return columns_ns < parts_ns + OWN_BYTE_NS * row_bytes * (double)touched;
 }
 
-/* Which way. PARTS, and whether it is them, depend on `n_threads`, but not where results must not (`parts_for`). */
+/* Choose the algorithm. The choice may depend on n_threads only where results may (`parts_for`). */
 static int way_of(product *job, int n_threads, int flags)
 {
     const asp_args *args = &job->args;
@@ -319,12 +334,13 @@ static int way_of(product *job, int n_threads, int flags)
     if (worth_transposing(args, row_bytes)) return WAY_TRANSPOSE;
     const int64_t n_parts = parts_for(job, n_threads, flags);
     const int may_choose = is_cut && job->n_tiles > 1 && !(flags & ASP_FLAG_DETERMINISTIC);
-    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MOST_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
+    if (n_parts > 1 && (n_parts - 1) * result_bytes <= OWN_MAX_BYTES && !(may_choose && columns_are_faster(job, n_parts)))
         return WAY_PARTS;
-    if (result_bytes > OWN_MOST_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
+    if (result_bytes > OWN_MAX_BYTES && (!is_cut || flags & ASP_FLAG_DETERMINISTIC)) return WAY_TRANSPOSE;
     return is_cut ? WAY_COLUMNS : WAY_TILES; /* the order of each sum is the same */
 }
 
+/* Compute the product, without extra memory if there is none. */
 static int multiply(product *job, int n_threads, int flags)
 {
     int status = ASP_NO_MEMORY;
@@ -334,9 +350,10 @@ static int multiply(product *job, int n_threads, int flags)
     case WAY_COLUMNS: status = by_columns(job, n_threads, 0); break;
     case WAY_TILES: status = by_columns(job, n_threads, 1); break;
     }
-    return status == ASP_OK ? ASP_OK : by_columns(job, 1, 0); /* without memory beside C */
+    return status == ASP_OK ? ASP_OK : by_columns(job, 1, 0); /* needs no memory besides C */
 }
 
+/* Compute the product with one dense column of any stride. */
 static int multiply_column(product *job, const void *B, int64_t ldb, void *C, int64_t ldc, int n_threads, int flags)
 {
     asp_args *args = &job->args;

@@ -1,3 +1,4 @@
+/* Column panels of a dense operand: when to copy, and the buffer that holds one panel; see panels.h. */
 #include "panels.h"
 
 #include "common.h"
@@ -12,13 +13,14 @@
 #endif
 
 enum { LINE = 64 };
-enum { NARROWEST = 128 };     /* bytes of a panel's row: below, reading A once more for each costs too much */
-enum { READS_PER_COPY = 70 };  /* of a row of B, from which on copying it surely pays */
+enum { NARROWEST = 128 };     /* minimum bytes of a panel's row: narrower ones read A too often */
+enum { READS_PER_COPY = 70 };  /* reads per row of B from which copying it always pays */
 enum { READS_PER_PANEL = 32 }; /* the same for panels of a B that is larger than a core's own cache */
-enum { READS_IF_DEAR = 1000 }; /* of a row of B that fits, where copies are dear; panels never pay there */
-enum { COPY_ROWS_LEAST = 64 }; /* handed to a thread at once */
+enum { READS_IF_DEAR = 1000 }; /* reads per row of a B that fits, where copies are expensive; panels never pay there */
+enum { COPY_ROWS_MIN = 64 }; /* minimum number of rows per range of a thread */
 enum { PAGE = 4096 };
 
+/* The process's only panel buffer; `taken` is its lock, held from asp_take_panel to asp_give_panel. */
 static struct {
     atomic_flag taken;
     char *memory;
@@ -26,14 +28,14 @@ static struct {
 } scratch = {.taken = ATOMIC_FLAG_INIT};
 
 #if ASP_HAVE_THREADS
-/* In the child of a fork: a thread that was using the panel, or changing its size, is not there any more. */
+/* Reset the buffer in the child of a fork: a thread that was using or resizing it does not exist there. */
 static void forget_user(void)
 {
     if (!atomic_flag_test_and_set_explicit(&scratch.taken, memory_order_acquire)) {
         asp_give_panel();
         return;
     }
-    scratch.memory = NULL; /* it may have been given back a moment ago */
+    scratch.memory = NULL; /* its pointer may be stale */
     scratch.bytes = 0;
     asp_give_panel();
 }
@@ -46,9 +48,9 @@ static void watch_forks(void) {}
 
 ASP_FORCIBLE(forced_copies, asp_force_copies)
 
-/* Whether threads that read what another one has just written wait long for it. A copy that two threads share made
- * most products 1.2 to 4 times as slow on an AMD EPYC (Zen 5), whose last cache is half as fast as a core's own anyway
- * (docs/adr/0019-vectors-cut-at-lines.md); and 1.3 to 2 times as fast on Intel's servers. */
+/* Return whether reading data that another thread has just written is slow. On an AMD EPYC (Zen 5), whose last-level
+ * cache is half as fast as a core's own, a copy shared by two threads made most products 1.2 to 4 times as slow. On
+ * Intel's servers it made them 1.3 to 2 times as fast. */
 static int copies_are_dear(void)
 {
     const int wish = ASP_FORCED(forced_copies);
@@ -93,6 +95,7 @@ char *asp_take_panel(const asp_panels *panels, int64_t n_rows)
 
 void asp_give_panel(void) { atomic_flag_clear_explicit(&scratch.taken, memory_order_release); }
 
+/* Arguments of copy_task. */
 typedef struct {
     char *panel;
     const char *B;
@@ -115,5 +118,5 @@ void asp_copy_panel(char *panel, int64_t panel_ld, const char *B, int64_t ld, in
                     int n_threads)
 {
     copy job = {panel, B, panel_ld, ld, width};
-    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_LEAST, n_rows, n_threads, 0.06 * (double)(n_rows * width));
+    asp_parallel(copy_task, &job, n_rows, COPY_ROWS_MIN, n_rows, n_threads, 0.06 * (double)(n_rows * width));
 }

@@ -1,5 +1,5 @@
-/* Kernels that are there without being generated: one function per value type and per number of nonzeros that rows of
- * the dense operand are asked for ahead, since a kernel's address is all that a caller has. */
+/* Precompiled kernels: one function per value type and prefetch distance (in nonzeros), because callers have nothing
+ * but a kernel's address to identify it. */
 #ifndef ASP_READY_H
 #define ASP_READY_H
 
@@ -9,7 +9,7 @@
 
 #define READY_CASE(ahead) \
     case ahead: return (uintptr_t)(dtype == ASP_F32 ? ready_ASP_F32_##ahead : ready_ASP_F64_##ahead);
-/* The address of ready_<dtype>_<prefetch>; 0: there is none. */
+/* Return the address of ready_<dtype>_<prefetch>, or 0 if there is none. */
 #define READY_ADDRESS(dtype, prefetch) \
     switch (prefetch) {                \
         READY_CASE(0)                  \

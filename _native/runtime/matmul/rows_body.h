@@ -1,6 +1,7 @@
-/* Softmax and weighted sums over one sparse row, for all heads (values are stored entry by entry, heads inside). */
+/* Softmax and weighted sums over one sparse row, for all heads. Values are stored entry by entry, with heads inside. */
 
-/* y = exp(x - max) / sum over the n entries of a row, per head; in == out is allowed. A row of -inf gives nan. */
+/* Compute y = exp(x - max) / sum over the n entries of a row, per head, if H divides W. in == out is allowed. A row of
+ * -inf gives nan. */
 ASP_TILE void NAME(row_softmax_lanes)(const R *in, R *out, int64_t n, int64_t H)
 { /* H divides W: lane l always belongs to head l % H */
     const int64_t size = n * H, full = size / W * W;
@@ -34,6 +35,7 @@ ASP_TILE void NAME(row_softmax_lanes)(const R *in, R *out, int64_t n, int64_t H)
     for (int64_t l = 0; full + l < size; ++l) out[full + l] = last[l] * fold[l];
 }
 
+/* Compute the softmax of a row for any number of heads. */
 ASP_TILE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
 {
     if (n == 0) return;
@@ -58,6 +60,7 @@ ASP_TILE void NAME(row_softmax)(const R *in, R *out, int64_t n, int64_t H)
     }
 }
 
+/* Compute the gradient of the softmax of a row if H divides W. */
 ASP_TILE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
 { /* H divides W: lane l always belongs to head l % H */
     const int64_t size = n * H, full = size / W * W;
@@ -73,7 +76,7 @@ ASP_TILE void NAME(row_softmax_backward_lanes)(const R *y, const R *dy, R *dx, i
     for (int64_t l = 0; full + l < size; ++l) dx[full + l] = y[full + l] * (dy[full + l] - dot[l]);
 }
 
-/* dx = y * (dy - sum(y * dy)) over a row, per head; dx == dy is allowed. */
+/* Compute dx = y * (dy - sum(y * dy)) over a row, per head; dx == dy is allowed. */
 ASP_TILE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64_t n, int64_t H)
 {
     if (W % H == 0) {
@@ -87,7 +90,8 @@ ASP_TILE void NAME(row_softmax_backward)(const R *y, const R *dy, R *dx, int64_t
     }
 }
 
-/* T vectors of out = sum over the nonzeros [p, end) of w * V[column], V offset to the head and feature already. */
+/* Define the computation of T vectors of out = sum over the nonzeros [p, end) of w * V[column]; V points to the head
+ * and feature already. */
 #define G_WEIGHTED(name, VTYPE, LOADV, STOREV, width)                                                              \
     ASP_TILE void NAME(name)(const g_weighted *s, const R *V, const R *w, int64_t p, int64_t end, R *out, int T)    \
     {                                                                                                              \
@@ -109,8 +113,8 @@ G_WEIGHTED(weighted_wide, VEC, LOAD, STORE, W)
 G_WEIGHTED(weighted_narrow, QUAD, LOAD4, STORE4, 4)
 #undef G_WEIGHTED
 
-/* out (one row: n_heads x F) = scale * sum over the row's nonzeros of w[p, h] * V[column, h, :].
- * What is left of F beyond whole vectors is computed by a vector that ends at F: some values are computed twice. */
+/* Compute one row (n_heads x F) of out = scale * sum over the row's nonzeros of w[p, h] * V[column, h, :]. The part of
+ * F beyond whole vectors is computed by a vector that ends at F, so some values are computed twice. */
 static void NAME(row_weighted)(const g_weighted *s, int64_t p, int64_t end, R *out)
 {
     const int64_t F = s->F, H = s->n_heads;

@@ -1,6 +1,6 @@
 /* MTTKRP of a tensor in CSF (SPLATT: Smith et al. 2015): the sum below a node is multiplied by the node's factor row
- * once, in registers. Threads share rows; where one row holds much of the tensor they share its children, and what
- * ranges contribute to the rows at their ends is added up under a lock. */
+ * once, in registers. Rows are divided among threads. If one row holds much of the tensor, its children are divided,
+ * and contributions to rows shared by ranges are added under a lock. */
 #include "graph_common.h"
 
 #include <stdatomic.h>
@@ -8,6 +8,7 @@
 #include "csf_api.h"
 #include "pool_api.h"
 
+/* Arguments of the tasks. */
 typedef struct {
     const asp_csf *csf;
     const void *const *factors;
@@ -18,7 +19,8 @@ typedef struct {
     atomic_flag *lock;
 } csf_task;
 
-enum { FAR_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
+/* Size of the last factor from which its rows are prefetched, bytes; prefetch distances in leaves and in nodes. */
+enum { STREAMING_BYTES = 1 << 19, AHEAD = 12, NODES_AHEAD = 4 };
 
 static char *row_of(const csf_task *t, int64_t i) { return (char *)t->M + i * t->ldm * t->item_bytes; }
 
@@ -39,13 +41,14 @@ static int64_t at(const csf_task *t, const void *array, int64_t p) { return asp_
 
 static int type_of(const csf_task *t) { return t->item_bytes == 4 ? ASP_F32 : ASP_F64; }
 
-/* The widest vectors that the columns fill. */
+/* Return the widest instruction set whose vectors the columns fill. */
 static int isa_of(const csf_task *t)
 {
     const int64_t bytes = t->rank * t->item_bytes;
     return (int)asp_min(asp_isa(), bytes >= 64 ? 2 : bytes >= 32 ? 1 : 0);
 }
 
+/* Task: compute the rows [begin, end) of level 0, and clear rows without entries. */
 static void by_rows(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
@@ -62,7 +65,7 @@ static void by_rows(const void *args, int64_t begin, int64_t end)
 ADD(float)
 ADD(double)
 
-/* Nodes [begin, end) of level 1; M was cleared. */
+/* Task: add the contributions of the nodes [begin, end) of level 1 to M, which was cleared. */
 static void by_children(const void *args, int64_t begin, int64_t end)
 {
     const csf_task *t = args;
@@ -96,7 +99,7 @@ int asp_csf_mttkrp(int dtype, int itype, const asp_csf *csf, const void *const *
                      .item_bytes = dtype == ASP_F32 ? 4 : 8, .M = M, .lock = &lock};
     const int allowed = n_threads > 0 ? n_threads : asp_max_threads();
     const double n_steps = (double)(n_leaves + (last > 1 ? csf->n_nodes[last - 1] : 0)) * (double)rank;
-    task.ahead = n_leaves * rank * task.item_bytes > FAR_BYTES ? AHEAD : 0;
+    task.ahead = n_leaves * rank * task.item_bytes > STREAMING_BYTES ? AHEAD : 0;
     const int is_cut = allowed > 1 && !(flags & 2) && csf->largest_row > n_leaves / (2 * allowed) &&
                        rank * task.item_bytes <= 1 << 12 && n_leaves > 4096;
     if (n_leaves == 0 || rank == 0) {

@@ -1,14 +1,16 @@
-/* MTTKRP over the levels of a tensor: see csf.c. Columns are taken a few vectors at a time, all rows for each; where the
- * number of levels is known when this is compiled, all that a walk needs is in registers. */
+/* MTTKRP over the levels of a tensor; see csf.c. A few vectors of columns are computed at a time, for all rows. Where
+ * the number of levels is a compile-time constant, the state of the traversal stays in registers. */
 
-/* A tensor as walks read it; factors begin with the columns that are computed. */
+/* A tensor as the traversals read it; factors begin at the columns that are computed. */
 typedef struct {
     const I *ids[ASP_MAX_MODES], *ptr[ASP_MAX_MODES];
     const R *factors[ASP_MAX_MODES], *values;
-    int64_t ld[ASP_MAX_MODES], ahead, soon; /* leaves before `soon` have one that is `ahead` of them, and so on */
+    /* Prefetching applies to leaves before `soon`, and to nodes before nodes_soon. */
+    int64_t ld[ASP_MAX_MODES], ahead, soon;
     int64_t nodes_soon[ASP_MAX_MODES];
 } NAME(tensor);
 
+/* Return the tensor with n levels, with factors from `column` on. */
 ASP_TILE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int64_t column)
 {
     const asp_csf *csf = task->csf;
@@ -26,7 +28,7 @@ ASP_TILE NAME(tensor) NAME(tensor_of)(const csf_task *task, const int64_t n, int
     return t;
 }
 
-/* The same for any number of levels. */
+/* Variant for any number of levels. */
 static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NAME(tensor) *t)
 {
     *t = NAME(tensor_of)(task, task->csf->n_modes, column);
@@ -34,7 +36,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
 
 #define FACTOR(d, p) (t->factors[d] + (int64_t)t->ids[d][p] * t->ld[d])
 
-/* sum[0..V) = sum of value * factor row over the leaves [p, end) */
+/* Compute sum[0..V) = sum of value * factor row over the leaves [p, end). */
 #define LEAVES(V)                                                                                        \
     ASP_TILE void NAME(leaves##V)(const NAME(tensor) *t, const int64_t last, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
@@ -59,8 +61,8 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = even[v] + odd[v];                                \
     }
 
-/* sum[0..V) = what the nodes [p, end) of level d contribute: the factor row of each times the sum over its children, by
- * `BELOW`. */
+/* Compute sum[0..V), the contribution of the nodes [p, end) of level d: the factor row of each times the sum over its
+ * children, by `BELOW`. */
 #define LEVEL(V, WALK, BELOW, KIND)                                                                      \
     KIND void NAME(WALK##V)(const NAME(tensor) *t, const int64_t d, const int64_t last, int64_t p,      \
                             int64_t end, VEC *sum)                                                       \
@@ -82,7 +84,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
     if (d + 2 == last) NAME(parents##V)(t, d + 1, last, p, end, below);  \
     else NAME(nodes##V)(t, d + 1, last, p, end, below)
 
-/* sum[0..V) = sum over the entries [p, end) of a flat tensor of value * product of its n - 1 factor rows. */
+/* Compute sum[0..V) = sum over the entries [p, end) of a flat tensor of value * product of its n - 1 factor rows. */
 #define FLAT(V)                                                                                          \
     ASP_TILE void NAME(flat##V)(const NAME(tensor) *t, const int64_t n, int64_t p, int64_t end, VEC *sum) \
     {                                                                                                    \
@@ -103,7 +105,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         ASP_UNROLL for (int v = 0; v < V; ++v) sum[v] = total[v];                                        \
     }
 
-/* The same for any number of levels; the children of a row. */
+/* Compute the sum over the children of a row for any number of levels. */
 #define CHILDREN(V)                                                                                      \
     static ASP_NOINLINE void NAME(children##V)(const NAME(tensor) *t, int64_t n, int is_flat, int64_t p, \
                                                int64_t end, VEC *sum)                                    \
@@ -114,8 +116,8 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         else NAME(nodes##V)(t, 1, n - 1, p, end, sum);                                                   \
     }
 
-/* Rows [begin, end) of level 0, V vectors of columns from `column` on, of a tensor that BUILD sets; SUM adds a row
- * up. Rows without entries before each of them become 0. */
+/* Compute rows [begin, end) of level 0 for V vectors of columns from `column` on. BUILD initialises the tensor and SUM
+ * sums one row. Rows without entries before each of them are cleared. */
 #define ROWS(V, BUILD, WALK, SUM)                                                                        \
     static ASP_NOINLINE void NAME(WALK##V)(const csf_task *task, int64_t column, int64_t begin, int64_t end) \
     {                                                                                                    \
@@ -165,7 +167,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
         default: NAME(any_rows_##V)(t, column, begin, end);                                              \
         }                                                                                                \
     }
-#else /* processors of long ago, and fewer columns than a wider vector has: not worth the code */
+#else /* SSE2, and columns that do not fill a wider vector: rare, so there are no specialised variants */
 #define WALKS_KNOWN(V)                                                                                   \
     static void NAME(rows##V)(const csf_task *t, int64_t column, int64_t begin, int64_t end)             \
     {                                                                                                    \
@@ -173,6 +175,7 @@ static ASP_NOINLINE void NAME(describe)(const csf_task *task, int64_t column, NA
     }
 #endif
 
+/* Compute the contribution of some children of one row. */
 #define PART(V)                                                                                          \
     static ASP_NOINLINE void NAME(part##V)(const csf_task *task, int64_t column, int64_t p, int64_t end, R *to) \
     {                                                                                                    \
@@ -204,8 +207,8 @@ PART(4)
 #undef WALKS_KNOWN
 #undef PART
 
-#if VBYTES == 16 /* wider vectors are given columns that fill one */
-/* sum[0..n) = what the children [p, end) of a node above level d contribute, n < W columns. */
+#if VBYTES == 16 /* wider vectors are used only for columns that fill one */
+/* Compute sum[0..n), the contribution of the children [p, end) of a node above level d, for n < W columns. */
 static void NAME(few)(const NAME(tensor) *t, int64_t d, int64_t last, int is_flat, int64_t p, int64_t end, int64_t n,
                       R *sum)
 {
@@ -246,8 +249,8 @@ static void NAME(few_rows)(const csf_task *task, int64_t begin, int64_t end)
 
 #endif
 
-/* WORK(V, column) for all columns, as many vectors at a time as there are left. Columns beyond whole vectors are
- * computed by a vector that ends with the last one: what it computes again comes out the same. */
+/* Run WORK(V, column) for all columns, with as many vectors at a time as possible. Columns beyond whole vectors are
+ * computed by a vector that ends with the last column; values that are computed twice come out the same. */
 #define EACH_COLUMN(WORK)                                 \
     int64_t j = 0;                                        \
     for (; j + 4 * W <= task->rank; j += 4 * W) WORK(4, j); \
@@ -261,7 +264,7 @@ static void NAME(few_rows)(const csf_task *task, int64_t begin, int64_t end)
     }                                                     \
     if (j < task->rank) WORK(1, task->rank - W)
 
-/* to[0..rank) = what the children [p, end) of one row contribute. */
+/* Compute to[0..rank), the contribution of the children [p, end) of one row. */
 static void NAME(csf_part)(const csf_task *task, int64_t p, int64_t end, void *to)
 {
 #if VBYTES == 16
@@ -278,7 +281,7 @@ static void NAME(csf_part)(const csf_task *task, int64_t p, int64_t end, void *t
 #undef WORK
 }
 
-/* Rows [begin, end) of level 0, and the rows without entries before each of them. */
+/* Compute the rows [begin, end) of level 0 and clear the rows without entries before each of them. */
 static void NAME(csf_rows)(const csf_task *task, int64_t begin, int64_t end)
 {
 #if VBYTES == 16

@@ -1,4 +1,5 @@
-/* From coordinates to CSF: a stable radix sort, least significant digit first, and one pass over the sorted entries. */
+/* Conversion of coordinates to CSF: a stable radix sort, least significant digit first, and one pass over the sorted
+ * entries. */
 #include "common.h"
 
 #include "csf_api.h"
@@ -6,7 +7,7 @@
 enum { DIGIT_BITS = 11, BUCKETS = 1 << DIGIT_BITS };
 
 #define DEFINE(I)                                                                                                \
-    /* One digit of one mode: from -> to, both permutations. */                                                  \
+    /* Sort by one digit of one mode: permutation `from` to permutation `to`. */                                 \
     static void pass_##I(const I *coords, int shift, int64_t nnz, const I *from, I *to)                          \
     {                                                                                                            \
         int64_t start[BUCKETS + 1] = {0};                                                                        \
@@ -36,7 +37,7 @@ enum { DIGIT_BITS = 11, BUCKETS = 1 << DIGIT_BITS };
     {                                                                                                            \
         for (int64_t d = 0; d < n_modes; ++d) n_nodes[d] = 0;                                                    \
         for (int64_t q = 0; q < nnz; ++q) {                                                                      \
-            int64_t d = 0; /* the outermost level in which this entry opens a node; every entry is a leaf */     \
+            int64_t d = 0; /* the outermost level in which this entry opens a node; every entry is a leaf */ \
             while (q > 0 && d < n_modes - 1 && coords[d][perm[q]] == coords[d][perm[q - 1]]) ++d;                \
             for (; d < n_modes; ++d) {                                                                           \
                 const int64_t node = n_nodes[d]++;                                                               \

@@ -1,8 +1,8 @@
-/* Columns and values of slices, for one type of the user's index arrays: included by pack_slices.c with INDEX and
- * NAME(x) defined. A lane past the end of its row holds zeros, at the row's last column; one without any entry, at a
- * column of another lane: what a product multiplies by zero it reads anyhow. */
+/* Columns and values of slices for one index type; included by pack_slices.c with INDEX and NAME(x) defined. Padding
+ * slots hold the value zero and the row's last column or, in an empty row, a column of another lane, so padding reads
+ * only elements of the operand that are read anyway. */
 
-/* Some column of a slice: the first one of its first lane that has any, else `none`. */
+/* Return some column of a slice: the first column of its first nonempty lane, or `none`. */
 static int64_t NAME(any_column)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes, int64_t none)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
@@ -14,7 +14,7 @@ static int64_t NAME(any_column)(const asp_pattern *a, int64_t row0, const int32_
     return none;
 }
 
-/* The columns of a slice of gathers, for stored columns of type CRD, counted from `base`. */
+/* Write the columns of a slice, as type CRD, relative to `base`. */
 #define FILL_COLUMNS(BITS, CRD)                                                                                      \
     static void NAME(fill_columns_##BITS)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes,  \
                                           int64_t n_slots, int64_t base, CRD *crd)                                   \
@@ -36,7 +36,7 @@ FILL_COLUMNS(16, uint16_t)
 FILL_COLUMNS(32, int32_t)
 #undef FILL_COLUMNS
 
-/* The diagonals that the rows from `row` on have entries on, ascending, as columns in lane 0. */
+/* List the diagonals of the rows from `row` on in ascending order, as columns in lane 0. */
 static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lanes, int32_t *stamp, int32_t *firsts)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
@@ -58,7 +58,7 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
     }
 }
 
-/* Values of one slice. `slot_of`: by diagonal, its slot (scratch). */
+/* Write the values of one slice. `slot_of` (scratch) holds the slot of each diagonal. */
 #define FILL_VALUES(SUFFIX, TYPE)                                                                                    \
     static void NAME(fill_gathers_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows, int64_t lanes, \
                                             int64_t n_slots, TYPE *vals)                                             \
@@ -105,7 +105,8 @@ static void NAME(list_diagonals)(const asp_pattern *a, int64_t row, int64_t lane
 ASP_EACH_DTYPE(FILL_VALUES)
 #undef FILL_VALUES
 
-/* Columns and values of a slice of gathers in one walk: rows are short, and the ends of their loops hard to guess. */
+/* Write columns and values of a slice in one pass, because rows are short and the ends of their loops hard to
+ * predict. */
 #define FILL_SLICE(BITS, CRD, SUFFIX, TYPE)                                                                          \
     static void NAME(fill_slice_##BITS##_##SUFFIX)(const asp_pattern *a, int64_t row0, const int32_t *rows,        \
                                                    int64_t lanes, int64_t n_slots, int64_t base, CRD *crd,           \
@@ -135,7 +136,7 @@ FILL_SLICE(16, uint16_t, 0, float)
 FILL_SLICE(16, uint16_t, 1, double)
 #undef FILL_SLICE
 
-/* Columns of slices begin .. end. */
+/* Write the columns of the slices begin .. end. */
 static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t begin, int64_t end, int32_t *stamp)
 {
     const INDEX *pos = s->pos;
@@ -154,7 +155,7 @@ static void NAME(list_slices)(const asp_pattern *a, const asp_sliced *s, int64_t
     }
 }
 
-/* Slice where part `part` of `n_parts` begins: parts have about the same number of slots. */
+/* Return the first slice of part `part` of `n_parts`; parts have about the same number of slots. */
 static int64_t NAME(part_begin)(const INDEX *pos, int64_t n_slices, int64_t part, int64_t n_parts)
 {
     const int64_t wanted = (int64_t)pos[n_slices] * part / n_parts;
@@ -171,7 +172,8 @@ static int64_t NAME(part_begin)(const INDEX *pos, int64_t n_slices, int64_t part
     return low;
 }
 
-/* Whether both are written at once: gathers with columns of 16 bits of slices begin .. end, all but diagonals. */
+/* Write columns and values of the slices begin .. end in one pass if all have 16-bit columns, and return whether that
+ * was done. */
 static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t end)
 {
     const asp_sliced *s = job->s;
@@ -194,7 +196,7 @@ static int NAME(fill_at_once)(const asp_slices_job *job, int64_t begin, int64_t 
     return 1;
 }
 
-/* One part: a few slices' columns and then their values, while the entries are in the cache. */
+/* Fill one part: the columns and then the values of a few slices at a time, while their entries are in the cache. */
 static void NAME(fill_part)(asp_slices_job *job, int64_t part, int32_t *scratch)
 {
     const int64_t n_slices = (job->a->n_rows + job->s->lanes - 1) / job->s->lanes;

@@ -1,33 +1,39 @@
-/* From coordinates to the levels of a format, for operands of any order: one key per entry, a radix sort, one pass.
+/* Conversion of coordinates to the levels of a storage format, for operands of any order: one key per entry, a radix
+ * sort, one pass.
  *
- * A key holds the coordinates of all levels in their order, so that sorting is by whole numbers, and the outermost level
- * in which an entry differs from the one before is told by the highest bit in which their keys do. Levels that are not
- * sorted by (below the last compressed one, or that itself where it is the last of all) are carried along.
+ * A key holds the coordinates of all levels in order, so that whole numbers are sorted. The outermost level in which
+ * an entry differs from the previous one follows from the highest bit in which their keys differ. Levels that are not
+ * sorted by (those below the last compressed level, or that level itself if it is the last of all) are carried along.
  */
 #include "common.h"
 
 #include "levels_api.h"
 #include "pool_api.h"
 
+/* Kinds of levels, as in asp_level_order. */
 enum { UNCOMPRESSED = 0, COMPRESSED = 1, NONUNIQUE = 2, SINGLETON = 3 };
-enum { MAX_LEVELS = 12, DIGIT_BITS = 11, MAX_BLOCKS = 16, BLOCK_LEAST = 1 << 15 };
+enum { MAX_LEVELS = 12, DIGIT_BITS = 11, MAX_BLOCKS = 16, BLOCK_MIN = 1 << 15 };
 #define MAX_ENTRIES ((int64_t)UINT32_MAX - 1)
 
+/* Keys of up to 127 bits. */
 typedef unsigned __int128 wide_key;
 
+/* Sorted entries, between asp_sort_entries and asp_free_entries. */
 struct asp_sorted {
     asp_level_order order;
-    int shift[MAX_LEVELS + 1]; /* of each level's field in a key; [n_levels]: 0 */
+    int shift[MAX_LEVELS + 1]; /* position of each level's field in a key; [n_levels]: 0 */
     int bits[MAX_LEVELS];
-    int key_bits, low_bit; /* fields from low_bit on are sorted by */
+    int key_bits, low_bit; /* bits of a key; entries are sorted by the fields from low_bit on */
     void *entries;
 };
 
+/* Return the number of bits of coordinates below `extent`. */
 static int bits_of(int64_t extent)
 {
     return extent > 1 ? 64 - __builtin_clzll((uint64_t)(extent - 1)) : 0;
 }
 
+/* Return the coordinate of entry e in level d. */
 ASP_INLINE int64_t coordinate(const asp_level_order *o, int d, int64_t e)
 {
     const int64_t x = asp_index_at(o->itype, o->coords[d], e);

@@ -1,24 +1,28 @@
-/* For one width of keys (KEY, NAME): see levels.c. */
+/* Sorting and writing for one width of keys (KEY, NAME); included by levels.c. */
 
+/* A key and the number of its entry. */
 typedef struct __attribute__((packed)) {
     KEY key;
     uint32_t number;
 } NAME(entry);
 
+/* State of a radix sort, shared by the tasks of its blocks. */
 typedef struct {
     const asp_sorted *s;
     NAME(entry) * from, *to;
-    int64_t (*counts)[1 << DIGIT_BITS]; /* by block */
+    int64_t (*counts)[1 << DIGIT_BITS]; /* number of entries per digit, later the next position; by block */
     int64_t n_blocks;
     int shift, digit_bits;
     int in_order[MAX_BLOCKS];
 } NAME(job);
 
+/* Return the first entry of a block. */
 ASP_INLINE int64_t NAME(begin)(const NAME(job) * job, int64_t block)
 {
     return job->s->order.nnz * block / job->n_blocks;
 }
 
+/* Pool task: compute the keys of the blocks and whether each block is sorted. */
 static void NAME(make_keys)(void *context, int64_t block, int64_t end_block)
 {
     NAME(job) *job = context;
@@ -41,6 +45,7 @@ static void NAME(make_keys)(void *context, int64_t block, int64_t end_block)
     }
 }
 
+/* Pool task: count the digits of the blocks. */
 static void NAME(count)(void *context, int64_t block, int64_t end_block)
 {
     NAME(job) *job = context;
@@ -54,6 +59,7 @@ static void NAME(count)(void *context, int64_t block, int64_t end_block)
     }
 }
 
+/* Pool task: move the entries of the blocks to their positions. */
 static void NAME(scatter)(void *context, int64_t block, int64_t end_block)
 {
     NAME(job) *job = context;
@@ -66,7 +72,7 @@ static void NAME(scatter)(void *context, int64_t block, int64_t end_block)
     }
 }
 
-/* Where each block writes its first entry of each digit; 0 when all entries have the same digit. */
+/* Compute where each block writes its first entry of each digit; return 0 when all entries have the same digit. */
 static int NAME(place)(NAME(job) * job)
 {
     int64_t total = 0;
@@ -82,12 +88,14 @@ static int NAME(place)(NAME(job) * job)
     return 1;
 }
 
+/* Run a task over all blocks on the pool. */
 static void NAME(run)(NAME(job) * job, asp_task task, double ns_per_entry)
 {
     const asp_level_order *o = &job->s->order;
     asp_parallel(task, job, job->n_blocks, 1, 1, o->n_threads, ns_per_entry * (double)o->nnz);
 }
 
+/* Sort the entries by the fields from low_bit on; return 0 without memory. */
 static int NAME(radix_sort)(NAME(job) * job)
 {
     const asp_sorted *s = job->s;
@@ -112,7 +120,7 @@ static int NAME(radix_sort)(NAME(job) * job)
     return ok;
 }
 
-/* The outermost level, among those sorted by, in which two keys differ; n_sorted when none. */
+/* Return the outermost level, among those sorted by, in which two keys differ; n_sorted if none. */
 ASP_INLINE int NAME(first_difference)(const asp_sorted *s, KEY a, KEY b)
 {
     const KEY x = a ^ b;
@@ -121,10 +129,11 @@ ASP_INLINE int NAME(first_difference)(const asp_sorted *s, KEY a, KEY b)
     return d;
 }
 
+/* Create and sort the entries and count the positions of each level; return 0 without memory. */
 static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
 {
     const asp_level_order *o = &s->order;
-    const int64_t wanted = 1 + o->nnz / BLOCK_LEAST;
+    const int64_t wanted = 1 + o->nnz / BLOCK_MIN;
     NAME(job) job = {.s = s, .n_blocks = wanted < MAX_BLOCKS ? wanted : MAX_BLOCKS};
     job.from = malloc((size_t)(o->nnz + 1) * sizeof *job.from);
     if (!job.from) return 0;
@@ -138,7 +147,8 @@ static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
     }
     const int ok = *in_order || NAME(radix_sort)(&job);
     s->entries = job.from;
-    int64_t opened[MAX_LEVELS + 1] = {0}; /* entries that differ from the one before first in each level */
+    /* Number of entries whose first difference from the previous one is in each level. */
+    int64_t opened[MAX_LEVELS + 1] = {0};
     for (int64_t q = 1; ok && q < o->nnz; ++q)
         ++opened[NAME(first_difference)(s, job.from[q].key, job.from[q - 1].key)];
     opened[0] += o->nnz > 0;
@@ -150,6 +160,7 @@ static int NAME(sort)(asp_sorted *s, int64_t *n_listed, int *in_order)
     return ok;
 }
 
+/* Implementation of asp_write_levels. */
 static void NAME(write)(const asp_sorted *s, int pos_bits, void *const *pos, int crd_bits, void *const *crd,
                         void *numbers, int64_t *positions)
 {

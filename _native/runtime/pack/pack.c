@@ -1,21 +1,24 @@
-/* Packing of CSR arrays into formats: blocks of rows (levels i1:U,k1:C then any of i0:U,k0:U) and column panels
- * (k1:U,i1:U,k0:C). Everything is O(nnz + rows + columns), by counting; nothing compares except the rows
- * of a block, which are merged. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64.
- * Every function returns 0, or -1 when its scratch memory could not be had (nothing useful is written then). */
+/* Packing of CSR arrays into BCSR blocks (levels i1:U,k1:C, then i0:U,k0:U in any order) and column panels
+ * (k1:U,i1:U,k0:C). Everything takes O(nnz + rows + columns) by counting; only the rows of a block are merged by
+ * comparisons. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64. Every function returns 0, or -1
+ * without scratch memory; the outputs are unspecified then. */
 #include "common.h"
 
 #include "pool_api.h"
 
-/* Entries from which packing is shared by threads, and what one takes in a pass. */
-enum { ASP_SMALL_JOB = 20000, ASP_MOST_PARTS = 64 };
+/* Number of entries from which packing uses several threads, maximum number of parts, and time per entry of one
+ * pass. */
+enum { ASP_SMALL_JOB = 20000, ASP_MAX_PARTS = 64 };
 #define ASP_ENTRY_NS 2.0
 
+/* A divisor, prepared for fast division. */
 typedef struct {
     int64_t by;
     int shift;      /* by == 1 << shift, or -1 */
     uint64_t magic; /* floor(2^64 / by) + 1: exact for dividends below 2^32 */
 } asp_divisor;
 
+/* Target format: r x c blocks. */
 typedef struct {
     int64_t r;
     asp_divisor c;
@@ -25,16 +28,17 @@ typedef struct {
     int bits;
 } asp_blocks;
 
+/* Passes of an asp_blocks_job. */
 enum { ASP_COUNT, ASP_LIST, ASP_FILL };
 
-/* Something to be done for all block rows, in parts that several threads take. */
+/* One pass over all block rows, in parts for several threads. */
 typedef struct {
     int what, itype, dtype;
     const asp_pattern *a;
     const asp_blocks *b;
-    void *counts, *vals; /* blocks of each block row; values */
+    void *counts, *vals; /* blocks per block row; values */
     int64_t n_parts, n_columns, n_scratch;
-    int64_t *totals, *scratch; /* of each part: its blocks, and n_scratch zeros */
+    int64_t *totals, *scratch; /* per part: its number of blocks, and n_scratch zeros */
 } asp_blocks_job;
 
 static asp_divisor asp_divisor_of(int64_t by)
@@ -46,6 +50,7 @@ static asp_divisor asp_divisor_of(int64_t by)
     return d;
 }
 
+/* Return x / d for x >= 0. */
 static inline int64_t asp_quotient(int64_t x, asp_divisor d)
 {
     if (d.shift >= 0)
@@ -57,6 +62,7 @@ static inline int64_t asp_quotient(int64_t x, asp_divisor d)
     return (int64_t)((uint64_t)x / (uint64_t)d.by);
 }
 
+/* Return crd[at] of an array of 16-, 32- or 64-bit coordinates. */
 static inline int64_t asp_get(const void *crd, int bits, int64_t at)
 {
     switch (bits) {
@@ -66,8 +72,8 @@ static inline int64_t asp_get(const void *crd, int bits, int64_t at)
     }
 }
 
-/* Sort n values that come as a few ascending runs (the rows of a block), by merging neighbouring runs until one is
- * left. `spare` has room for n. */
+/* Sort n values that consist of a few ascending runs (the rows of a block) by merging neighbouring runs. `spare` has
+ * room for n values. */
 static void asp_merge_runs(int64_t *values, int64_t n, int64_t *spare)
 {
     for (int64_t n_runs = 2; n_runs > 1;) {
@@ -93,6 +99,7 @@ static void asp_merge_runs(int64_t *values, int64_t n, int64_t *spare)
 #define BODY "pack_body.h"
 #include "each_index.h"
 
+/* Pool task: process the parts [begin, end). */
 static void asp_do_parts(void *context, int64_t begin, int64_t end)
 {
     asp_blocks_job *job = context;
@@ -100,7 +107,8 @@ static void asp_do_parts(void *context, int64_t begin, int64_t end)
         ASP_BY_INDEX(job->itype, do_part, job, part, job->scratch + part * job->n_scratch);
 }
 
-/* All parts of `job`; -1 when there is no room. n_scratch: room of each part, in block columns. */
+/* Process all parts of `job`; return -1 without memory. n_scratch is the scratch memory of a part, in units of the
+ * number of block columns. */
 static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
 {
     const asp_pattern *a = job->a;
@@ -108,7 +116,7 @@ static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
     job->n_columns = (a->n_cols + job->b->c.by - 1) / job->b->c.by + 1;
     job->n_scratch = n_scratch * job->n_columns;
     job->n_parts = n_threads > 1 && nnz > ASP_SMALL_JOB ? n_threads : 1;
-    job->n_parts = job->n_parts < ASP_MOST_PARTS ? job->n_parts : ASP_MOST_PARTS;
+    job->n_parts = job->n_parts < ASP_MAX_PARTS ? job->n_parts : ASP_MAX_PARTS;
     job->scratch = calloc((size_t)(job->n_parts * job->n_scratch), sizeof *job->scratch);
     if (!job->scratch)
         return -1;
@@ -117,14 +125,14 @@ static int asp_run_blocks(asp_blocks_job *job, int64_t n_scratch, int n_threads)
     return 0;
 }
 
-/* Number of non-empty r x c blocks; with `pos` (ceil(n_rows / r) + 1 entries of the index type), where each block row
- * begins. */
+/* Count the nonempty r x c blocks; `pos` (ceil(n_rows / r) + 1 elements of the index type, or NULL) receives where
+ * each block row begins. Returns -1 without memory. */
 int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
                          int64_t c, void *pos, int n_threads)
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_blocks b = {.r = r, .c = asp_divisor_of(c)};
-    int64_t totals[ASP_MOST_PARTS] = {0}, total = 0;
+    int64_t totals[ASP_MAX_PARTS] = {0}, total = 0;
     asp_blocks_job job = {.what = ASP_COUNT, .itype = itype, .a = &a, .b = &b, .counts = pos, .totals = totals};
     if (asp_run_blocks(&job, 1, n_threads))
         return -1;
@@ -135,17 +143,18 @@ int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *
     return total;
 }
 
-/* Block columns, for `pos` from asp_count_blocks. */
+/* Write the block columns, given `pos` from asp_count_blocks. */
 int asp_list_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
                     int64_t c, int bits, const void *pos, void *crd, int n_threads)
 {
     const asp_pattern a = {n_rows, n_cols, indptr, indices, NULL};
     const asp_blocks b = {.r = r, .c = asp_divisor_of(c), .pos = pos, .crd = crd, .bits = bits};
     asp_blocks_job job = {.what = ASP_LIST, .itype = itype, .a = &a, .b = &b};
-    return asp_run_blocks(&job, 3, n_threads); /* stamps, found block columns, spare room */
+    return asp_run_blocks(&job, 3, n_threads); /* stamps, block columns found, spare room */
 }
 
-/* Values of blocks whose structure exists: value (i0, k0) of block q is at q * size + i0 * step_i + k0 * step_k. */
+/* Write the values of blocks whose structure exists: value (i0, k0) of block q is at q * size + i0 * step_i + k0 *
+ * step_k. */
 int asp_fill_blocks(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t r, int64_t c, int64_t size, int64_t step_i, int64_t step_k, int bits,
                     const void *pos, const void *crd, void *vals, int n_threads)
@@ -156,7 +165,7 @@ int asp_fill_blocks(int dtype, int itype, int64_t n_rows, int64_t n_cols, const 
     return asp_run_blocks(&job, 1, n_threads);
 }
 
-/* pos of column panels: n_panels * n_rows + 1 entries of the index type. */
+/* Compute pos of column panels of `split` columns: n_panels * n_rows + 1 elements of the index type. */
 int asp_count_panels(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t split,
                      void *pos)
 {
@@ -166,7 +175,7 @@ int asp_count_panels(int itype, int64_t n_rows, int64_t n_cols, const void *indp
     return 0;
 }
 
-/* Panel-relative columns (unless crd is NULL) and values, each row's entries in their own order. */
+/* Write panel-relative columns (unless crd is NULL) and values, with each row's entries in their own order. */
 int asp_fill_panels(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t split, const void *pos, int bits, void *crd, void *vals)
 {

@@ -1,3 +1,4 @@
+/* Packing of CSR arrays into blocks and column panels; pack.c describes the functions. */
 int64_t asp_count_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,
                          int64_t c, void *pos, int n_threads);
 int asp_list_blocks(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t r,

@@ -1,6 +1,6 @@
-/* Packers for one type of the user's index arrays: included by pack.c with INDEX and NAME(x) defined. */
+/* Packing functions for one index type; included by pack.c with INDEX and NAME(x) defined. */
 
-/* From lengths at pos[1] .. pos[n] to where each of n rows begins. */
+/* Turn the lengths of n rows at pos[1] .. pos[n] into the positions where the rows begin. */
 static void NAME(sum_up)(INDEX *pos, int64_t n)
 {
     pos[0] = 0;
@@ -8,8 +8,8 @@ static void NAME(sum_up)(INDEX *pos, int64_t n)
         pos[at + 1] += pos[at];
 }
 
-/* Blocks of r x c in each of the block rows begin .. end: pos[i1 + 1] (unless it is NULL); all of them. `stamp` has one
- * entry per block column, zeroed. */
+/* Count the r x c blocks of the block rows begin .. end into pos[i1 + 1] (unless pos is NULL) and return their sum.
+ * `stamp` has one zeroed element per block column. */
 static int64_t NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r, int64_t begin, int64_t end,
                                   int64_t *stamp, INDEX *pos)
 {
@@ -30,7 +30,8 @@ static int64_t NAME(count_blocks)(const asp_pattern *a, asp_divisor c, int64_t r
     return total;
 }
 
-/* Block columns of block rows begin .. end, ascending. `stamp`: three times n_columns (block columns), zeroed. */
+/* Write the block columns of block rows begin .. end in ascending order. `stamp` holds three times n_columns (block
+ * columns) elements, zeroed. */
 static void NAME(list_blocks)(const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end, int64_t *stamp,
                               int64_t n_columns)
 {
@@ -55,8 +56,8 @@ static void NAME(list_blocks)(const asp_pattern *a, const asp_blocks *b, int64_t
     }
 }
 
-/* Values of the blocks of block rows begin .. end: vals[block * size + i0 * step_i + k0 * step_k], added up where entries
- * repeat. */
+/* Write the values of the blocks of block rows begin .. end to vals[block * size + i0 * step_i + k0 * step_k];
+ * repeated entries are summed. */
 #define FILL_BLOCKS(SUFFIX, TYPE)                                                                                    \
     static void NAME(fill_blocks_##SUFFIX)(const asp_pattern *a, const asp_blocks *b, int64_t begin, int64_t end,     \
                                            int64_t *slot, TYPE *vals)                                                \
@@ -78,7 +79,7 @@ static void NAME(list_blocks)(const asp_pattern *a, const asp_blocks *b, int64_t
 ASP_EACH_DTYPE(FILL_BLOCKS)
 #undef FILL_BLOCKS
 
-/* One part of what asp_blocks_job wants, of some block rows; `scratch` is its own. */
+/* Process one part of an asp_blocks_job; `scratch` is the part's own. */
 static void NAME(do_part)(asp_blocks_job *job, int64_t part, int64_t *scratch)
 {
     const int64_t n_i1 = (job->a->n_rows + job->b->r - 1) / job->b->r;
@@ -92,7 +93,7 @@ static void NAME(do_part)(asp_blocks_job *job, int64_t part, int64_t *scratch)
     }
 }
 
-/* Panels of `split` columns: pos[panel * n_rows + row] .. is where the row's entries in that panel begin. */
+/* Compute pos[panel * n_rows + row], where the row's entries in that panel begin. */
 static void NAME(count_panels)(const asp_pattern *a, asp_divisor split, int64_t n_panels, INDEX *pos)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
@@ -103,7 +104,8 @@ static void NAME(count_panels)(const asp_pattern *a, asp_divisor split, int64_t 
     NAME(sum_up)(pos, n_panels * a->n_rows);
 }
 
-/* Rows come in order, so each panel is written from its beginning to its end. crd may be NULL: values only. */
+/* Write the entries of all panels. Rows come in order, so each panel is written from its beginning to its end; crd may
+ * be NULL. */
 #define FILL_PANELS(SUFFIX, TYPE)                                                                                    \
     static void NAME(fill_panels_##SUFFIX)(const asp_pattern *a, asp_divisor split, int64_t *next, int bits, void *crd, \
                                            TYPE *vals)                                                               \

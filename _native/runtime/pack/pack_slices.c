@@ -1,25 +1,28 @@
-/* Packing of CSR arrays into slices of `lanes` rows (SELL-C-sigma; Kreutzer et al. 2014): in each slot of a slice every
- * row has one entry. Slots of a slice whose entries lie on few diagonals have one column, of lane 0, instead of one per
- * lane. dtype: 0 float, 1 double, 2/3 their complex; itype: 0 int32, 1 int64; rows and columns below 2^31.
+/* Packing of CSR arrays into slices of `lanes` rows (SELL-C-sigma; Kreutzer et al. 2014): a slot of a slice holds one
+ * entry of every row. Where the entries of a slice lie on few diagonals, a slot stores one column, that of lane 0,
+ * instead of one per lane. Codes of dtype: 0 float, 1 double, 2/3 their complex; of itype: 0 int32, 1 int64. Rows and
+ * columns are below 2^31.
  *
- * first[s]                first row of slice s if its rows are in order, else the number of its list in `rows`
- * rows[list * lanes]      row of each lane (INT32_MAX: none). Neither where slice s has the rows from s * lanes on (sigma 1)
+ * first[s]                first row of slice s if its rows are consecutive, else the number of its list in `rows`
+ * rows[list * lanes]      row of each lane (INT32_MAX: none). first and rows are NULL where slice s has the rows from
+ *                         s * lanes on (sigma 1)
  * pos[s] .. pos[s + 1]    slots of slice s, in the index type
  * begin[s]                where its columns begin, in units of `bits` bits
- * what[s]                 base << 3 | in_order << 2 | kind. kind 0: columns of 32 bits; 1: of 16 bits, counted from
- *                         base; 2: one column of 32 bits per slot. in_order: all lanes have rows, one after the other
- * vals[pos * lanes]       a slot's values
+ * what[s]                 base << 3 | in_order << 2 | kind. kind 0: columns of 32 bits; 1: of 16 bits, relative to
+ *                         base; 2: one column of 32 bits per slot. in_order: all lanes have rows, which are consecutive
+ * vals[pos * lanes]       values of a slot
  *
- * Functions return -1 when their scratch memory could not be had (nothing useful is written then). */
+ * Functions return -1 without scratch memory; the outputs are unspecified then. */
 #include "pack_slices.h"
 #include "pool_api.h"
 #include "slices_api.h"
 
-/* Entries from which packing is shared by threads, and what one takes. */
+/* Number of entries from which packing uses several threads, and estimated times per entry, sorted row, and scanned
+ * entry. */
 enum { ASP_SMALL_JOB = 20000 };
 #define ASP_ENTRY_NS 2.5
 #define ASP_SORTED_ROW_NS 6.0
-#define ASP_SEEN_ENTRY_NS 0.4 /* in a run */
+#define ASP_SEEN_ENTRY_NS 0.4 /* contiguous scan */
 
 static int asp_by_key(const void *a, const void *b)
 {
@@ -32,22 +35,26 @@ static int asp_by_key(const void *a, const void *b)
 #define BODY "pack_slices_body.h"
 #include "each_index.h"
 
+/* Pool task: count the diagonals of the parts [begin, end). */
 static void asp_count_parts(void *context, int64_t begin, int64_t end)
 {
     asp_layout_job *job = context;
     const int64_t lanes = job->how->lanes, n = (job->a->n_rows + lanes - 1) / lanes;
     for (int64_t part = begin; part < end; part++) {
         int32_t *const stamp = job->stamps + part * (job->a->n_cols + lanes);
-        memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp); /* here: on all threads */
+        /* Cleared here, by the thread that uses it. */
+        memset(stamp, 0, (size_t)(job->a->n_cols + lanes) * sizeof *stamp);
         ASP_BY_INDEX(job->itype, count_groups, job, n * part / job->n_parts, n * (part + 1) / job->n_parts, stamp);
     }
 }
 
+/* Pool task: compute slots and kind of the slices [begin, end). */
 static void asp_measure_parts(void *context, int64_t begin, int64_t end)
 {
     ASP_BY_INDEX(((asp_layout_job *)context)->itype, measure_slices, context, begin, end);
 }
 
+/* Pool task: sort the windows of the parts [begin, end). */
 static void asp_order_parts(void *context, int64_t begin, int64_t end)
 {
     asp_layout_job *job = context;
@@ -59,15 +66,16 @@ static void asp_order_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
+/* Pool task: list the rows of the windows [begin, end). */
 static void asp_list_parts(void *context, int64_t begin, int64_t end)
 {
     ASP_BY_INDEX(((asp_layout_job *)context)->itype, list_windows, context, begin, end);
 }
 
-/* Whether columns must be looked at to know which slices store them in 16 bits. */
+/* Return whether columns must be read to decide which slices store them in 16 bits. */
 static int asp_looks(const asp_layout_job *job) { return job->how->bits == 16 && job->a->n_cols > UINT16_MAX + 1; }
 
-/* Rows of every slice. */
+/* Determine the rows of every slice. */
 static void asp_list_rows(asp_layout_job *job, int64_t nnz, int n_threads)
 {
     const double rows_ns =
@@ -83,7 +91,7 @@ static void asp_list_rows(asp_layout_job *job, int64_t nnz, int n_threads)
     asp_parallel(asp_list_parts, job, job->n_windows, 1, 1, n_threads, 0.2 * rows_ns);
 }
 
-/* Everything, with the scratch memory at hand. */
+/* Compute the whole layout, given its scratch memory. */
 static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
 {
     const int64_t n_groups = (job->a->n_rows + job->how->lanes - 1) / job->how->lanes;
@@ -97,10 +105,10 @@ static void asp_lay_out(asp_layout_job *job, int64_t nnz, int n_threads)
     ASP_BY_INDEX(job->itype, place_slices, job);
 }
 
-/* Rows, slots and kind of every slice, on n_threads threads: passes over the row lengths, and one over the entries where
- * `diagonals` are looked for, and where columns of 16 bits are wanted and there are more. The arrays have
- * ceil(n_rows / lanes) slices and, but for rows and what, one entry more. Returns the number of slices whose rows are
- * listed. */
+/* Compute rows, slots and kind of every slice on up to n_threads threads. This takes passes over the row lengths, and one
+ * over the entries if `diagonals` are searched for, or if columns are to be stored in 16 bits and there are more than
+ * 2^16. The arrays have ceil(n_rows / lanes) elements per slice, and pos and begin one more. Returns the number of
+ * slices whose rows are listed, or -1 without memory. */
 int64_t asp_slices_lay_out(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                            int64_t lanes, int64_t sigma, int diagonals, int bits, int32_t *first, int32_t *rows,
                            void *pos, int64_t *begin, int64_t *what, int n_threads)
@@ -142,7 +150,7 @@ static void asp_fill_parts(void *context, int64_t begin, int64_t end)
     }
 }
 
-/* Columns (unless crd_known: they are there already) and values of slices that were laid out, on n_threads threads. */
+/* Write the values, and the columns unless crd_known, of slices whose layout is known, on up to n_threads threads. */
 int asp_slices_fill(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                     const void *data, int64_t lanes, int bits, const int32_t *first, const int32_t *rows,
                     const void *pos, const int64_t *begin, const int64_t *what, int crd_known, void *crd, void *vals,

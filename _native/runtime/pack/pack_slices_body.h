@@ -1,7 +1,6 @@
-/* Which rows make up which slice, for one type of the user's index arrays: included by pack_slices.c with INDEX and
- * NAME(x) defined. */
+/* Assignment of rows to slices for one index type; included by pack_slices.c with INDEX and NAME(x) defined. */
 
-/* The n rows of a window by decreasing length, rows of one length in their order: from `rows` to `sorted`, whichever is
+/* Sort the n rows of a window stably by decreasing length. The result is in `rows` or in `sorted`, whichever is
  * returned. */
 static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *sorted, asp_sorting *room, int64_t n)
 {
@@ -17,7 +16,7 @@ static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *s
     }
     if (longest <= shortest)
         return rows;
-    const int32_t n_lengths = longest - shortest; /* but one */
+    const int32_t n_lengths = longest - shortest; /* minus one */
     if (n_lengths < ASP_MAX_BUCKETS) {
         int32_t *const counts = room->counts;
         memset(counts, 0, ((size_t)n_lengths + 2) * sizeof *counts);
@@ -37,7 +36,8 @@ static int32_t *NAME(sort_window)(const INDEX *indptr, int32_t *rows, int32_t *s
     return sorted;
 }
 
-/* Number of diagonals of the rows from `row` on, or -1 where they are too many, or reach out of the columns. */
+/* Return the number of diagonals of the rows from `row` on, or -1 if there are too many or one reaches outside the
+ * columns. */
 static int32_t NAME(count_diagonals)(const asp_pattern *a, const asp_slicing *how, int64_t row, int32_t *stamp)
 {
     const INDEX *indptr = a->indptr, *indices = a->indices;
@@ -57,7 +57,7 @@ static int32_t NAME(count_diagonals)(const asp_pattern *a, const asp_slicing *ho
     return (int32_t)n;
 }
 
-/* The diagonals of the groups of rows begin .. end; `stamp`: n_cols + lanes, zeroed. */
+/* Count the diagonals of the groups of rows begin .. end; `stamp` has n_cols + lanes zeroed elements. */
 static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, int32_t *stamp)
 {
     const asp_pattern *a = job->a;
@@ -68,7 +68,8 @@ static void NAME(count_groups)(asp_layout_job *job, int64_t begin, int64_t end, 
     }
 }
 
-/* Slots and kind of the slices begin .. end, whose rows are known: pos[s + 1] is the number of slots of slice s. */
+/* Compute slots and kind of the slices begin .. end, whose rows are known; pos[s + 1] receives the number of slots of
+ * slice s. */
 static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end)
 {
     const asp_pattern *a = job->a;
@@ -83,7 +84,7 @@ static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end
         const int is_listed = out->first && !(out->what[s] & ASP_IN_ORDER);
         const int64_t row0 = out->first ? out->first[s] : s * lanes;
         const int32_t *rows = is_listed ? out->rows + row0 * lanes : NULL;
-        const int is_known = (out->what[s] & ASP_KIND) == ASP_NARROW; /* with all others of its window */
+        const int is_known = (out->what[s] & ASP_KIND) == ASP_NARROW; /* decided for the whole window */
         int64_t n_slots = 0, low = INT64_MAX, high = 0;
         for (int64_t lane = 0; lane < lanes; lane++) {
             const int64_t row = rows ? rows[lane] : row0 + lane;
@@ -100,14 +101,14 @@ static void NAME(measure_slices)(asp_layout_job *job, int64_t begin, int64_t end
         pos[s + 1] = (INDEX)n_slots;
         if (is_known)
             continue;
-        /* Of few columns they are counted from 0: nothing to look for. */
+        /* With few columns they are counted from 0, so no search is necessary. */
         const int64_t base = looks && low <= high ? low : 0;
         const int is_narrow = job->how->bits == 16 && high - base <= UINT16_MAX;
         out->what[s] |= is_narrow ? base << ASP_BASE_SHIFT | ASP_NARROW : ASP_WIDE;
     }
 }
 
-/* Slice s is a group of rows as it is: n_diagonals >= 0 where it lists diagonals. */
+/* Make slice s a group of consecutive rows; n_diagonals >= 0 if it stores diagonals. */
 static void NAME(take_group)(const asp_layout *out, int64_t s, int64_t row, int is_whole, int64_t n_diagonals)
 {
     if (out->first)
@@ -117,8 +118,8 @@ static void NAME(take_group)(const asp_layout *out, int64_t s, int64_t row, int 
         ((INDEX *)out->pos)[s + 1] = (INDEX)n_diagonals;
 }
 
-/* Groups of rows that lie on few diagonals, and all of them where nothing is sorted, are slices of their own; the others
- * are divided into windows, which are slices once they are full. */
+/* Divide the rows: groups of rows on few diagonals, and all groups if nothing is sorted, become slices. The other
+ * groups are collected in windows, which become slices when they are full. */
 static void NAME(divide_rows)(asp_layout_job *job)
 {
     const int64_t lanes = job->how->lanes, n_rows = job->a->n_rows, n_groups = (n_rows + lanes - 1) / lanes;
@@ -140,8 +141,8 @@ static void NAME(divide_rows)(asp_layout_job *job)
         asp_close_window(job, &now);
 }
 
-/* The mark of slices of the rows begin .. end where all their columns can be counted from the smallest of them in 16
- * bits, else 0. In a run, where a slice's own rows are loops whose ends are hard to guess. */
+/* Return the value of `what` for slices of the rows begin .. end if all their columns fit 16 bits relative to the
+ * smallest one, else 0. One contiguous scan is faster than short loops over a slice's rows. */
 static int64_t NAME(narrow_window)(const asp_layout_job *job, int64_t begin, int64_t end)
 {
     const asp_pattern *a = job->a;
@@ -159,7 +160,7 @@ static int64_t NAME(narrow_window)(const asp_layout_job *job, int64_t begin, int
     return high - low <= UINT16_MAX ? (int64_t)low << ASP_BASE_SHIFT | ASP_NARROW : 0;
 }
 
-/* Rows of the windows begin .. end in their order; which of their slices have rows that follow one another. */
+/* Sort the rows of the windows begin .. end and determine which of their slices have consecutive rows. */
 static void NAME(order_windows)(asp_layout_job *job, int64_t begin, int64_t end, asp_sorting *room)
 {
     const int64_t lanes = job->how->lanes, n_rows = job->a->n_rows;
@@ -192,7 +193,7 @@ static void NAME(order_windows)(asp_layout_job *job, int64_t begin, int64_t end,
     }
 }
 
-/* The lists of the windows begin .. end, the first of each at `lists`. */
+/* Write the lists of rows of the windows begin .. end, from list `lists` of each on. */
 static void NAME(list_windows)(const asp_layout_job *job, int64_t begin, int64_t end)
 {
     const int64_t lanes = job->how->lanes;
@@ -212,7 +213,7 @@ static void NAME(list_windows)(const asp_layout_job *job, int64_t begin, int64_t
     }
 }
 
-/* From numbers of slots to where slots and columns begin. */
+/* Turn numbers of slots into the positions where slots and columns begin. */
 static void NAME(place_slices)(asp_layout_job *job)
 {
     asp_layout *out = job->out;

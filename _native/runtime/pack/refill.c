@@ -1,16 +1,19 @@
-/* Values into the places that a packed copy has for them, by all threads: their structure stays as it is. */
+/* Update of the values of a packed copy on several threads, with an unchanged structure. */
 #include "common.h"
 
 #include "pool_api.h"
 #include "refill_api.h"
 
-#define REFILL_ENTRY_NS 0.8 /* of one thread, about: what decides whether helpers are worth waking */
+#define REFILL_ENTRY_NS 0.8 /* rough time per entry on one thread; decides whether helper threads are woken */
+/* Minimum entries per range; kinds of index arrays. */
 enum { REFILL_PIECE = 4096, NO_INDEX = 0, INDEX_32 = 1, INDEX_64 = 2 };
 
+/* A value of 16 bytes. */
 typedef struct {
     uint64_t low, high;
 } pair;
 
+/* Arguments of refill_some. */
 typedef struct {
     const void *from, *to, *src;
     void *dst;
@@ -18,12 +21,13 @@ typedef struct {
     int value_bytes, from_kind, to_kind;
 } refill;
 
+/* Return the position of entry e in an index array of this kind. */
 ASP_INLINE int64_t place(int kind, const void *index, int64_t e)
 {
     return kind == NO_INDEX ? e : kind == INDEX_32 ? ((const int32_t *)index)[e] : ((const int64_t *)index)[e];
 }
 
-/* Constant kinds: one loop for each pair of them. */
+/* Define one loop for each pair of kinds, which are constants in it. */
 #define MOVE(TYPE, FROM, TO)                                                                            \
     for (int64_t e = begin; e < end; e++)                                                               \
         ((TYPE *)job->dst)[place(TO, job->to, e)] = ((const TYPE *)job->src)[place(FROM, job->from, e)]
@@ -48,6 +52,7 @@ REFILL(uint32_t)
 REFILL(uint64_t)
 REFILL(pair)
 
+/* Pool task: move the entries [begin, end), counted from job->begin. */
 static void refill_some(void *context, int64_t begin, int64_t end)
 {
     const refill *job = context;
@@ -80,7 +85,7 @@ int asp_places(const double *found, int64_t n_found, int64_t n, int to_type, voi
     for (int64_t at = 0; at < n_found; at++) {
         const int64_t e = (int64_t)found[at] - 1;
         if (e < 0) continue;
-        if (e >= n) return -1; /* a sum */
+        if (e >= n) return -1; /* several entries share the position */
         n_taken++;
         n_elsewhere += e != at;
         if (to_type == ASP_I32) ((int32_t *)to)[e] = (int32_t)at;

@@ -1,3 +1,4 @@
+/* Products that take addresses as integers; see addressed_api.h. */
 #include <stdint.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* Reading NumPy's array objects without asking NumPy. */
+/* Access to fields of NumPy's array objects without NumPy's API. */
 #include "common.h"
 
 #include "array_api.h"

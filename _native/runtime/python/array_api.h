@@ -1,2 +1,3 @@
-/* Address of the elements of the ndarray at `object`, offset bytes into the object; see address_of. */
+/* Return the pointer stored `offset` bytes into the object at `object`, such as an ndarray's data pointer
+ * (runtime_api.address_of). */
 uintptr_t asp_pointer_at(uintptr_t object, int64_t offset);

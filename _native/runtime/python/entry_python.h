@@ -1,7 +1,9 @@
-/* `asp_entry_maker` of entry_api.h, compiled with the extension's own module: all else here knows nothing of Python.
- * Fields of an array as in numpy/ndarraytypes.h, ABI since NumPy 1.0; the caller has tried them out on some arrays. */
+/* Implementation of entry_api.h. It is compiled with the extension's own module, because the rest of the runtime does
+ * not use Python's API. Fields of an array are laid out as in numpy/ndarraytypes.h, which is ABI since NumPy 1.0; the
+ * Python caller has verified the layout on some arrays. */
 #include <time.h>
 
+/* The fields of an ndarray behind its object header. */
 typedef struct entry_array {
     char *data;
     int n_dims;
@@ -12,6 +14,7 @@ typedef struct entry_array {
 
 enum { ENTRY_READ = 0x101, ENTRY_WRITTEN = 0x501 }; /* C_CONTIGUOUS, ALIGNED; WRITEABLE */
 
+/* Return the monotonic time, ns. */
 static int64_t entry_now_ns(void)
 {
     struct timespec now;
@@ -19,11 +22,13 @@ static int64_t entry_now_ns(void)
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+/* Return whether two memory ranges are disjoint. */
 static int entry_apart(const char *one, int64_t one_bytes, const char *other, int64_t other_bytes)
 {
     return one + one_bytes <= other || other + other_bytes <= one;
 }
 
+/* Return the array behind an object, or NULL unless it is an ndarray of the expected dtype, flags and shape. */
 static const entry_array *entry_seen(const asp_entry *entry, PyObject *object, int wanted)
 {
     if ((const void *)Py_TYPE(object) != entry->array_type) return NULL;
@@ -38,7 +43,8 @@ static int watch_is_same(const asp_watch *watch);
 
 static int64_t entry_threads(const asp_entry *entry) { return entry->n_threads ? entry->n_threads : asp_max_threads(); }
 
-/* Whether the generated kernel may compute: it reads the arrays where they are, or its copy is of what they hold. */
+/* Return whether the generated kernel may compute: either it reads the user's arrays, which have not moved, or its
+ * copy holds their current content. */
 static int entry_is_current(asp_entry *entry)
 {
     if (entry->places[0])
@@ -53,6 +59,7 @@ static int entry_is_current(asp_entry *entry)
            *(const void *const *)entry->values_slot == *(const void *const *)entry->packed_slot;
 }
 
+/* Compute the product with the generated kernel or the default one; return 0 on success. */
 static int entry_product(const asp_entry *entry, int transposed, const char *B, char *out, const void *const *arrays)
 {
     const int64_t n_threads = entry_threads(entry);
@@ -65,7 +72,7 @@ static int entry_product(const asp_entry *entry, int transposed, const char *B, 
                                                     entry->n_vecs, entry->n_vecs, (int)n_threads, entry->flags);
 }
 
-/* Counters of an entry, which several threads may use at once: with a GIL one at a time, and without it atomically. */
+/* Increment a counter of an entry that several threads use: protected by the GIL, or atomic without a GIL. */
 #ifdef Py_GIL_DISABLED
 #define ENTRY_ADD(counter, n) ((void)__atomic_fetch_add(&(counter), (n), __ATOMIC_RELAXED))
 #else
@@ -76,17 +83,18 @@ int64_t asp_entry_take_calls(asp_entry *entry) { return __atomic_exchange_n(&ent
 
 int64_t asp_entry_take_ns(asp_entry *entry) { return __atomic_exchange_n(&entry->product_ns, 0, __ATOMIC_RELAXED); }
 
-/* Whether the operand's rows are those that this way was made for: they are set, or they were validated for this product
- * while somebody keeps what was handed out. */
+/* Return whether the operand's rows are those this fast call was made for: they are set, or they were validated for
+ * this product while exported arrays are still referenced elsewhere. */
 static int entry_has_rows(const asp_entry *entry)
 {
     asp_watch *watch = entry->watch;
     if (*(const void *const *)entry->rows_slot == entry->rows) return 1;
     if (!watch || watch->rows != entry->rows || !watch->just_seen || !watch_is_same(watch)) return 0;
-    if (!entry->kernel || entry->places[0]) watch->just_seen = 0; /* good for one product */
+    if (!entry->kernel || entry->places[0]) watch->just_seen = 0; /* valid for one product */
     return 1;
 }
 
+/* Compute the product if nothing has changed; return whether it was computed. The GIL is released meanwhile. */
 static int entry_serves(asp_entry *entry, PyObject *const *args)
 {
     if (!entry_has_rows(entry) || args[2] != entry->options || args[3] != entry->transposed ||

@@ -1,13 +1,15 @@
-/* What an attribute of a sparse array needs that is an array of its operand: where Python objects keep their slots. */
+/* Offsets by which an attribute of a sparse array, such as `data`, is read from the slots of its operand without
+ * calling Python code. */
 typedef struct asp_field {
     int64_t cell_at;                      /* bytes from the sparse array to its operand */
-    const void *cell_type;                /* and the operand's type */
-    int64_t arrays_at, rows_at, fresh_at; /* bytes from the operand to its slots */
-    int64_t touch_at;                     /* the slot that is None while a touch is noted */
-    int64_t handed_out_at;                /* the slot that must be True too; 0: there is none */
-    int64_t position;                     /* of the array in the operand's list */
+    const void *cell_type;                /* type of the operand */
+    int64_t arrays_at, rows_at, unvalidated_at; /* bytes from the operand to its slots */
+    int64_t invalidated_at;                     /* slot that is None while an access is recorded */
+    int64_t exported_at;                /* slot that must be True too; 0: there is none */
+    int64_t position;                     /* index of the array in the operand's list */
 } asp_field;
-/* Address of a C function `PyObject *(PyObject *type, PyObject *spec)`: a descriptor for `type`, spec being (address of
- * an asp_field, name, doc, fetch, put), which lives as long as the process. It answers from the operand's list where that
- * changes nothing that the operand keeps account of; else `fetch(object)` does, or `put(object, value)`. */
+/* Return the address of a C function `PyObject *(PyObject *type, PyObject *spec)` that creates a descriptor for
+ * `type`, which lives as long as the process. spec is (address of an asp_field, name, doc, fetch, put). The descriptor
+ * reads the operand's list directly if that changes nothing in the operand's bookkeeping; otherwise it calls
+ * `fetch(object)` or `put(object, value)`. */
 uintptr_t asp_field_maker(void);

@@ -1,18 +1,20 @@
-/* `asp_field_maker` of fields_api.h, compiled with the extension's own module like entry_python.h. */
+/* Implementation of fields_api.h, compiled with the extension's own module like entry_python.h. */
 #include <stdlib.h>
 
+/* A descriptor's state; never freed. */
 typedef struct field_kept {
     const asp_field *about;
     PyObject *spec, *fetch, *put;
     PyGetSetDef definition;
 } field_kept;
 
+/* Return the object in the slot `at` bytes into `object`, borrowed. */
 static PyObject *field_slot(PyObject *object, int64_t at)
 {
     return *(PyObject **)((char *)object + at);
 }
 
-/* The operand of a sparse array; NULL before it has one. */
+/* Return the operand of a sparse array, or NULL before it has one. */
 static PyObject *field_cell(const asp_field *about, PyObject *object)
 {
     PyObject *cell = field_slot(object, about->cell_at);
@@ -24,9 +26,9 @@ static PyObject *field_get(PyObject *object, void *closure)
     const field_kept *kept = closure;
     const asp_field *about = kept->about;
     PyObject *cell = field_cell(about, object);
-    /* A touch is noted already, and nobody has looked since: to note another changes nothing. */
-    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->touch_at) == Py_None &&
-        (!about->handed_out_at || field_slot(cell, about->handed_out_at) == Py_True)) {
+    /* An access is recorded already, and no check has happened since: recording another one changes nothing. */
+    if (cell && field_slot(cell, about->rows_at) == Py_None && field_slot(cell, about->invalidated_at) == Py_None &&
+        (!about->exported_at || field_slot(cell, about->exported_at) == Py_True)) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         PyObject *array = arrays ? PyList_GetItem(arrays, about->position) : NULL;
         if (array) {
@@ -47,7 +49,8 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
         return -1;
     }
     PyObject *cell = field_cell(about, object);
-    if (cell && field_slot(cell, about->fresh_at) == Py_True) { /* nobody has seen the arrays: nothing depends on them */
+    /* The arrays were never exported, so nothing depends on them. */
+    if (cell && field_slot(cell, about->unvalidated_at) == Py_True) {
         PyObject *arrays = field_slot(cell, about->arrays_at);
         Py_INCREF(value);
         return arrays ? PyList_SetItem(arrays, about->position, value) : -1;
@@ -57,7 +60,7 @@ static int field_set(PyObject *object, PyObject *value, void *closure)
     return answer ? 0 : -1;
 }
 
-/* A copy of the text that is never freed; NULL without room, or of what is no text. */
+/* Return a copy of the text that is never freed; NULL without memory, or if the object is no str. */
 static const char *field_text(PyObject *text)
 {
     PyObject *bytes = text ? PyUnicode_AsUTF8String(text) : NULL;

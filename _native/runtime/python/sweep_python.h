@@ -1,9 +1,9 @@
-/* The makers of sweep_api.h, compiled with the extension's own module like entry_python.h and few_python.h, whose arrays it
- * reads. */
+/* Implementation of sweep_api.h, compiled with the extension's own module like entry_python.h and small_product_python.h, whose
+ * arrays it uses. */
 
-enum { SWEEP_SHORT = 4096 }; /* elements, up to which other Python threads wait: giving the lock back takes longer */
+enum { SWEEP_SHORT = 4096 }; /* elements up to which the GIL is kept: releasing it takes longer */
 
-/* Write the pair of a coefficient; 0 where it is no number of the dtype, with an exception set. */
+/* Store a coefficient as a pair (re, im); return 0, with an exception set, if it is no number of the dtype. */
 static int sweep_coefficient(const asp_sweep *sweep, PyObject *number, double *pair)
 {
     pair[1] = 0;
@@ -16,6 +16,7 @@ static int sweep_coefficient(const asp_sweep *sweep, PyObject *number, double *p
     return pair[0] != -1 || !PyErr_Occurred();
 }
 
+/* Return the dot products as a tuple of Python numbers. */
 static PyObject *sweep_dots(const asp_sweep *sweep)
 {
     const double *dots = (const double *)sweep->dots;
@@ -30,12 +31,13 @@ static PyObject *sweep_dots(const asp_sweep *sweep)
     return found;
 }
 
-/* The sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
+/* Return the sweep of a builtin, whose self is (capsule of the sweep, list of its vectors, asp_array_types). */
 static asp_sweep *sweep_of(PyObject *self)
 {
     return PyCapsule_GetPointer(PyTuple_GetItem(self, 0), NULL);
 }
 
+/* The builtin `run`; releases the GIL for long vectors. */
 static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     const asp_sweep *sweep = sweep_of(self);
@@ -55,24 +57,24 @@ static PyObject *sweep_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
     return status ? PyErr_NoMemory() : sweep_dots(sweep);
 }
 
-/* Vectors of a sweep while it is compiled. */
+/* State while a sweep is compiled. */
 typedef struct {
     const asp_array_types *types;
-    PyObject *vectors; /* the list of them */
+    PyObject *vectors; /* list of the vectors */
     asp_sweep sweep;
     int n_codes, n_vectors;
     int dtypes[ASP_SWEEP_VECTORS];
 } sweep_compiled;
 
-/* Number of a vector, from the first that is the same object; -1 where there are too many, or it does not fit: all are
- * contiguous and have one length. */
+/* Return the number of a vector, adding it unless it is known; -1 if there are too many or it does not fit. All
+ * vectors are contiguous and have one length. */
 static int sweep_place(sweep_compiled *it, PyObject *object)
 {
-    const entry_array *array = few_array(it->types, object, 1, FEW_READ);
+    const entry_array *array = small_array(it->types, object, 1, SMALL_READ);
     if (!array) return -1;
     for (int at = 0; at < it->n_vectors; at++)
         if (it->sweep.vectors[at] == (uintptr_t)array->data && PyList_GetItem(it->vectors, at) == object) return at;
-    const int dtype = few_code(it->types, it->types->values, 4, array->descr);
+    const int dtype = small_code(it->types, it->types->values, 4, array->descr);
     if (it->n_vectors == ASP_SWEEP_VECTORS || dtype < 0) return -1;
     if (it->n_vectors == 0) it->sweep.n = array->dimensions[0];
     if (array->dimensions[0] != it->sweep.n || PyList_Append(it->vectors, object)) return -1;
@@ -81,7 +83,8 @@ static int sweep_place(sweep_compiled *it, PyObject *object)
     return it->n_vectors++;
 }
 
-/* Append the number of a vector of the sweep's dtype, which is that of its first vector. */
+/* Append the number of a vector, which must have the sweep's dtype, that of its first vector; return whether it
+ * fits. */
 static int sweep_adds(sweep_compiled *it, PyObject *object)
 {
     const int place = sweep_place(it, object);
@@ -90,7 +93,7 @@ static int sweep_adds(sweep_compiled *it, PyObject *object)
     return 1;
 }
 
-/* (out, terms), (out, d, v) or (u, v), as named tuples. */
+/* Append a step: (out, terms), (out, d, v) or (u, v), as named tuples; return whether it fits. */
 static int sweep_adds_step(sweep_compiled *it, PyObject *step)
 {
     if (!PyTuple_Check(step) || it->n_codes + 2 >= ASP_SWEEP_CODES) return 0;
@@ -127,7 +130,7 @@ static void sweep_free(PyObject *capsule)
     free(PyCapsule_GetPointer(capsule, NULL));
 }
 
-/* A capsule of the sweep with its room behind it. */
+/* Return a capsule of the sweep with its work space behind it. */
 static PyObject *sweep_placed(const sweep_compiled *it)
 {
     const int64_t n_chunks = asp_sweep_chunks(it->sweep.dtype, it->sweep.n, 0);
@@ -143,6 +146,7 @@ static PyObject *sweep_placed(const sweep_compiled *it)
     return capsule;
 }
 
+/* The builtin `bind`. */
 static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     asp_sweep *sweep = sweep_of(self);
@@ -151,10 +155,10 @@ static PyObject *sweep_bind(PyObject *self, PyObject *const *args, Py_ssize_t n_
     const Py_ssize_t place = n_args == 2 ? PyLong_AsSsize_t(args[0]) : -1;
     if (PyErr_Occurred()) return NULL;
     if (place < 0 || place >= PyList_Size(vectors)) return PyErr_Format(PyExc_ValueError, "bind takes a position and a vector");
-    const entry_array *array = few_array(types, args[1], 1, FEW_READ);
-    const entry_array *old = few_array(types, PyList_GetItem(vectors, place), 1, 0);
+    const entry_array *array = small_array(types, args[1], 1, SMALL_READ);
+    const entry_array *old = small_array(types, PyList_GetItem(vectors, place), 1, 0);
     if (!array || !old || array->dimensions[0] != sweep->n ||
-        few_code(types, types->values, 4, array->descr) != few_code(types, types->values, 4, old->descr))
+        small_code(types, types->values, 4, array->descr) != small_code(types, types->values, 4, old->descr))
         return PyErr_Format(PyExc_ValueError, "vector %zd has another dtype or length than the vector that it replaces", place);
     sweep->vectors[place] = (uintptr_t)array->data;
     Py_INCREF(args[1]);
@@ -167,7 +171,7 @@ static PyMethodDef sweep_methods[] = {
     {"bind", (PyCFunction)(void (*)(void))sweep_bind, 0x0080, NULL},
 };
 
-/* (run, bind) of a compiled sweep. */
+/* Return the builtins (run, bind) of a compiled sweep. */
 static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
 {
     it->sweep.dtype = it->dtypes[0];
@@ -184,9 +188,10 @@ static PyObject *sweep_builtins(sweep_compiled *it, PyObject *types)
     return both;
 }
 
+/* The builtin `compile`. */
 static PyObject *sweep_compile(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
-    sweep_compiled it = {.types = few_state(self)};
+    sweep_compiled it = {.types = small_state(self)};
     if (!it.types || n_args != 2 || !PyTuple_Check(args[0]) || !(it.vectors = PyList_New(0))) return NULL;
     it.sweep.n_threads = (int32_t)PyLong_AsLong(args[1]);
     int is_fine = PyTuple_Size(args[0]) > 0;
@@ -202,7 +207,7 @@ static PyMethodDef sweep_compile_method = {"compile", (PyCFunction)(void (*)(voi
 
 static PyObject *sweep_compile_make(PyObject *state, PyObject *kept)
 {
-    return few_made(&sweep_compile_method, state, kept);
+    return small_made(&sweep_compile_method, state, kept);
 }
 
 uintptr_t asp_sweep_compiler_maker(void)

@@ -1,28 +1,31 @@
-/* `asp_tensor_maker` of tensor_api.h, compiled with the extension's own module like entry_python.h. */
+/* Implementation of tensor_api.h, compiled with the extension's own module like entry_python.h. */
 #include <stdlib.h>
 #include <string.h>
 
+/* A dense tensor. */
 typedef struct tensor_dense {
     char *data;
-    int64_t n_dims, sizes[2], strides[2]; /* what is missing: 1 and 0 */
+    int64_t n_dims, sizes[2], strides[2]; /* missing dimensions have size 1 and stride 0 */
     int32_t dtype;
 } tensor_dense;
 
+/* A sparse matrix: CSR or CSC with `starts`, or COO. */
 typedef struct tensor_entries {
-    const char *starts, *indices, *values; /* starts NULL: indices are rows and columns */
+    const char *starts, *indices, *values; /* starts NULL: indices holds rows and columns */
     int64_t n, k, nnz, index_step, pair_step;
     int by_columns;
     int32_t dtype, index_dtype;
     char *impl, *impls[2]; /* TensorImpls of the matrix, its starts and its indices */
 } tensor_entries;
 
-/* The at::Tensor of an object; NULL of an object that is not a tensor, or of a class of somebody's. */
+/* Return the at::Tensor of an object, or NULL unless it is exactly a torch.Tensor or torch.nn.Parameter. */
 static char *tensor_of(const asp_tensors *about, PyObject *object)
 {
     const void *type = (const void *)Py_TYPE(object);
     return type == about->types[0] || type == about->types[1] ? (char *)object + about->tensor_at : NULL;
 }
 
+/* Return whether the tensor's memory holds its values (no conjugation, negation, subclass or tracing). */
 static int tensor_is_plain(const asp_tensors *about, char *tensor)
 {
     uint64_t keys;
@@ -30,7 +33,7 @@ static int tensor_is_plain(const asp_tensors *about, char *tensor)
     return !(keys & about->refused);
 }
 
-/* 0 unless the tensor is dense memory on the CPU, of at most most_dims dimensions (1 or 2). */
+/* Read a dense tensor on the CPU with at most most_dims (1 or 2) dimensions; return 0 if it is anything else. */
 static int tensor_look(const asp_tensors *about, char *tensor, int64_t most_dims, tensor_dense *seen)
 {
     int32_t layout, device;
@@ -49,11 +52,13 @@ static int tensor_look(const asp_tensors *about, char *tensor, int64_t most_dims
     return 1;
 }
 
+/* Return whether a one-dimensional tensor is contiguous. */
 static int tensor_has_no_gaps(const tensor_dense *seen)
 {
     return seen->n_dims == 1 && (seen->strides[0] == 1 || seen->sizes[0] <= 1);
 }
 
+/* Read the values of a sparse tensor; return 0 if they are not supported. */
 static int tensor_values(const asp_tensors *about, char *tensor, tensor_entries *A)
 {
     tensor_dense values;
@@ -65,6 +70,7 @@ static int tensor_values(const asp_tensors *about, char *tensor, tensor_entries 
     return 1;
 }
 
+/* Read a CSR or CSC tensor; `members` points to its at::Tensors. */
 static int tensor_compressed(const asp_tensors *about, char *members, int64_t n_major, tensor_entries *A)
 {
     tensor_dense starts, indices;
@@ -80,6 +86,7 @@ static int tensor_compressed(const asp_tensors *about, char *members, int64_t n_
     return tensor_values(about, members + 2 * sizeof(void *), A);
 }
 
+/* Read a COO tensor. */
 static int tensor_coordinates(const asp_tensors *about, char *members, tensor_entries *A)
 {
     tensor_dense indices;
@@ -94,6 +101,7 @@ static int tensor_coordinates(const asp_tensors *about, char *members, tensor_en
     return tensor_values(about, members + sizeof(void *), A);
 }
 
+/* Read a sparse matrix of any supported layout. */
 static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries *A)
 {
     int32_t layout;
@@ -111,6 +119,7 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
     return layout == about->coo && tensor_coordinates(about, members + about->coordinates_at, A);
 }
 
+/* Add the products of a COO matrix; return 0 from the caller at an index outside the matrix. */
 #define TENSOR_SCATTER(T)                                                                    \
     for (int64_t p = 0; p < A->nnz; ++p) {                                                   \
         const int64_t i = indices[p * A->index_step], k = indices[p * A->index_step + A->pair_step]; \
@@ -121,7 +130,7 @@ static int tensor_matrix(const asp_tensors *about, char *tensor, tensor_entries 
 
 #include "tensor_sound.h"
 
-/* C = A B for rows of B ldb apart and C without gaps; 0: there was an index without a place. */
+/* Compute C = A B with rows of B ldb apart and C without gaps; return 0 at an index outside the matrix. */
 static int tensor_product(const asp_tensors *about, const tensor_entries *A, const char *B, int64_t ldb, int64_t m, char *C,
                           int64_t how)
 {
@@ -141,7 +150,7 @@ static int tensor_product(const asp_tensors *about, const tensor_entries *A, con
     return 1;
 }
 
-/* Steps of base as it is broadcast to n x m of n_dims dimensions; 0: it does not fit. */
+/* Compute the strides of base, broadcast to an n x m result of n_dims dimensions; return 0 if it does not fit. */
 static int tensor_broadcast(const tensor_dense *base, int64_t n_dims, int64_t n, int64_t m, int64_t steps[2])
 {
     const int64_t shape[2] = {n, m}, first = n_dims - base->n_dims;
@@ -156,6 +165,7 @@ static int tensor_broadcast(const tensor_dense *base, int64_t n_dims, int64_t n,
     return 1;
 }
 
+/* Copy an n x m matrix between arbitrary strides. */
 static void tensor_move(char *to, int64_t row_step, int64_t column_step, const char *from, int64_t from_row,
                         int64_t from_column, int64_t n, int64_t m, size_t width)
 {
@@ -165,16 +175,18 @@ static void tensor_move(char *to, int64_t row_step, int64_t column_step, const c
                    from + (size_t)(i * from_row + j * from_column) * width, width);
 }
 
+/* A product after its arguments are understood. */
 typedef struct tensor_task {
     tensor_entries A;
     tensor_dense B, base, out;
     int64_t m, steps[2];
-    int has_base, has_out, is_few;
+    int has_base, has_out, is_small;
     int64_t how; /* threads + 1024 * flags */
-    void *known; /* `watched` of a structure that the caller multiplies, borrowed */
+    void *known; /* `watched` of a structure that belongs to the executor, borrowed */
     double alpha, beta;
 } tensor_task;
 
+/* Convert a Python float or int; return 0 for other objects. */
 static int tensor_number(PyObject *object, double *number)
 {
     if (!PyFloat_Check(object) && !PyLong_Check(object)) return 0;
@@ -186,7 +198,7 @@ static int tensor_number(PyObject *object, double *number)
     return 1;
 }
 
-/* 0 unless everything fits and is small. */
+/* Read all arguments; return 0 unless they fit each other and are supported. */
 static int tensor_understand(const asp_tensors *about, PyObject *const *args, tensor_task *task)
 {
     const tensor_entries *A = &task->A;
@@ -197,9 +209,9 @@ static int tensor_understand(const asp_tensors *about, PyObject *const *args, te
         return 0;
     const int64_t m = task->m = B->sizes[1];
     if (A->n < 1 || A->k < 1 || m < 1) return 0;
-    task->is_few = A->nnz < about->most && m < about->most && A->n < about->most && A->nnz * m < about->most &&
+    task->is_small = A->nnz < about->most && m < about->most && A->n < about->most && A->nnz * m < about->most &&
                    A->n * m < about->most;
-    if (!task->is_few && !(A->starts && (m == 1 ? B->strides[0] > 0 : B->strides[1] == 1 && B->strides[0] >= m))) return 0;
+    if (!task->is_small && !(A->starts && (m == 1 ? B->strides[0] > 0 : B->strides[1] == 1 && B->strides[0] >= m))) return 0;
     task->has_base = args[2] != Py_None;
     task->has_out = args[5] != Py_None;
     if (!tensor_number(args[3], &task->beta) || !tensor_number(args[4], &task->alpha)) return 0;
@@ -214,7 +226,7 @@ static int tensor_understand(const asp_tensors *about, PyObject *const *args, te
             (out->n_dims == 1 ? out->strides[0] > 0 : out->strides[1] == 1 && out->strides[0] >= m));
 }
 
-/* 0 unless A may be followed, and the product is few or one that nothing is prepared for. */
+/* Return whether A's indices are valid and the product is small or has nothing prepared for it. */
 static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task *task)
 {
     const tensor_entries *A = &task->A;
@@ -223,10 +235,11 @@ static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task 
     asp_sound *known;
     task->how = 1;
     task->known = NULL;
-    if (!task->is_few && (A->nnz > most / m || A->n > most / m)) return 0;
-    if (!task->is_few && !is_plain && A->n * m >= about->direct / 4) return 0; /* for several threads */
+    if (!task->is_small && (A->nnz > most / m || A->n > most / m)) return 0;
+    /* This product is worth several threads. */
+    if (!task->is_small && !is_plain && A->n * m >= about->direct / 4) return 0;
     if (!tensor_is_sound(about, object, A, &known)) return 0;
-    if (task->is_few) return 1;
+    if (task->is_small) return 1;
     task->how = tensor_how(about);
     if (task->how < 1024 && A->nnz * m >= about->direct && known && known->n_products > about->n_direct) {
         if (is_plain && !task->has_out) task->known = known->watched;
@@ -235,7 +248,7 @@ static int tensor_is_for_here(asp_tensors *about, PyObject *object, tensor_task 
     return task->how > 0;
 }
 
-/* The answer in C, n x m without gaps; 0: it cannot be had here. */
+/* Compute the result in C, n x m without gaps; return 0 if that is impossible here. */
 static int tensor_compute(const asp_tensors *about, const tensor_task *task, char *C)
 {
     const tensor_dense *B = &task->B;
@@ -251,7 +264,7 @@ static int tensor_compute(const asp_tensors *about, const tensor_task *task, cha
         rows = copy;
         ldb = m;
     }
-    PyThreadState *released = task->is_few ? NULL : PyEval_SaveThread();
+    PyThreadState *released = task->is_small ? NULL : PyEval_SaveThread();
     int done = tensor_product(about, &task->A, rows, ldb, m, C, task->how);
     if (released) PyEval_RestoreThread(released);
     free(copy);
@@ -262,11 +275,13 @@ static int tensor_compute(const asp_tensors *about, const tensor_task *task, cha
     return done;
 }
 
+/* Return whether two memory ranges overlap. */
 static int tensor_overlap(const char *one, size_t one_bytes, const char *other, size_t other_bytes)
 {
     return (uintptr_t)one < (uintptr_t)other + other_bytes && (uintptr_t)other < (uintptr_t)one + one_bytes;
 }
 
+/* Return the bytes from the first to the last element of a tensor. */
 static size_t tensor_bytes(const tensor_dense *seen, size_t width)
 {
     int64_t last = 0;
@@ -274,7 +289,7 @@ static size_t tensor_bytes(const tensor_dense *seen, size_t width)
     return (size_t)(last + 1) * width;
 }
 
-/* Whether `out` has no gaps and shares no memory with what is read, by a product that cannot stop half-way. */
+/* Return whether `out` has no gaps and shares no memory with the operands, for a product that cannot fail halfway. */
 static int tensor_is_apart(const tensor_task *task, size_t width)
 {
     const tensor_dense *out = &task->out;
@@ -286,6 +301,7 @@ static int tensor_is_apart(const tensor_task *task, size_t width)
            !(task->has_base && tensor_overlap(out->data, bytes, task->base.data, tensor_bytes(&task->base, width)));
 }
 
+/* Compute the result in `out`; return it, or None. */
 static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, PyObject *out)
 {
     const size_t width = task->out.dtype == about->float64 ? sizeof(double) : sizeof(float);
@@ -294,9 +310,9 @@ static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, 
         Py_INCREF(written);
         return written;
     }
-    if (!task->is_few) Py_RETURN_NONE;
+    if (!task->is_small) Py_RETURN_NONE;
     char *result = malloc((size_t)(task->A.n * task->m) * width);
-    const int done = result && tensor_compute(about, task, result); /* out may be what is read */
+    const int done = result && tensor_compute(about, task, result); /* out may overlap an operand */
     if (done) tensor_move(task->out.data, task->out.strides[0], 1, result, task->m, 1, task->A.n, task->m, width);
     free(result);
     PyObject *answer = done ? out : Py_None;
@@ -304,7 +320,7 @@ static PyObject *tensor_into(const asp_tensors *about, const tensor_task *task, 
     return answer;
 }
 
-/* A new tensor of PyTorch's, seen as `made`. A dtype that is named costs half a microsecond. */
+/* Return a new tensor, described by `made`, or None. Passing a dtype costs half a microsecond. */
 static PyObject *tensor_empty(asp_tensors *about, const tensor_task *task, tensor_dense *made)
 {
     PyObject *answer = NULL, *empty = (PyObject *)(uintptr_t)about->empty;
@@ -329,10 +345,11 @@ static PyObject *tensor_empty(asp_tensors *about, const tensor_task *task, tenso
     }
     Py_XDECREF(n);
     Py_XDECREF(m);
-    if (!answer && !PyErr_Occurred()) Py_RETURN_NONE; /* somebody has set another device */
+    if (!answer && !PyErr_Occurred()) Py_RETURN_NONE; /* another default device is set */
     return answer;
 }
 
+/* Compute the result in a new tensor. */
 static PyObject *tensor_new(asp_tensors *about, const tensor_task *task)
 {
     tensor_dense made;
@@ -342,7 +359,8 @@ static PyObject *tensor_new(asp_tensors *about, const tensor_task *task)
     Py_RETURN_NONE;
 }
 
-static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
+/* The builtin `few`. */
+static PyObject *tensor_small_product(PyObject *self, PyObject *const *args, Py_ssize_t n_args)
 {
     asp_tensors *about = PyLong_AsVoidPtr(PyTuple_GetItem(self, 0));
     tensor_task task;
@@ -355,7 +373,7 @@ static PyObject *tensor_few(PyObject *self, PyObject *const *args, Py_ssize_t n_
     return task.has_out ? tensor_into(about, &task, args[5]) : tensor_new(about, &task);
 }
 
-static PyMethodDef tensor_method = {"few", (PyCFunction)(void (*)(void))tensor_few, 0x0080 /* METH_FASTCALL */, NULL};
+static PyMethodDef tensor_method = {"small_product", (PyCFunction)(void (*)(void))tensor_small_product, 0x0080 /* METH_FASTCALL */, NULL};
 
 static PyObject *tensor_make(PyObject *state, PyObject *kept)
 {

@@ -1,6 +1,6 @@
-/* Whether kernels may follow the indices of a sparse tensor: checked, and remembered; part of tensor_python.h. */
+/* Validation of the indices of a sparse tensor, with memory of validated structures; part of tensor_python.h. */
 
-/* What identifies the arrays of A as long as somebody watches their storages. */
+/* Return the identity of A's arrays, which is valid as long as their storages are watched. */
 static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries *A)
 {
     asp_sound one = {.n_major = A->by_columns ? A->k : A->n, .n_minor = A->by_columns ? A->n : A->k, .nnz = A->nnz,
@@ -12,7 +12,7 @@ static asp_sound tensor_identity(const asp_tensors *about, const tensor_entries 
     return one;
 }
 
-/* Threads and flags of a product, as the function `how` tells them; negative: it failed. */
+/* Return threads and flags of a product from the function `how`; negative if it failed. */
 static int64_t tensor_how(const asp_tensors *about)
 {
     PyObject *how = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->how, NULL);
@@ -22,6 +22,7 @@ static int64_t tensor_how(const asp_tensors *about)
     return told;
 }
 
+/* Compute hashes of the arrays of A. */
 static void tensor_print(const asp_tensors *about, const tensor_entries *A, asp_sound *one)
 {
     const int64_t width = A->index_dtype == about->int64 ? 8 : 4;
@@ -31,8 +32,8 @@ static void tensor_print(const asp_tensors *about, const tensor_entries *A, asp_
     one->prints[1] = asp_look_low(A->indices, A->nnz * width, n_threads);
 }
 
-/* Whether the arrays `now` of A are those in the slot. Arrays that are watched, of a tensor that was written to since,
- * are looked through: the values may have been written. */
+/* Return whether the arrays `now` of A are those in the slot. Watched arrays of a tensor with in-place writes since
+ * then are hashed, because only the values may have been written. */
 static int tensor_is_same(const asp_tensors *about, const tensor_entries *A, asp_sound *slot, asp_sound *now)
 {
     if (slot->n_major != now->n_major || slot->n_minor != now->n_minor || slot->nnz != now->nnz ||
@@ -46,12 +47,14 @@ static int tensor_is_same(const asp_tensors *about, const tensor_entries *A, asp
     return 1;
 }
 
+/* Return the slot of a structure in the hash table. */
 static asp_sound *tensor_slot(asp_tensors *about, const asp_sound *one)
 {
     const uintptr_t key = (uintptr_t)one->data[1] ^ (uintptr_t)one->data[0] >> 3;
     return about->sound + (((key >> 4) * 0x9E3779B97F4A7C15u) >> 58);
 }
 
+/* Return whether all indices of A lie inside the matrix. */
 static int tensor_check(const asp_tensors *about, const tensor_entries *A)
 {
     const int is_wide = A->index_dtype == about->int64;
@@ -60,12 +63,13 @@ static int tensor_check(const asp_tensors *about, const tensor_entries *A)
     return end == A->nnz && !asp_csr_check(is_wide, n_major, n_minor, A->starts, A->indices, A->nnz, 1);
 }
 
-/* Whether kernels may follow the indices of A, the sparse tensor `object`; *known: where it is remembered. Until it was
- * seen a few times it is checked again: a matrix that is made for each product is not worth remembering. */
+/* Return whether the indices of A, the sparse tensor `object`, are valid; *known receives the slot in which it is
+ * remembered. A structure is checked at each product until it was seen a few times, because a matrix that is created
+ * for each product is not worth remembering. */
 static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_entries *A, asp_sound **known)
 {
     *known = NULL;
-    if (!A->starts) return 1; /* each index is looked at when it is used */
+    if (!A->starts) return 1; /* each index is checked when it is used */
     if (A->nnz < about->checked) return tensor_check(about, A);
     asp_sound now = tensor_identity(about, A), *slot = tensor_slot(about, &now);
     const int is_same = tensor_is_same(about, A, slot, &now);
@@ -81,7 +85,7 @@ static int tensor_is_sound(asp_tensors *about, PyObject *object, const tensor_en
         Py_XDECREF(before);
     } else if (++slot->n_seen >= about->remembered) {
         PyObject *watched = PyObject_CallFunctionObjArgs((PyObject *)(uintptr_t)about->watch, object, NULL);
-        if (!watched) PyErr_Clear(); /* it is checked again */
+        if (!watched) PyErr_Clear(); /* it will be checked again */
         before = slot->watched;
         tensor_print(about, A, &now);
         *slot = now;

@@ -1,14 +1,16 @@
-/* `asp_watch_maker` of watch_api.h, compiled with the extension's own module like entry_python.h, whose `entry_array` it
- * reads. All of it runs with the GIL held, which is released while bytes are hashed. */
+/* Implementation of watch_api.h, compiled with the extension's own module like entry_python.h, whose `entry_array` it
+ * uses. All of it runs with the GIL held, which is released while bytes are hashed. */
 #include <stdlib.h>
 #include <string.h>
 
+/* Sets of arrays: bit 0 indptr, bit 1 indices, bit 2 data. */
 enum { WATCH_STRUCTURE = 3, WATCH_VALUES = 4, WATCH_ALL = 7 };
 
 int64_t asp_references_to(uintptr_t object) { return (int64_t)Py_REFCNT((PyObject *)object); }
 
 static PyObject **watch_slot(const asp_watch *watch, int64_t at) { return (PyObject **)(watch->operand + at); }
 
+/* Store an object in a slot of the operand. */
 static void watch_set(const asp_watch *watch, int64_t at, const void *object)
 {
     PyObject **slot = watch_slot(watch, at), *old = *slot;
@@ -22,7 +24,8 @@ static const entry_array *watch_array(const asp_watch *watch, const void *object
     return (const entry_array *)((const char *)object + watch->header);
 }
 
-/* Whether the arrays are the objects that the watch was filled in for, where they were, as long as they must be. */
+/* Return whether the arrays are the objects for which the watch was filled in, at the same addresses and long
+ * enough. */
 static int watch_is_same(const asp_watch *watch)
 {
     PyObject *arrays = *watch_slot(watch, watch->arrays_at);
@@ -41,7 +44,7 @@ static int watch_is_same(const asp_watch *watch)
     return nnz == watch->nnz;
 }
 
-/* Whether nobody else can reach the memory of an array. */
+/* Return whether no outside reference can reach the memory of an array. */
 static int watch_is_alone(const asp_watch *watch, const asp_watched *one)
 {
     int64_t total = 0;
@@ -49,32 +52,34 @@ static int watch_is_alone(const asp_watch *watch, const asp_watched *one)
         const char *object = one->held[at];
         total += Py_REFCNT((PyObject *)(uintptr_t)object);
         if (one->weak_at[at] && *(const void *const *)(object + one->weak_at[at]))
-            return 0; /* it could bring an alias back, which no count shows */
+            return 0; /* a weak reference could create a new alias, which no count shows */
     }
     return total == one->references;
 }
 
-static int watch_is_touched(const asp_watch *watch, const asp_watched *one)
+/* Return whether the array was exported since its last check. */
+static int watch_is_invalidated(const asp_watch *watch, const asp_watched *one)
 {
-    return *watch_slot(watch, one->touch_at) != *watch_slot(watch, one->clean_at);
+    return *watch_slot(watch, one->invalidated_at) != *watch_slot(watch, one->clean_at);
 }
 
 static int64_t watch_chunks(const asp_watched *one) { return (one->n_bytes + ASP_LOOK_CHUNK - 1) / ASP_LOOK_CHUNK; }
 
-/* A look of a thread: which arrays, whether each was alone before, and the hashes of what they hold now. */
+/* A check by one thread: which arrays, whether each was unreachable from outside before, and the hashes of their
+ * current content. */
 typedef struct watch_look {
     int n, at[3], alone[3];
     asp_looked pieces[3];
 } watch_look;
 
-/* What must be looked at of the arrays `which`; -1 where Python must look. */
+/* Choose which of the arrays `which` must be hashed; -1 if Python must check. */
 static int watch_choose(const asp_watch *watch, int which, watch_look *look)
 {
     for (int at = 0; at < 3; ++at) {
         const asp_watched *one = watch->of + at;
         if (!(which >> at & 1)) continue;
         const int is_alone = watch_is_alone(watch, one);
-        if (is_alone && !watch_is_touched(watch, one)) continue;
+        if (is_alone && !watch_is_invalidated(watch, one)) continue;
         if (!one->hashes) return -1;
         look->at[look->n] = at;
         look->alone[look->n] = is_alone;
@@ -83,7 +88,7 @@ static int watch_choose(const asp_watch *watch, int which, watch_look *look)
     return look->n;
 }
 
-/* Take the new hashes of the values and raise their version; of the chunks that differ from what they were. */
+/* Store the new hashes of the values and raise their version, also per changed chunk. */
 static int watch_take_values(const asp_watch *watch, const uint64_t *now)
 {
     const asp_watched *one = watch->of + 2;
@@ -101,7 +106,7 @@ static int watch_take_values(const asp_watch *watch, const uint64_t *now)
     return 1;
 }
 
-/* Compare the look with the last one, and note who is clean; 0 where the structure changed. */
+/* Compare the hashes with the previous ones and mark arrays as clean; return 0 if the structure changed. */
 static int watch_take(asp_watch *watch, const watch_look *look, PyObject *token)
 {
     for (int at = 0; at < look->n; ++at) {
@@ -114,6 +119,7 @@ static int watch_take(asp_watch *watch, const watch_look *look, PyObject *token)
     return 1;
 }
 
+/* Count a check and its duration. */
 static void watch_count(asp_watch *watch, int64_t took_ns)
 {
     watch->n_looks += 1;
@@ -122,9 +128,9 @@ static void watch_count(asp_watch *watch, int64_t took_ns)
     watch->smoothed_look_ns += watch->smoothed_look_ns ? (took_ns - watch->smoothed_look_ns) / ASP_WATCH_SMOOTHING : took_ns;
 }
 
-/* Hash what must be looked at of the arrays `which`, and compare; 0 where Python must look. A touch stores None; a look
- * stores a token of its own, and calls it clean only where nobody else could reach the array before it was read: an alias
- * that was gone by then had done all the writing that it will do. */
+/* Hash the arrays `which` where necessary and compare; return 0 if Python must check. An access stores None in the
+ * slot; a check stores its own token, and marks the array as clean only if nothing outside could reach the array
+ * before it was hashed: an alias that was gone by then cannot write any more. */
 static int watch_looks(asp_watch *watch, int which, int n_threads)
 {
     watch_look look = {.n = 0};
@@ -142,10 +148,10 @@ static int watch_looks(asp_watch *watch, int which, int n_threads)
         for (int at = 0; at < n; ++at) {
             look.pieces[at].hashes = hashes + begin;
             begin += watch_chunks(watch->of + look.at[at]);
-            watch_set(watch, watch->of[look.at[at]].touch_at, token);
+            watch_set(watch, watch->of[look.at[at]].invalidated_at, token);
             watch->of[look.at[at]].n_looks += 1;
             kept[at] = (PyObject *)(uintptr_t)watch->of[look.at[at]].array;
-            Py_INCREF(kept[at]); /* another thread may put other arrays in place */
+            Py_INCREF(kept[at]); /* another thread may replace the arrays */
         }
         Py_BEGIN_ALLOW_THREADS;
         asp_look_at_all(look.pieces, n, ASP_LOOK_CHUNK, n_threads);
@@ -162,10 +168,11 @@ static int watch_looks(asp_watch *watch, int which, int n_threads)
     return is_taken;
 }
 
-/* Whether as many references to arrays are about as before the first of the structure was handed out. */
+/* Return whether there are no more references to the arrays than before the first array of the structure was
+ * exported. */
 static int watch_is_back(const asp_watch *watch)
 {
-    if (*watch_slot(watch, watch->handed_out_at) != Py_True) return 1;
+    if (*watch_slot(watch, watch->exported_at) != Py_True) return 1;
     int64_t total = -watch->n_own;
     for (int at = 0; at < 3; ++at) {
         const entry_array *array = watch_array(watch, watch->of[at].array);
@@ -176,6 +183,7 @@ static int watch_is_back(const asp_watch *watch)
     return total <= PyLong_AsLongLong(*watch_slot(watch, watch->aliases_before_at));
 }
 
+/* Check the structure and set the operand's rows if possible; return whether it is unchanged. */
 static int watch_validates(asp_watch *watch, int n_threads)
 {
     watch->just_seen = 0;
@@ -184,15 +192,16 @@ static int watch_validates(asp_watch *watch, int n_threads)
     if (!is_checked && !watch_looks(watch, WATCH_STRUCTURE, n_threads)) return 0;
     if (is_back || is_checked) {
         watch_set(watch, watch->checked_at, Py_True);
-        watch_set(watch, watch->handed_out_at, Py_False);
+        watch_set(watch, watch->exported_at, Py_False);
         watch_set(watch, watch->rows_at, watch->rows);
     } else {
-        watch->just_seen = WATCH_STRUCTURE; /* somebody keeps what was handed out: the same at every product */
+        /* Exported arrays are still referenced elsewhere, so every product must check. */
+        watch->just_seen = WATCH_STRUCTURE;
     }
     return 1;
 }
 
-/* Look at all arrays but those that `validate` has looked at for this product. */
+/* Check all arrays but those that `validate` has checked for this product. */
 static int watch_refreshes(asp_watch *watch, int n_threads)
 {
     const int has_rows = (const void *)*watch_slot(watch, watch->rows_at) == watch->rows;
@@ -208,7 +217,7 @@ static PyObject *watch_run(PyObject *self, PyObject *const *args, Py_ssize_t n_a
     if (!watch || n_args != 2) return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_TypeError, "(refreshes, n_threads)");
     long n_threads = PyLong_AsLong(args[1]);
     n_threads = n_threads > 0 ? n_threads : asp_max_threads();
-    watch->just_seen = 0; /* whoever asks so may not be the product that it was for */
+    watch->just_seen = 0; /* this caller may not be the product that just_seen was recorded for */
     const int is_good = args[0] == Py_True ? watch_refreshes(watch, (int)n_threads) : watch_validates(watch, (int)n_threads);
     if (PyErr_Occurred()) return NULL;
     PyObject *answer = is_good ? Py_True : Py_False;

@@ -1,18 +1,21 @@
-/* Softmax over sparse rows, multi-head weighted sums of rows, and both fused with the scores (graph attention).
+/* Softmax over sparse rows, multi-head weighted sums of rows, and both fused with the attention scores (graph
+ * attention).
  *
  * Values of entry p are n_heads numbers, w[p * n_heads + h]; features of node j are n_heads blocks of F, V[j, h, :].
- * `perm` lets a transposed structure read values where the original keeps them: w[perm[p]] belongs to its entry p.
- * Types: dtype 0 float32, 1 float64; itype 0 int32, 1 int64. Functions return 0, or -1 for types they do not know.
- * Without heads there is nothing to write.
+ * `perm` lets a transposed structure read values in the original order: w[perm[p]] belongs to its entry p. dtype is 0
+ * float32 or 1 float64, itype 0 int32 or 1 int64. Functions return 0, or -1 for other codes. With n_heads < 1 nothing
+ * is written.
  */
 #include "graph_common.h"
 
+/* Operands of the softmax. */
 typedef struct {
-    const void *indptr, *in, *y; /* y: forward result, then `in` is its gradient */
+    const void *indptr, *in, *y; /* y: forward result; if given, `in` is its gradient */
     void *out;
     int64_t n_heads;
 } g_softmax;
 
+/* Operands of weighted sums of rows of V. */
 typedef struct {
     const void *indptr, *indices, *perm, *w, *V;
     void *out;
@@ -20,6 +23,7 @@ typedef struct {
     double scale;
 } g_weighted;
 
+/* Operands of fused attention: scores, and weighted sums. */
 typedef struct {
     g_sddmm dots;
     g_weighted sums;
@@ -39,7 +43,8 @@ static const g_range_fn attention_backward_table[3][2][2] = G_TABLE(attention_ba
 
 static int known(int dtype, int itype) { return dtype >= 0 && dtype <= 1 && itype >= 0 && itype <= 1; }
 
-/* out = softmax of `in` over each row; or, when y (the softmax) is given, the gradient of its input for `in` = dy. */
+/* Compute out = softmax of `in` over each row or, if y (the softmax) is given, the gradient of its input for `in` =
+ * dy. */
 int asp_row_softmax(int dtype, int itype, int64_t n_rows, const void *indptr, int64_t nnz, int64_t n_heads,
                     const void *in, const void *y, void *out, int n_threads)
 {
@@ -50,7 +55,8 @@ int asp_row_softmax(int dtype, int itype, int64_t n_rows, const void *indptr, in
     return 0;
 }
 
-/* out[i, h, :] = scale * sum over entries p of row i of w[perm[p], h] * V[indices[p], h, :] (perm NULL: w[p, h]). */
+/* Compute out[i, h, :] = scale * sum over entries p of row i of w[perm[p], h] * V[indices[p], h, :]; perm NULL: w[p,
+ * h]. */
 int asp_heads_mm(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, const void *perm,
                  int64_t nnz, int64_t n_heads, const void *w, const void *V, int64_t ldv, int64_t F, double scale,
                  void *out, int n_threads)
@@ -81,7 +87,8 @@ static g_attention attention_args(int dtype, int itype, const asp_attention *a)
     return args;
 }
 
-/* alpha = softmax over each row of the scores, out = alpha @ V; scores are leaky_relu(q_i + k_j) or scale * <q_i, k_j>. */
+/* Compute alpha = softmax of the scores over each row and out = alpha @ V. Scores are leaky_relu(q_i + k_j) or scale *
+ * <q_i, k_j>. */
 int asp_attention_forward(int dtype, int itype, const asp_attention *a, int n_threads)
 {
     if (!known(dtype, itype)) return -1;
@@ -92,7 +99,8 @@ int asp_attention_forward(int dtype, int itype, const asp_attention *a, int n_th
     return 0;
 }
 
-/* dscore (nnz x n_heads) and dq from dout, alpha and V; gradients of k and V are weighted sums over columns. */
+/* Compute dscore (nnz x n_heads) and dq from dout, alpha and V. The gradients of k and V are weighted sums over
+ * columns, which the caller computes. */
 int asp_attention_backward(int dtype, int itype, const asp_attention *a, int n_threads)
 {
     if (!known(dtype, itype)) return -1;

@@ -1,4 +1,4 @@
-/* Row ranges of the kernels in attention.c. */
+/* Tasks over row ranges of the kernels in attention.c. */
 #include "rows_body.h"
 
 static void NAME(softmax)(const void *args, int64_t begin, int64_t end)
@@ -20,7 +20,8 @@ static void NAME(weighted)(const void *args, int64_t begin, int64_t end)
         NAME(row_weighted)(s, (int64_t)indptr[row], (int64_t)indptr[row + 1], (R *)s->out + row * s->ldo);
 }
 
-/* Additive scores of a row: leaky_relu(q[i, h] + k[j, h]). Signs are random, so nothing may branch on them. */
+/* Compute the additive scores of a row: leaky_relu(q[i, h] + k[j, h]). The code is branch-free, because signs are
+ * unpredictable. */
 ASP_TILE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
@@ -40,7 +41,7 @@ ASP_TILE void NAME(additive_some)(const g_attention *a, int64_t row, int64_t p, 
     }
 }
 
-/* d score of a row from d leaky_relu in a->dscore, summed over the row to d q. */
+/* Turn the gradient of leaky_relu in a->dscore into the gradient of a row's scores, and sum it over the row to dq. */
 ASP_TILE void NAME(additive_backward_some)(const g_attention *a, int64_t row, int64_t p, int64_t end, const int64_t H)
 {
     const I *indices = a->dots.indices;
@@ -78,7 +79,8 @@ G_BY_HEADS(additive)
 G_BY_HEADS(additive_backward)
 #undef G_BY_HEADS
 
-/* Rows from `row` on whose scores are computed at a time: many short ones, or one. */
+/* Return the end of the group of rows, from `row` on, whose scores are computed together: rows with up to 256 entries,
+ * or one row. */
 ASP_INLINE int64_t NAME(group_end)(const I *indptr, int64_t row, int64_t end)
 {
     const int64_t limit = (int64_t)indptr[row] + 256;
@@ -87,7 +89,8 @@ ASP_INLINE int64_t NAME(group_end)(const I *indptr, int64_t row, int64_t end)
     return stop;
 }
 
-/* Forward: scores, softmax and weighted sum of some rows while their scores are in cache. */
+/* Compute the forward pass: scores, softmax and weighted sums of a group of rows while their scores are in the
+ * cache. */
 static void NAME(attention)(const void *args, int64_t begin, int64_t end)
 {
     const g_attention *a = args;
@@ -107,7 +110,8 @@ static void NAME(attention)(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* Backward over rows: `dots` gives d alpha = <dO[i], V[j]> in a->dscore, which becomes d score; then d q of the row. */
+/* Compute the backward pass over rows: `dots` gives d alpha = <dO[i], V[j]> in a->dscore, which becomes d score; then
+ * dq of the row. */
 static void NAME(attention_backward)(const void *args, int64_t begin, int64_t end)
 {
     const g_attention *a = args;

@@ -1,22 +1,25 @@
-/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for real values.
+/* Dot products of rows of X with rows of Y at the entries of a sparse matrix (SDDMM), for real values.
  *
- * Entries are taken in blocks that run on over row ends: while one block is computed, the rows that the next one names
- * are looked up and asked for. Groups of four share their row of X where the sparse row is long enough.
+ * Entries are processed in blocks that may span several rows: while one block is computed, the rows of the next one
+ * are looked up and prefetched. Groups of four share their row of X where the sparse row is long enough.
  */
 #include "graph_common.h"
 
-enum { BLOCK = 32, NEAR_BYTES = 1 << 20, FAR_BYTES = 1 << 25 };
+/* Entries per block; sizes of Y that count as cache-resident and as streaming, bytes. */
+enum { BLOCK = 32, RESIDENT_BYTES = 1 << 20, STREAMING_BYTES = 1 << 25 };
 
+/* Addresses of the rows of X and Y of n entries, from entry `first` on. */
 typedef struct {
     const char *x[BLOCK], *y[BLOCK];
     int64_t first, n;
 } g_block;
 
+/* Arguments of dots_body.h for one head and panel of features. */
 typedef struct {
     const char *const *x, *const *y;
     const void *in, *times;
     void *out;
-    int64_t n, K, step; /* step: values from result to result */
+    int64_t n, K, step; /* step: values between consecutive results */
     double alpha, beta;
 } g_dots;
 
@@ -29,7 +32,8 @@ static const g_dots_fn dots_table[3][2] = G_TABLE(dots);
 
 static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 8; }
 
-/* Fill `block` with the rows that entries [p, end) name; `row` is the row of p, and becomes that of the next entry. */
+/* Define the function that fills `block` with the rows of entries [p, end). `row` is the row of p and is set to that
+ * of the next entry. */
 #define LOOK_UP(I)                                                                                    \
     static void look_up_##I(const g_sddmm *s, g_block *block, int64_t p, int64_t end, int64_t *row)   \
     {                                                                                                 \
@@ -55,21 +59,22 @@ static int64_t value_bytes(const g_sddmm *s) { return s->dtype == ASP_F32 ? 4 : 
 LOOK_UP(int32_t)
 LOOK_UP(int64_t)
 
-/* Bytes of each row of Y to ask for early: none while Y fits the second-level cache, the beginning (the processor then
- * sees a stream) while it may fit the last one, more beyond. */
+/* Return how many bytes of each row of Y are prefetched: none while Y fits the L2 cache, the beginning while it may
+ * fit the last-level cache (the hardware prefetcher then follows), and more beyond. */
 static int64_t bytes_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * s->n_heads * value_bytes(s), all = s->n_cols * row;
-    return all <= NEAR_BYTES ? 0 : asp_min(row, all <= FAR_BYTES ? 128 : 1024);
+    return all <= RESIDENT_BYTES ? 0 : asp_min(row, all <= STREAMING_BYTES ? 128 : 1024);
 }
 
+/* Prefetch the rows of Y of a block. */
 static void ask_for(const g_block *block, int64_t bytes)
 {
     for (int64_t q = 0; q < block->n; ++q)
         for (int64_t at = 0; at < bytes; at += 64) __builtin_prefetch(block->y[q] + at);
 }
 
-/* Move the block's rows to the values `to` bytes after their beginnings; `at` is where they are. */
+/* Advance the block's row addresses from offset *at to offset `to`, in bytes. */
 static void move(g_block *block, int64_t *at, int64_t to)
 {
     const int64_t by = to - *at;
@@ -80,10 +85,12 @@ static void move(g_block *block, int64_t *at, int64_t to)
     *at = to;
 }
 
+/* Compute the results of a block for all heads, panel by panel of features. */
 static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
 {
     const int64_t width = value_bytes(s);
-    const int64_t panel = 16 * asp_vector_bytes() / width; /* of long rows: stays in registers or next to them */
+    /* Panel of long rows: stays in registers or in the L1 cache. */
+    const int64_t panel = 16 * asp_vector_bytes() / width;
     int64_t place = 0;
     g_dots dots = {.x = block->x, .y = block->y, .n = block->n, .step = s->n_heads, .alpha = s->alpha};
     for (int64_t h = 0; h < s->n_heads; ++h) {
@@ -102,7 +109,7 @@ static void compute(const g_sddmm *s, g_block *block, g_dots_fn run)
     }
 }
 
-/* Rows in an order of their own: each is a matrix of one row. */
+/* Process permuted rows: each is treated as a matrix of one row. */
 static void ordered_rows(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
     const int64_t width = value_bytes(s);
@@ -131,7 +138,7 @@ void g_dots_at(const g_sddmm *s, int64_t row, int64_t p, int64_t end)
 {
     void (*const look_up)(const g_sddmm *, g_block *, int64_t, int64_t, int64_t *) =
         s->itype == ASP_I32 ? look_up_int32_t : look_up_int64_t;
-    /* Short products are mostly the sum across a vector: that is cheaper in 32 bytes than in 64. */
+    /* Short products are dominated by the sum across a vector, which is cheaper in 32 bytes than in 64. */
     const int isa = s->K * value_bytes(s) <= 64 ? (int)asp_min(asp_isa(), 1) : asp_isa();
     const g_dots_fn run = dots_table[isa][s->dtype];
     g_block blocks[2];

@@ -2,9 +2,10 @@
 
 #define AT(p) ((const R *)(p))
 
-/* The dot products of n <= 4 entries, 0 in the other lanes; with `shared` all x are one row. What is left of K beyond whole
- * vectors is computed by a vector that ends at K: lanes already used are cleared on both sides, so that 0 * inf cannot
- * arise. A sum has one order, whichever entries are computed with it: threads' shares begin anywhere. */
+/* Return the dot products of n <= 4 entries, with 0 in the other lanes; with `shared` all x are the same row. The part
+ * of K beyond whole vectors is computed by a vector that ends at K; lanes already used are cleared on both sides, so
+ * that 0 * inf cannot arise. Each sum has one order whichever entries are computed with it, because threads' ranges
+ * begin anywhere. */
 ASP_TILE QUAD NAME(dots_of)(const g_dots *d, int64_t q, int64_t n_full, int shared, int n)
 {
     const R *x[4], *y[4];
@@ -14,7 +15,7 @@ ASP_TILE QUAD NAME(dots_of)(const g_dots *d, int64_t q, int64_t n_full, int shar
     }
     const int64_t tail = d->K - n_full * W;
     VEC sum[4] = {{0}, {0}, {0}, {0}};
-    G_UNROLL_4 /* not more: products of 16 vectors at once would go through the stack */
+    G_UNROLL_4 /* not more: products of 16 vectors at once would spill to the stack */
     for (int64_t v = 0; v < n_full; ++v)
         for (int l = 0; l < n; ++l) sum[l] += LOAD(x[l] + v * W) * LOAD(y[l] + v * W);
     if (tail) {
@@ -26,7 +27,7 @@ ASP_TILE QUAD NAME(dots_of)(const g_dots *d, int64_t q, int64_t n_full, int shar
     return NAME(fold4)(sum[0], sum[1], sum[2], sum[3]);
 }
 
-/* Write the results of n <= 4 entries from q on. */
+/* Store the results of n <= 4 entries from q on. */
 ASP_INLINE void NAME(results_of)(const g_dots *d, int64_t q, QUAD dots, int n)
 {
     const R *in = d->in, *times = d->times, beta = (R)d->beta;
@@ -48,7 +49,7 @@ ASP_INLINE void NAME(results_of)(const g_dots *d, int64_t q, QUAD dots, int n)
     for (int l = 0; l < n; ++l) out[(q + l) * step] = times ? dots[l] * times[q + l] : dots[l];
 }
 
-/* Rows shorter than a vector. */
+/* Return the dot product of rows shorter than a vector. */
 ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
 {
     R sum = 0;
@@ -62,12 +63,12 @@ ASP_INLINE R NAME(dot_short)(const R *x, const R *y, int64_t K)
     return sum;
 }
 
-/* n_full is a constant in every caller but one. */
+/* Compute all entries; n_full is a constant in every caller but one. */
 ASP_TILE void NAME(dots_some)(const g_dots *d, int64_t n_full)
 {
     int64_t q = 0;
     for (; q + 4 <= d->n; q += 4) {
-        /* With few vectors a second load costs less than a branch that nobody can predict. */
+        /* With few vectors a second load is cheaper than an unpredictable branch. */
         const int shared = n_full > 2 && d->x[q] == d->x[q + 3];
         const QUAD dots = shared ? NAME(dots_of)(d, q, n_full, 1, 4) : NAME(dots_of)(d, q, n_full, 0, 4);
         NAME(results_of)(d, q, dots, 4);
@@ -87,7 +88,7 @@ G_WIDTH(2)
 G_WIDTH(4)
 #undef G_WIDTH
 
-/* Less than a vector: one by one. */
+/* Compute rows shorter than a vector one by one. */
 static void NAME(dots_short)(const g_dots *d)
 {
     const R *in = d->in, *times = d->times;

@@ -1,51 +1,52 @@
-/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for K of whole vectors: the row of X
- * stays in registers, and no addresses are written down as in dots.c, which can cost as much as the products.
- */
+/* Dot products of rows of X with rows of Y at the entries of a sparse matrix, for K of whole vectors. The row of X
+ * stays in registers, and no addresses are stored as in dots.c, which can cost as much as the products. */
 #include "graph_common.h"
 #include "matmul.h"
-#include "twins.h"
+#include "identical_rows.h"
 
 #if ASP_X86
 #include <immintrin.h>
 #endif
 
 enum {
-    MOST_VECTORS = 16, /* of a row of X: as many as one register file holds beside the sums */
-    SHORT_BYTES = 128, /* of a row, up to which its results are computed one after another */
-    FEW_ENTRIES = 2,   /* in a row on average, below which most rows have one: no question then */
+    MAX_VECTORS = 16, /* maximum vectors of a row of X: those that fit the register file beside the sums */
+    SHORT_BYTES = 128, /* rows up to this size compute their results one after another */
+    /* Mean entries per row below which most rows have one entry, so identical rows are not searched for. */
+    FEW_ENTRIES = 2,
     LINE = 64,
-    LONG_BYTES = 512,    /* rows of Y from which their beginnings are asked for early, few entries ahead */
-    FIRST_BYTES = 128,   /* of them, where the last cache holds Y: what follows the processor then sees coming */
-    NEAR_BYTES = 1 << 21, /* a Y that is near anyway: the second-level cache holds it */
-    FAR_BYTES = 1 << 25,  /* ... and one so far away that asking for more, or for short rows, pays */
-    /* Where X and Y crowd the last cache, whole rows of both are asked for long before, into the second cache. */
-    CROWDED_BYTES = 16 << 10, /* of Y ahead */
-    ROWS_AHEAD = 4,           /* of X: those of a row that is new make all its sums wait */
-    CROWDED_ENTRIES = 24      /* in a row on average, from which rows of Y come back soon */
+    LONG_BYTES = 512,    /* size of rows of Y from which their beginnings are prefetched, few entries ahead */
+    FIRST_BYTES = 128,   /* bytes of them, where the last-level cache holds Y: the hardware prefetcher follows */
+    RESIDENT_BYTES = 1 << 21, /* size of Y that the L2 cache holds */
+    STREAMING_BYTES = 1 << 25,  /* size of Y from which prefetching more, or short rows, pays */
+    /* If X and Y contend for the last-level cache, whole rows of both are prefetched far ahead into the L2 cache. */
+    CONTENDED_BYTES = 16 << 10, /* prefetch distance in bytes of Y */
+    ROWS_AHEAD = 4,           /* prefetch distance of rows of X, for which all sums of a new row wait */
+    CONTENDED_ENTRIES = 24      /* mean entries per row from which rows of Y are reused soon */
 };
 
-/* What is asked for early: `bytes` of the rows of Y of the entries that are `entries` ahead, into the second cache if
- * `is_far`; unless 0, the row of X that is `rows` ahead, into the second cache. */
+/* Prefetching: `bytes` of the rows of Y that are `entries` ahead, into the L2 cache if `to_l2`; unless 0, the row of
+ * X that is `rows` ahead, into the L2 cache. */
 typedef struct {
-    int64_t bytes, entries, rows, is_far;
+    int64_t bytes, entries, rows, to_l2;
 } g_ahead;
 
+/* Choose the prefetching for these operands. */
 static g_ahead g_rows_ahead(const g_sddmm *s)
 {
     const int64_t row = s->K * (s->dtype == ASP_F32 ? 4 : 8), all = s->n_cols * row;
     if (s->ahead > 0) {
-        const int is_far = s->ahead >= FAR_AHEAD;
-        return (g_ahead){is_far ? row : asp_min(row, LONG_BYTES), s->ahead, row < LONG_BYTES ? 0 : ROWS_AHEAD, is_far};
+        const int to_l2 = s->ahead >= L2_AHEAD;
+        return (g_ahead){to_l2 ? row : asp_min(row, LONG_BYTES), s->ahead, row < LONG_BYTES ? 0 : ROWS_AHEAD, to_l2};
     }
-    if (row < LONG_BYTES) return (g_ahead){all <= FAR_BYTES ? 0 : row, 32, 0, 0};
-    if (asp_crowding(s->n_rows, s->n_cols, row) == 2 && asp_fetches_far(s->nnz, s->n_rows, CROWDED_ENTRIES))
-        return (g_ahead){all <= NEAR_BYTES ? 0 : row, asp_max(4, CROWDED_BYTES / row), ROWS_AHEAD, 1};
-    if (asp_looks_far()) return (g_ahead){0, 0, ROWS_AHEAD, 0};
-    return (g_ahead){all <= NEAR_BYTES ? 0 : all <= FAR_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
+    if (row < LONG_BYTES) return (g_ahead){all <= STREAMING_BYTES ? 0 : row, 32, 0, 0};
+    if (asp_llc_contention(s->n_rows, s->n_cols, row) == 2 && asp_prefetches_to_l2(s->nnz, s->n_rows, CONTENDED_ENTRIES))
+        return (g_ahead){all <= RESIDENT_BYTES ? 0 : row, asp_max(4, CONTENDED_BYTES / row), ROWS_AHEAD, 1};
+    if (asp_prefetches_early()) return (g_ahead){0, 0, ROWS_AHEAD, 0};
+    return (g_ahead){all <= RESIDENT_BYTES ? 0 : all <= STREAMING_BYTES ? FIRST_BYTES : LONG_BYTES, 8, 0, 0};
 }
 
-/* Values of every row of Y before its first cache line begins; 0 where they differ, where that is no whole value, or
- * where no sum may depend on it. */
+/* Return the number of values of every row of Y before its first cache line begins; 0 where rows differ, where the
+ * offset is no whole value, or where sums must not depend on it. */
 static inline int64_t g_lead(const g_sddmm *s)
 {
     const int64_t width = s->dtype == ASP_F32 ? 4 : 8;
@@ -64,7 +65,7 @@ int g_dots_by_row(const g_sddmm *s, int isa)
 {
     const int64_t values = vector_bytes[isa] / (s->dtype == ASP_F32 ? 4 : 8), width = values < 4 ? 4 : values;
     const int64_t n_vectors = s->K / width;
-    const int64_t most = isa > 0 || !ASP_X86 ? MOST_VECTORS : MOST_VECTORS / 2;
+    const int64_t most = isa > 0 || !ASP_X86 ? MAX_VECTORS : MAX_VECTORS / 2;
     const int is_power = n_vectors >= 1 && n_vectors <= most && (n_vectors & (n_vectors - 1)) == 0;
     return s->n_heads == 1 && s->K % width == 0 && is_power && s->nnz >= s->n_rows;
 }

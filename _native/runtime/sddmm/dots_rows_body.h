@@ -1,8 +1,8 @@
-/* One row of X against rows of Y, four at a time, with the row of X in registers: see dots_rows.c.
+/* Row kernels of dots_rows.c: one row of X against rows of Y, four at a time, with the row of X in registers.
  *
- * A row is cut into vectors from its beginning, or (`lined`) from the first value of a row of Y at the beginning of a
- * cache line, `lead` values in: then no load lies across two lines, each of which would be looked up on its own. What
- * comes before that value and what is left at the end are one vector then, of two loads.
+ * A row is divided into vectors from its beginning or, with `lined`, from the first value of a row of Y that begins a
+ * cache line, `lead` values in. Then no load crosses a line, which would cost two accesses. The values before that one
+ * and those left at the end then form one vector, from two loads.
  */
 
 #if ASP_X86 && VBYTES == 64
@@ -19,8 +19,8 @@
 #define LOAD_BOTH(a, from_a, b) LOAD(b) /* not used */
 #endif
 
-/* Where the vectors of the row at p begin. Compilers would rather add `lead` to the place of each vector, and keep all
- * these sums on the stack. */
+/* Return where the vectors of the row at p begin. ASP_PIN prevents compilers from adding `lead` to each vector's
+ * address and keeping all these sums on the stack. */
 ASP_INLINE const R *NAME(vectors)(const R *p, int64_t lead, int lined)
 {
     if (!lined) return p;
@@ -29,13 +29,14 @@ ASP_INLINE const R *NAME(vectors)(const R *p, int64_t lead, int lined)
     return p;
 }
 
-/* Vector v of the n_full that begin at p. */
+/* Return vector v of the n_full vectors that begin at p. */
 ASP_INLINE VEC NAME(part)(const R *p, int64_t v, int64_t n_full, int64_t lead, int lined)
 {
     if (!lined || v < n_full - 1) return LOAD(p + v * W);
     return LOAD_BOTH(p + v * W, (1 << (W - lead)) - 1, p - W);
 }
 
+/* Return the n first values at p. */
 ASP_INLINE QUAD NAME(first4)(const R *p, int n)
 {
     QUAD q = {0};
@@ -47,7 +48,7 @@ ASP_INLINE QUAD NAME(first4)(const R *p, int n)
 #if G_LINED && IS_FLOAT
 #define FOLD4(a, b, c, d) NAME(sums_of_4)(a, b, c, d)
 
-/* Of two vectors, lanes that stay where they are (a blend) and the others exchanged (a shuffle), added up. */
+/* Combine two vectors: lanes that stay (a blend) plus the others exchanged (a shuffle). */
 ASP_INLINE VEC NAME(halves)(VEC a, VEC b)
 {
     return (VEC)_mm512_mask_blend_ps(0xff00, (__m512)a, (__m512)b) +
@@ -84,7 +85,8 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 #define FOLD4(a, b, c, d) NAME(fold4)(a, b, c, d)
 #endif
 
-/* Dot products times values, and nothing else: SDDMM. Rows of up to eight vectors are short of time for questions. */
+/* Return whether the operation is SDDMM without further terms. Rows of up to eight vectors are too short for run-time
+ * tests of these. */
 #define IS_PLAIN(s) ((s)->times && !(s)->in && !(s)->indices_out && (s)->alpha == 1)
 
 /* SSE2 has sixteen registers, too few for a row of sixteen vectors. */
@@ -92,17 +94,17 @@ ASP_INLINE __m256 NAME(sums_of_8)(const VEC *v)
 
 #define IS_SHORT(n_full) ((n_full) * W * (int64_t)sizeof(R) <= SHORT_BYTES)
 
-/* The operands as local values: a store through a vector pointer could change what `s` points to. */
+/* Local copies of the operands, because a store through a vector pointer could change what `s` points to. */
 typedef struct {
     const I *indices;
     const R *X, *Y, *in, *times;
     R *out, alpha, beta;
-    const int32_t *rows, *places; /* of X and of results, as `rows` and `places` of g_sddmm */
-    int64_t ldx, ldy, lead, ahead_bytes, ahead, is_far;
-    int64_t safe; /* entries of the matrix, or 0: a row's last results are computed one by one */
+    const int32_t *rows, *places; /* rows of X and of results, as in g_sddmm */
+    int64_t ldx, ldy, lead, ahead_bytes, ahead, to_l2;
+    int64_t safe; /* entries of the matrix; 0: a row's last results are computed one by one */
 } NAME(row_job);
 
-/* The row of X of a row of the matrix, and where the result of the row's first entry belongs. */
+/* Return the row of X for a row of the matrix, and the position of the result of the row's first entry. */
 ASP_INLINE const R *NAME(x_of)(const NAME(row_job) *j, int64_t row)
 {
     return j->X + (j->rows ? j->rows[row] : row) * j->ldx;
@@ -110,7 +112,8 @@ ASP_INLINE const R *NAME(x_of)(const NAME(row_job) *j, int64_t row)
 
 ASP_INLINE int64_t NAME(place_of)(const NAME(row_job) *j, int64_t p) { return j->places ? j->places[p] : p; }
 
-/* Results at entries p .. p + n, for places `shift` further on; n <= 4 and n_full are constants in every caller. */
+/* Compute the results of entries p .. p + n, stored `shift` positions further on; n <= 4 and n_full are constants in
+ * every caller. */
 ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int n, int64_t n_full,
                            int lined, int plain)
 {
@@ -118,8 +121,10 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
     VEC sum[4];
     for (int l = 0; l < n; ++l)
         y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + l] * j->ldy, j->lead, lined);
-    for (int l = 0; l < 4; ++l) sum[l] = (VEC){0}; /* and no product: additions in one order, whoever computes the row */
-    if (IS_SHORT(n_full)) /* one after another: addresses of all would want registers, and the processor looks far enough */
+    /* Also without any product: additions have one order, whichever variant computes the row. */
+    for (int l = 0; l < 4; ++l) sum[l] = (VEC){0};
+    /* One after another, because the addresses of all would need registers, and the processor runs far enough ahead. */
+    if (IS_SHORT(n_full))
         for (int l = 0; l < n; ++l)
             for (int64_t v = 0; v < n_full; ++v) sum[l] += x[v] * NAME(part)(y[l], v, n_full, j->lead, lined);
     else
@@ -136,19 +141,20 @@ ASP_TILE void NAME(some)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_
         for (int l = 0; l < n; ++l) j->out[to + l] = dots[l];
 }
 
-/* Into the second cache. */
+/* Prefetch a row into the L2 cache. */
 ASP_INLINE void NAME(fetch)(const R *row, int64_t n_bytes)
 {
     for (int64_t at = 0; at < n_bytes; at += LINE) __builtin_prefetch((const char *)row + at, 0, 2);
-    __builtin_prefetch((const char *)row + n_bytes - 1, 0, 2); /* its last line, where it begins within one */
+    __builtin_prefetch((const char *)row + n_bytes - 1, 0, 2); /* last line, where the row begins within a line */
 }
 
+/* Prefetch the rows of Y of n entries that are `ahead` entries behind p, unless p is beyond `last`. */
 ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n)
 {
     if (p > last) return;
     for (int l = 0; l < n; ++l) {
         const R *y = j->Y + (int64_t)j->indices[p + j->ahead + l] * j->ldy;
-        if (j->is_far) {
+        if (j->to_l2) {
             NAME(fetch)(y, j->ahead_bytes);
             continue;
         }
@@ -159,8 +165,9 @@ ASP_INLINE void NAME(ask)(const NAME(row_job) *j, int64_t p, int64_t last, int n
 }
 
 #if G_LINED && IS_FLOAT
-/* n results of short rows, 8 at most (4 with `is_half`): sums of eight take hardly longer than those of four, and a row's
- * last ones less than the question how many they are. What follows in the matrix is computed with them then, and not stored. */
+/* Compute n results of short rows, at most 8 (4 with `is_half`). Sums of eight take hardly longer than sums of four,
+ * and computing a row's last results is faster than testing how many there are. The following entries of the matrix
+ * are then computed too, and not stored. */
 ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64_t shift, int64_t n, int64_t n_full,
                             int is_half, int plain)
 {
@@ -186,10 +193,11 @@ ASP_TILE void NAME(eight)(const NAME(row_job) *j, const VEC *x, int64_t p, int64
 }
 #endif
 
+/* Compute the results of one row, entries [p, stop). */
 ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int64_t stop, int64_t last, int64_t n_full,
                               int lined, int plain)
 {
-    VEC x[MOST_VECTORS];
+    VEC x[MAX_VECTORS];
     const R *const mine = NAME(vectors)(NAME(x_of)(j, row), j->lead, lined);
     const int64_t shift = NAME(place_of)(j, p) - p;
     ASP_UNROLL
@@ -210,8 +218,8 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
         NAME(ask)(j, p, last, 4);
         NAME(some)(j, x, p, shift, 4, n_full, lined, plain);
     }
-    if (j->is_far && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
-    switch (stop - p) { /* what is left is computed together too: its sums need not wait for each other */
+    if (j->to_l2 && p < stop) NAME(ask)(j, p, last, (int)(stop - p));
+    switch (stop - p) { /* computed together, so that their sums do not wait for each other */
     case 3: NAME(some)(j, x, p, shift, 3, n_full, lined, plain); break;
     case 2: NAME(some)(j, x, p, shift, 2, n_full, lined, plain); break;
     case 1: NAME(some)(j, x, p, shift, 1, n_full, lined, plain); break;
@@ -219,34 +227,35 @@ ASP_TILE void NAME(one_row)(const NAME(row_job) *j, int64_t row, int64_t p, int6
     }
 }
 
-ASP_INLINE void NAME(twin_step)(const NAME(row_job) *j, const R *const *x, const R *const *y, VEC (*sum)[4], int n,
+/* Add vector v of IDENTICAL_ROWS rows of X times n rows of Y to the sums. */
+ASP_INLINE void NAME(identical_step)(const NAME(row_job) *j, const R *const *x, const R *const *y, VEC (*sum)[4], int n,
                                 int64_t v, int64_t n_full, int lined)
 {
-    VEC mine[TWINS];
-    for (int r = 0; r < TWINS; ++r) mine[r] = NAME(part)(x[r], v, n_full, j->lead, lined);
+    VEC mine[IDENTICAL_ROWS];
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) mine[r] = NAME(part)(x[r], v, n_full, j->lead, lined);
     for (int l = 0; l < n; ++l) {
         VEC theirs = NAME(part)(y[l], v, n_full, j->lead, lined);
 #if ASP_X86 && VBYTES > 16
-        ASP_PIN_VECTOR(theirs); /* compilers would rather read it again for each row */
+        ASP_PIN_VECTOR(theirs); /* keeps compilers from loading it again for each row */
 #endif
-        for (int r = 0; r < TWINS; ++r) sum[r][l] += mine[r] * theirs;
+        for (int r = 0; r < IDENTICAL_ROWS; ++r) sum[r][l] += mine[r] * theirs;
     }
 }
 
-/* Results of TWINS rows of X, at x[r], whose entries are in the same columns, those from p + at on: n of each, for places
- * from places[r] + at on. Each vector of a row of Y is read once for all of them; rows of X come from the first cache. */
-ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
+/* Compute n results of each of IDENTICAL_ROWS rows of X, at x[r], with identical columns: entries from p + at on, stored from
+ * places[r] + at on. Each vector of a row of Y is loaded once for all rows; rows of X are read from the L1 cache. */
+ASP_TILE void NAME(identical_some)(const NAME(row_job) *j, const R *const *x, int64_t p, const int64_t *places, int64_t at,
                                 int n, int64_t n_full, int lined, int plain)
 {
     const R *y[4];
-    VEC sum[TWINS][4];
+    VEC sum[IDENTICAL_ROWS][4];
     for (int l = 0; l < n; ++l)
         y[l] = NAME(vectors)(j->Y + (int64_t)j->indices[p + at + l] * j->ldy, j->lead, lined);
-    for (int r = 0; r < TWINS; ++r)
+    for (int r = 0; r < IDENTICAL_ROWS; ++r)
         for (int l = 0; l < 4; ++l) sum[r][l] = (VEC){0};
-    for (int64_t v = 0; v < n_full - lined; ++v) NAME(twin_step)(j, x, y, sum, n, v, n_full, lined);
-    if (lined) NAME(twin_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
-    for (int r = 0; r < TWINS; ++r) {
+    for (int64_t v = 0; v < n_full - lined; ++v) NAME(identical_step)(j, x, y, sum, n, v, n_full, lined);
+    if (lined) NAME(identical_step)(j, x, y, sum, n, n_full - 1, n_full, 1);
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) {
         QUAD dots = FOLD4(sum[r][0], sum[r][1], sum[r][2], sum[r][3]);
         const int64_t to = places[r] + at;
         if (!plain) dots *= j->alpha;
@@ -258,39 +267,40 @@ ASP_TILE void NAME(twin_some)(const NAME(row_job) *j, const R *const *x, int64_t
     }
 }
 
-/* TWINS rows from `row` on with n entries each, from p on; the rows of X that follow are fetched. */
-ASP_TILE void NAME(twin_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
+/* Compute IDENTICAL_ROWS rows from `row` on with n entries each, beginning at p; the following rows of X are prefetched. */
+ASP_TILE void NAME(identical_rows)(const NAME(row_job) *j, int64_t row, int64_t n_rows, int64_t p, int64_t n, int64_t last,
                                int64_t n_full, int lined, int plain)
 {
-    const R *x[TWINS];
-    int64_t begin[TWINS], at = 0;
-    for (int r = 0; r < TWINS; ++r) x[r] = NAME(vectors)(NAME(x_of)(j, row + r), j->lead, lined), begin[r] = NAME(place_of)(j, p + r * n);
-    for (int64_t r = row + TWINS; r < asp_min(row + 2 * TWINS, n_rows); ++r)
+    const R *x[IDENTICAL_ROWS];
+    int64_t begin[IDENTICAL_ROWS], at = 0;
+    for (int r = 0; r < IDENTICAL_ROWS; ++r) x[r] = NAME(vectors)(NAME(x_of)(j, row + r), j->lead, lined), begin[r] = NAME(place_of)(j, p + r * n);
+    for (int64_t r = row + IDENTICAL_ROWS; r < asp_min(row + 2 * IDENTICAL_ROWS, n_rows); ++r)
         NAME(fetch)(NAME(x_of)(j, r), n_full * W * (int64_t)sizeof(R));
     for (; at + 4 <= n; at += 4) {
-        NAME(ask)(j, p + (TWINS - 1) * n + at, last, 4);
-        NAME(twin_some)(j, x, p, begin, at, 4, n_full, lined, plain);
+        NAME(ask)(j, p + (IDENTICAL_ROWS - 1) * n + at, last, 4);
+        NAME(identical_some)(j, x, p, begin, at, 4, n_full, lined, plain);
     }
     switch (n - at) {
-    case 3: NAME(twin_some)(j, x, p, begin, at, 3, n_full, lined, plain); break;
-    case 2: NAME(twin_some)(j, x, p, begin, at, 2, n_full, lined, plain); break;
-    case 1: NAME(twin_some)(j, x, p, begin, at, 1, n_full, lined, plain); break;
+    case 3: NAME(identical_some)(j, x, p, begin, at, 3, n_full, lined, plain); break;
+    case 2: NAME(identical_some)(j, x, p, begin, at, 2, n_full, lined, plain); break;
+    case 1: NAME(identical_some)(j, x, p, begin, at, 1, n_full, lined, plain); break;
     default: break;
     }
 }
 
+/* Compute the entries [p, end), which begin in or after `row`. */
 ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t end, int64_t n_full, int lined,
                               int plain)
 {
     const I *indptr = s->indptr;
     I *indices_out = s->indices_out;
     const g_ahead ahead = g_rows_ahead(s);
-    /* Last entry from which others are asked for. */
-    const int64_t last = ahead.bytes ? (ahead.is_far ? s->nnz : end) - ahead.entries - 8 : -1;
+    /* Last entry from which later rows are prefetched. */
+    const int64_t last = ahead.bytes ? (ahead.to_l2 ? s->nnz : end) - ahead.entries - 8 : -1;
     const NAME(row_job) j = {.indices = s->indices, .X = s->X, .Y = s->Y, .in = s->in, .times = s->times, .out = s->out,
                              .alpha = (R)s->alpha, .beta = (R)s->beta, .ldx = s->ldx, .ldy = s->ldy,
                              .rows = s->rows, .places = s->places, .lead = lined ? g_lead(s) : 0, .ahead_bytes = ahead.bytes, .ahead = ahead.entries,
-                             .is_far = ahead.is_far, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
+                             .to_l2 = ahead.to_l2, .safe = s->nnz < FEW_ENTRIES * s->n_rows ? 0 : s->nnz};
     for (; p < end; ++row) {
         const int64_t stop = asp_min((int64_t)indptr[row + 1], end);
         if (stop <= p) continue;
@@ -298,14 +308,14 @@ ASP_TILE void NAME(all_rows)(const g_sddmm *s, int64_t row, int64_t p, int64_t e
         if (ahead.rows && row + ahead.rows < s->n_rows)
             NAME(fetch)(NAME(x_of)(&j, row + ahead.rows), s->K * (int64_t)sizeof(R));
         const int is_wide = n_full * W * (int64_t)sizeof(R) >= LONG_BYTES;
-        if (is_wide && p == (int64_t)indptr[row] && row + TWINS <= s->n_rows && (int64_t)indptr[row + TWINS] <= end) {
-            const int64_t n = ASP_TWINS_OF(I)(indptr, j.indices, row);
+        if (is_wide && p == (int64_t)indptr[row] && row + IDENTICAL_ROWS <= s->n_rows && (int64_t)indptr[row + IDENTICAL_ROWS] <= end) {
+            const int64_t n = ASP_IDENTICAL_ROWS_OF(I)(indptr, j.indices, row);
             if (n > 0) {
                 if (!plain && indices_out)
-                    memcpy(indices_out + stop, j.indices + stop, (size_t)((TWINS - 1) * n) * sizeof(I));
-                NAME(twin_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
-                row += TWINS - 1;
-                p += TWINS * n;
+                    memcpy(indices_out + stop, j.indices + stop, (size_t)((IDENTICAL_ROWS - 1) * n) * sizeof(I));
+                NAME(identical_rows)(&j, row, s->n_rows, p, n, last, n_full, lined, plain);
+                row += IDENTICAL_ROWS - 1;
+                p += IDENTICAL_ROWS * n;
                 continue;
             }
         }

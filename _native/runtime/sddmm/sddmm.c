@@ -1,21 +1,23 @@
-/* Sampled dense-dense product: vals[p] = alpha * <X[i,:], Y[j,:]> + beta * in[p] for each stored entry p = (i, j).
+/* Sampled dense-dense product (SDDMM): vals[p] = alpha * <X[i,:], Y[j,:]> + beta * in[p] for each stored entry p = (i,
+ * j).
  *
- * X is n_rows x K and Y n_cols x K, both with contiguous rows (ldx, ldy apart): the product is X @ Y^T. With n_heads > 1
- * rows hold n_heads blocks of K values, `head_step` apart, and entry p has n_heads results. Work is cut by nonzeros,
- * within rows too, since every result is written once.
+ * X is n_rows x K and Y n_cols x K, both with contiguous rows (ldx, ldy apart), so the product is X @ Y^T. With
+ * n_heads > 1, rows hold n_heads blocks of K values, `head_step` apart, and entry p has n_heads results. Work is
+ * divided by nonzeros, also within rows, because every result is written once.
  */
 #include "graph_common.h"
 #include "kernel_api.h"
 #include "matmul.h"
 #include "ready.h"
 
+/* Compute the entries [p, p_end) for real values. */
 static void sddmm_real(const void *args, int64_t p, int64_t p_end)
 {
     const g_sddmm *s = args;
     g_dots_at(s, g_row_of(s->itype, s->indptr, s->n_rows, p), p, p_end);
 }
 
-/* Complex values are rare: plain C, no conjugation. */
+/* Define the variants for complex values, in plain C because they are rare; Y is not conjugated. */
 #define G_COMPLEX(R, I)                                                                                 \
     static void sddmm_complex_##R##_##I(const void *args, int64_t p, int64_t p_end)                     \
     {                                                                                                   \
@@ -54,6 +56,7 @@ static const g_range_fn sddmm_complex_table[2][2] = {
     {sddmm_complex_double_int32_t, sddmm_complex_double_int64_t},
 };
 
+/* Run `work` over all entries on up to n_threads threads; step_ns is the time per multiply-add. */
 static void share(g_range_fn work, const g_sddmm *args, int64_t width, double step_ns, int n_threads)
 {
     const double serial_ns = (double)args->nnz * (double)(width + 16) * step_ns;
@@ -63,9 +66,10 @@ static void share(g_range_fn work, const g_sddmm *args, int64_t width, double st
 
 void g_dots_shared(const g_sddmm *s, int n_threads) { share(sddmm_real, s, s->K * s->n_heads, 0.06, n_threads); }
 
-/* dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64; `scale` holds alpha and beta as (re, im) pairs; `in` may
- * be NULL (beta not used) or equal to out. n_threads is a bound, 0: all. Sums have one order for any number of threads;
- * flags: 2, also wherever Y lies. Returns 0, or -1 for a dtype it does not know. */
+/* Compute SDDMM. dtype 0 f32, 1 f64, 2 c64, 3 c128; itype 0 int32, 1 int64. `scale` holds alpha and beta as (re, im)
+ * pairs. `in` may be NULL (beta is not used) or equal to out. n_threads is an upper bound (0: asp_max_threads()). The
+ * order of sums does not depend on the number of threads and, with flag 2, not on the address of Y. Returns 0, or -1
+ * for an unknown code. */
 int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t nnz,
               const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, int64_t n_heads, const double *scale, const void *in,
               void *out, int n_threads, int flags)
@@ -81,7 +85,8 @@ int asp_sddmm(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *
     return 0;
 }
 
-/* out[p] = vals[p] * <X[i,:], Y[j,:]> for each stored entry p = (i, j); real values (dtype 0, 1), otherwise as above. */
+/* Compute out[p] = vals[p] * <X[i,:], Y[j,:]> for each stored entry p = (i, j); real values (dtype 0, 1), otherwise as
+ * asp_sddmm. */
 int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                      const void *X, int64_t ldx, const void *Y, int64_t ldy, int64_t K, const void *vals, void *out,
                      int n_threads, int flags)
@@ -95,7 +100,7 @@ int asp_sddmm_scaled(int dtype, int itype, int64_t n_rows, int64_t n_cols, const
     return 0;
 }
 
-/* As a generated kernel of out[p] = vals[p] * <X[i,:], Y[j,:]>: dense operands X, Y, out, vals. */
+/* Implementation of the precompiled kernels of out[p] = vals[p] * <X[i,:], Y[j,:]>; `at` holds X, Y, out, vals. */
 static int ready(int dtype, int64_t ahead, const asp_operand *A, const uintptr_t *at, const int64_t *ld, int64_t K,
                  int64_t n_threads)
 {

@@ -12,7 +12,7 @@ uintptr_t asp_shipped_kernel(const char *key)
 #if ASP_X86
     static const asp_shipped *const tables[][29] = {
         {ASP_SHIPPED_TYPES(ASP_SHIPPED_TABLES, avx2)},
-        {ASP_SHIPPED_TYPES(ASP_SHIPPED_TABLES, avx512), ASP_SHIPPED_TYPES(ASP_NUMBERED_TABLES, avx512)}};
+        {ASP_SHIPPED_TYPES(ASP_SHIPPED_TABLES, avx512), ASP_SHIPPED_TYPES(ASP_DICTIONARY_TABLES, avx512)}};
     for (int isa = 1; isa <= asp_best_isa(); isa++)
         for (int kind = 0; tables[isa - 1][kind]; kind++)
             for (const asp_shipped *one = tables[isa - 1][kind]; one->key; one++)

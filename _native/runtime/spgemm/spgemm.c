@@ -1,9 +1,10 @@
-/* Sparse times sparse, Gustavson's algorithm row by row, in one numeric pass on several threads.
+/* Sparse times sparse matrix by Gustavson's row algorithm, in one numeric pass on several threads.
  *
- * SciPy asks for the size of each row first, which costs a third of the product. Here rows are written as they come, to
- * chunks of memory that belong to the thread, and copied to their places when all sizes are known. Chunks and
- * accumulators are pages that earlier results gave back (output.c): fresh ones cost a page fault each. Rows of A with
- * the same columns, as in systems of equations with several unknowns per node, are computed together.
+ * SciPy computes the sizes of all rows in a first pass, which takes a third of the product's time. Here each thread
+ * appends rows to chunks of its own memory, and rows are copied to their final positions when all sizes are known.
+ * Chunks and accumulators reuse pages that earlier results freed (output.c), because fresh pages cost a page fault
+ * each. Consecutive rows of A with identical columns, common in systems with several unknowns per node, are computed
+ * together.
  */
 #include "spgemm.h"
 
@@ -11,12 +12,14 @@
 #include "pool_api.h"
 #include "spgemm_api.h"
 
-enum { RANGE_WORK = 1 << 17, LEAST_WORK = 1 << 12 };   /* multiplications, about */
-enum { CHUNK_LEAST = 1 << 20, CHUNK_MOST = 1 << 25 };  /* bytes */
-enum { CACHED_BYTES = 1 << 20 };                       /* an operand that needs no prefetching */
-enum { THREADS_MOST = 256 };                           /* at a time, of asp_parallel: each has a space of its own */
+enum { RANGE_WORK = 1 << 17, MIN_WORK = 1 << 12 };   /* target and minimum of multiplications per range of rows */
+enum { CHUNK_MIN = 1 << 20, CHUNK_MAX = 1 << 25 };  /* bounds of a chunk's size, bytes */
+enum { CACHED_BYTES = 1 << 20 };                       /* B up to this size is not prefetched */
+enum { THREADS_MAX = 256 };                           /* maximum number of threads, each with its own workspace */
+/* Estimated time per multiplication and per row or entry of A on one thread. */
 static const double NS_PER_MULTIPLICATION = 3.0, NS_PER_ITEM = 8.0;
 
+/* Take and return pages of the output allocator. */
 static void *take_pages(size_t bytes) { return ((void *(*)(size_t))asp_output_take_address())(bytes ? bytes : 1); }
 static void give_pages(void *block, size_t bytes)
 {
@@ -25,24 +28,26 @@ static void give_pages(void *block, size_t bytes)
 
 /* -- memory of a thread -------------------------------------------------------------------------------------------- */
 
+/* Memory for entries of the product, used by one thread. */
 struct sg_chunk {
     sg_chunk *next;
     size_t bytes;
-    int64_t capacity;           /* entries: their indices come first, then their values */
-    _Atomic int64_t n_uncopied; /* segments */
+    int64_t capacity;           /* entries: all column indices, followed by all values */
+    _Atomic int64_t n_uncopied; /* segments that are not copied out yet */
 };
 enum { CHUNK_HEADER = 64 };
 
+/* Start a chunk with room for at least n entries; sizes double up to CHUNK_MAX. Returns 0 without memory. */
 static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
 {
     const size_t entry = job->index_bytes + job->kind->value_bytes;
-    size_t bytes = CHUNK_LEAST - CHUNK_HEADER; /* blocks of the pool have a header of their own */
-    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MOST ? space->chunks->bytes * 2 : CHUNK_MOST;
+    size_t bytes = CHUNK_MIN - CHUNK_HEADER; /* blocks of the allocator have a header of their own */
+    if (space->chunks) bytes = space->chunks->bytes * 2 < CHUNK_MAX ? space->chunks->bytes * 2 : CHUNK_MAX;
     if (bytes < CHUNK_HEADER + (size_t)n * entry) bytes = CHUNK_HEADER + (size_t)n * entry;
     sg_chunk *chunk = take_pages(bytes);
     if (!chunk) return 0;
     *chunk = (sg_chunk){space->chunks, bytes, (int64_t)((bytes - CHUNK_HEADER) / entry), 0};
-    if (job->index_bytes < job->kind->value_bytes) chunk->capacity &= ~(int64_t)3; /* values stay aligned */
+    if (job->index_bytes < job->kind->value_bytes) chunk->capacity &= ~(int64_t)3; /* keeps values aligned */
     space->chunks = chunk;
     space->j = (char *)chunk + CHUNK_HEADER;
     space->x = space->j + (size_t)chunk->capacity * job->index_bytes;
@@ -50,6 +55,7 @@ static int new_chunk(const sg_job *job, sg_space *space, int64_t n)
     return 1;
 }
 
+/* Append an empty segment that begins at `row` and the current write position. */
 static sg_segment *new_segment(sg_space *space, int64_t row)
 {
     if (space->n_segments == space->max_segments) {
@@ -78,7 +84,7 @@ int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
 {
     if (n <= space->max_sums) return 1;
     const int64_t most = asp_max(n, 2 * space->max_sums);
-    free(space->sums); /* nothing of earlier rows is needed */
+    free(space->sums); /* earlier rows need no sums */
     space->sums = malloc((size_t)most * SG_LANES * job->kind->value_bytes);
     space->max_sums = space->sums ? most : 0;
     return space->sums != NULL;
@@ -87,16 +93,18 @@ int sg_reserve_sums(const sg_job *job, sg_space *space, int64_t n)
 static size_t cells_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->kind->cell_bytes; }
 static size_t touched_bytes(const sg_job *job) { return ((size_t)job->n_cols + 1) * job->index_bytes; }
 
+/* Create the workspace of one more thread; NULL without memory. */
 static sg_space *new_space(sg_job *job)
 {
     sg_space *space = &job->spaces[atomic_fetch_add(&job->n_spaces, 1)];
     space->cells = take_pages(cells_bytes(job));
     space->touched = take_pages(touched_bytes(job));
     if (!space->cells || !space->touched || !new_chunk(job, space, 0)) return NULL;
-    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's */
+    memset(space->cells, 0, cells_bytes(job)); /* stamps start at 0, which is no row's stamp */
     return space;
 }
 
+/* Take a workspace that no thread is using, or create one. */
 static sg_space *take_space(sg_job *job)
 {
     for (int k = 0; k < job->n_threads; ++k) {
@@ -106,6 +114,7 @@ static sg_space *take_space(sg_job *job)
     return new_space(job);
 }
 
+/* Return a workspace to the spare slots. */
 static void give_space(sg_job *job, sg_space *space)
 {
     for (int k = 0; k < job->n_threads; ++k) {
@@ -114,6 +123,7 @@ static void give_space(sg_job *job, sg_space *space)
     }
 }
 
+/* Free the accumulators of a workspace; the chunks with the product remain. */
 static void drop_work(const sg_job *job, sg_space *space)
 {
     give_pages(space->cells, cells_bytes(job)), give_pages(space->touched, touched_bytes(job));
@@ -123,13 +133,13 @@ static void drop_work(const sg_job *job, sg_space *space)
 
 /* -- rows ---------------------------------------------------------------------------------------------------------- */
 
-/* Entries of A before row i, and i: what rows are cut by, so that neither long nor many rows are too much. */
+/* Return i plus the number of entries of A before row i: the measure by which rows are divided among threads. */
 static int64_t items_before(const sg_job *job, int64_t i)
 {
     return i + asp_index_at(job->itype, job->Ap, i);
 }
 
-/* First row whose items start at or after `item`. */
+/* Return the first row whose items start at or after `item`. */
 static int64_t row_at(const sg_job *job, int64_t item)
 {
     int64_t low = 0, high = job->n_rows;
@@ -141,6 +151,7 @@ static int64_t row_at(const sg_job *job, int64_t item)
     return low;
 }
 
+/* Pool task: compute the rows that begin in the items [begin, end). */
 static void multiply(void *context, int64_t begin, int64_t end)
 {
     sg_job *job = context;
@@ -157,7 +168,7 @@ static int by_row(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* All segments in the order of their rows, and where each goes. */
+/* Sort the segments of all workspaces by row and compute the position of each in the product. */
 static int gather_segments(sg_job *job)
 {
     const int n_spaces = atomic_load(&job->n_spaces);
@@ -175,6 +186,7 @@ static int gather_segments(sg_job *job)
     return 1;
 }
 
+/* Compute the product into chunks; return 0 without memory. */
 static int run(sg_job *job)
 {
     job->row_nnz = take_pages((size_t)job->n_rows * job->index_bytes);
@@ -185,7 +197,7 @@ static int run(sg_job *job)
     const int64_t n_items = job->n_rows + job->a_nnz;
     const double per_item = 1 + (double)job->b_nnz / (double)asp_max(job->n_inner, 1);
     job->far = (double)job->b_nnz * (double)(job->index_bytes + job->kind->value_bytes) > CACHED_BYTES;
-    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(LEAST_WORK / per_item)),
+    asp_parallel(multiply, job, n_items, asp_max(1, (int64_t)(MIN_WORK / per_item)),
                  asp_max(1, (int64_t)(RANGE_WORK / per_item)), job->n_threads,
                  (NS_PER_ITEM + NS_PER_MULTIPLICATION * per_item) * (double)n_items);
     return !atomic_load(&job->failed) && gather_segments(job);
@@ -215,7 +227,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
     sg_job *job = calloc(1, sizeof *job);
     if (!job) return NULL;
     job->itype = itype, job->n_threads = n_threads > 0 ? n_threads : asp_max_threads();
-    job->n_threads = (int)asp_min(job->n_threads, THREADS_MOST);
+    job->n_threads = (int)asp_min(job->n_threads, THREADS_MAX);
     job->kind = &sg_kinds[dtype][itype], job->index_bytes = itype == ASP_I32 ? 4 : 8;
     job->n_rows = shape[0], job->n_inner = shape[1], job->n_cols = shape[2];
     job->Ap = Ap, job->Aj = Aj, job->Ax = Ax, job->Bp = Bp, job->Bj = Bj, job->Bx = Bx;
@@ -231,6 +243,7 @@ void *asp_spgemm_begin(int dtype, int itype, const int64_t *shape, const void *A
 
 /* -- copying out --------------------------------------------------------------------------------------------------- */
 
+/* Copy a segment's column indices to the result, widening them to int64 if requested. */
 static void store_indices(const sg_job *job, const sg_segment *segment)
 {
     if (job->out_itype == job->itype) {
@@ -239,9 +252,10 @@ static void store_indices(const sg_job *job, const sg_segment *segment)
         return;
     }
     int64_t *to = (int64_t *)job->Cj + segment->at;
-    for (int64_t p = 0; p < segment->n; ++p) to[p] = ((const int32_t *)segment->j)[p]; /* only ever widened */
+    for (int64_t p = 0; p < segment->n; ++p) to[p] = ((const int32_t *)segment->j)[p]; /* indices are never narrowed */
 }
 
+/* Write the segment's part of indptr. */
 static void store_ends(const sg_job *job, const sg_segment *segment)
 {
     int64_t end = segment->at;
@@ -252,6 +266,7 @@ static void store_ends(const sg_job *job, const sg_segment *segment)
     }
 }
 
+/* Pool task: copy the segments [begin, end) to the result and free chunks that are completely copied. */
 static void copy(void *context, int64_t begin, int64_t end)
 {
     sg_job *job = context;
@@ -261,12 +276,12 @@ static void copy(void *context, int64_t begin, int64_t end)
         store_indices(job, segment);
         memcpy((char *)job->Cx + (size_t)segment->at * value_bytes, segment->x, (size_t)segment->n * value_bytes);
         store_ends(job, segment);
-        /* pages go back at once: the product and its copy never stand in memory together */
+        /* Free pages at once, so that the product and its copy are never in memory together. */
         if (atomic_fetch_sub(&segment->chunk->n_uncopied, 1) == 1) give_pages(segment->chunk, segment->chunk->bytes);
     }
 }
 
-/* Let go of the chunks: those with segments are freed by who copies the last one. */
+/* Free chunks without segments; each other chunk is freed by the thread that copies its last segment. */
 static void hand_over_chunks(sg_job *job)
 {
     for (int s = 0; s < atomic_load(&job->n_spaces); ++s) {

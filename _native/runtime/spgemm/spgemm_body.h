@@ -1,19 +1,20 @@
-/* Rows of the product for one value and index type. Defined by the includer: SG_D and SG_ITAG (for names), SG_T, SG_I,
- * SG_STAMP (an unsigned type that holds row + 1), SG_ZERO (an initializer), SG_MULADD(sum, a, b) = sum + a * b in SciPy's
- * order of operations, SG_NONZERO(sum). */
+/* Row kernels of the sparse product for one value and index type. The includer defines SG_D and SG_ITAG (for names),
+ * SG_T, SG_I, SG_STAMP (an unsigned type that holds row + 1), SG_ZERO (an initializer), SG_MULADD(sum, a, b) = sum + a
+ * * b in SciPy's order of operations, and SG_NONZERO(sum). */
 
 #define SG_CELL ASP_GLUE(sg, cell, SG_D, SG_ITAG)
 #define SG_FN(F) ASP_GLUE(sg, F, SG_D, SG_ITAG)
 
+/* Accumulator of one column. */
 typedef struct {
     union {
         SG_T sum;
-        SG_I slot; /* of the group of sums, where several rows are computed together */
+        SG_I slot; /* index of the group of sums, where several rows are computed together */
     };
-    SG_STAMP stamp; /* row + 1 that last wrote here: saves clearing between rows */
+    SG_STAMP stamp; /* 1 + the row that wrote the sum last: makes clearing between rows unnecessary */
 } SG_CELL;
 
-/* Fetch what the products after next read: later entries of A lie behind this one, also those of later rows. */
+/* Prefetch the operands of the products that follow entry p of A, including those of later rows. */
 ASP_INLINE void SG_FN(fetch)(const sg_job *job, int64_t p)
 {
     const SG_I *Aj = job->Aj, *Bp = job->Bp;
@@ -24,7 +25,8 @@ ASP_INLINE void SG_FN(fetch)(const sg_job *job, int64_t p)
     }
 }
 
-/* Number of columns of row i of the product, which are in space->touched, their sums in space->cells. */
+/* Compute row i of the product and return its number of columns. Its columns are in space->touched, its sums in
+ * space->cells. *is_dense selects the inner loop and is updated for the next row. */
 static int64_t SG_FN(single)(const sg_job *job, sg_space *space, int64_t i, int *is_dense)
 {
     const SG_I *Ap = job->Ap, *Aj = job->Aj, *Bp = job->Bp, *Bj = job->Bj;
@@ -55,7 +57,8 @@ static int64_t SG_FN(single)(const sg_job *job, sg_space *space, int64_t i, int 
         }
         for (int64_t q = b_begin; q < b_end; ++q) {
             SG_CELL *cell = cells + Bj[q];
-            const int fresh = cell->stamp != stamp; /* no branch: it would be mispredicted every other time */
+            /* branch-free, because a branch would be mispredicted half of the time */
+            const int fresh = cell->stamp != stamp;
             touched[n] = Bj[q];
             n += fresh;
             const SG_T sum = fresh ? zero : cell->sum;
@@ -63,12 +66,12 @@ static int64_t SG_FN(single)(const sg_job *job, sg_space *space, int64_t i, int 
             cell->stamp = stamp;
         }
     }
-    /* Rows are like their neighbours: where most products met an entry that was there, a branch is cheaper. */
+    /* Neighbouring rows are similar: where most products hit an existing entry, a branch is faster. */
     *is_dense = 3 * n < work;
     return n;
 }
 
-/* Rows of A from i on, at most SG_LANES, that have the same columns in the same order. */
+/* Return how many rows of A from i on, at most SG_LANES, have the same columns in the same order. */
 ASP_INLINE int SG_FN(group)(const sg_job *job, int64_t i, int64_t row_end)
 {
     const SG_I *Ap = job->Ap, *Aj = job->Aj;
@@ -81,7 +84,8 @@ ASP_INLINE int SG_FN(group)(const sg_job *job, int64_t i, int64_t row_end)
     return n;
 }
 
-/* Whether row k of B has the columns of row k - 1, each once: their products may then be added column by column. */
+/* Return whether row k of B has the columns of row k - 1, each once. Products of both rows can then be added column by
+ * column. */
 ASP_INLINE int SG_FN(same)(const sg_job *job, int64_t k)
 {
     const uint8_t known = atomic_load_explicit(job->b_same + k, memory_order_relaxed);
@@ -94,7 +98,7 @@ ASP_INLINE int SG_FN(same)(const sg_job *job, int64_t k)
     return same;
 }
 
-/* Add a[t][lane] * (row t of the n_run rows of B from k on) to the sums of all lanes. */
+/* Add a[t][lane] * (row k + t of B), t < n_run, to the sums of all lanes; return the number of columns so far. */
 ASP_INLINE int64_t SG_FN(add)(const sg_job *job, sg_space *space, int64_t k, int n_run, SG_T (*restrict a)[SG_LANES],
                               SG_STAMP stamp, int64_t n)
 {
@@ -124,7 +128,8 @@ ASP_INLINE int64_t SG_FN(add)(const sg_job *job, sg_space *space, int64_t k, int
     return n;
 }
 
-/* As `single`, for n_lanes rows from i on with the same columns; their sums are in space->sums; -1 without memory. */
+/* Variant of `single` for n_lanes rows from i on with identical columns; sums are in space->sums. Returns -1 without
+ * memory. */
 static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, int n_lanes)
 {
     const SG_I *Ap = job->Ap, *Aj = (const SG_I *)job->Aj + Ap[i], *Bp = job->Bp;
@@ -151,8 +156,8 @@ static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, in
     return n;
 }
 
-/* Write a row of the product: SciPy's order is last touched first, and sums that cancelled to zero are no entries (nan
- * is one). */
+/* Write row I of the product. SciPy's order is the reverse order of first products. Sums that are exactly zero are not
+ * stored; nan is. */
 #define SG_EMIT(I, SUM)                                              \
     do {                                                             \
         if (n > space->room || segment->n >= SG_SEGMENT_ENTRIES) {   \
@@ -175,6 +180,7 @@ static int64_t SG_FN(together)(const sg_job *job, sg_space *space, int64_t i, in
         space->room -= kept;                                         \
     } while (0)
 
+/* Compute the rows [row, row_end); return 0 without memory. */
 static int SG_FN(rows)(const sg_job *job, sg_space *space, int64_t row, int64_t row_end)
 {
     const SG_CELL *cells = space->cells;

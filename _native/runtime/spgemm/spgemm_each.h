@@ -1,4 +1,4 @@
-/* spgemm_body.h for both index types of one value type (not guarded). */
+/* Include spgemm_body.h for both index types of one value type. Has no include guard. */
 #define SG_I int32_t
 #define SG_STAMP uint32_t
 #define SG_ITAG i32

@@ -1,5 +1,5 @@
-/* Rows of a sparse product, for each value and index type. Compiled for the baseline instruction set on purpose: without
- * fused multiply-add the sums are SciPy's to the last bit. */
+/* Row kernels of the sparse product for each value and index type. They are compiled for the baseline instruction set
+ * on purpose: without fused multiply-add the sums equal SciPy's to the last bit. */
 #include "spgemm.h"
 
 typedef struct {

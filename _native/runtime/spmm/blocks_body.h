@@ -1,16 +1,18 @@
-/* C of a row of blocks: the sums of its `r` rows stay in registers while blocks and then scattered entries are added, so
- * that a row of B is loaded once for r rows of A and C is written once. Each sum has one order: blocks, then entries. */
+/* Block-row kernels. The sums of the r rows of a block row stay in registers while first its blocks and then its
+ * scattered entries are added. So a row of B is loaded once for r rows of A, C is written once, and the order of each
+ * sum is fixed: blocks, then entries. */
 #define BNAME(x) ASP_GLUE(ISA, TAG, blocks, x)
 
-enum { BNAME(ENTRIES_AHEAD) = 8 }; /* whose rows of B are fetched: more gains nothing (Xeon) */
+enum { BNAME(ENTRIES_AHEAD) = 8 }; /* prefetch distance of scattered entries; a larger one gains nothing (Xeon) */
 
+/* Prefetch nv vectors of a row of B. */
 ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL) __builtin_prefetch((const char *)b + v * VL * RBYTES);
-    __builtin_prefetch((const char *)b + nv * VL * RBYTES - 1); /* its last line, where it begins within one */
+    __builtin_prefetch((const char *)b + nv * VL * RBYTES - 1); /* last line, where the row begins within a line */
 }
 
-/* Vector v of `nv` at b: of the first and of the last one only the lanes in masks where is_masked. */
+/* Load vector v of `nv` at b; with is_masked, the first and the last vector are loaded under their masks. */
 #ifdef V_SHIFTS
 #define FRONT(lead) ((VM)~v_mask(lead))
 #define LOAD_EDGE(b, v)                                                                                    \
@@ -28,8 +30,9 @@ ASP_INLINE void BNAME(fetch)(const int nv, const R *b)
 #define IS_EDGE(v) (is_masked && (v) == nv - 1)
 #endif
 
-/* `nv` vectors of columns from real j on, of which the first one lacks `lead` lanes and the last one holds `lanes`.
- * is_narrow: blocks of one column, without a loop over the columns of a block. */
+/* Compute `nv` vectors of columns from real j on. The first `lead` lanes of the first vector are not columns, and the
+ * last vector holds `lanes` columns. is_narrow: blocks of one column, without a loop over columns of a block. *bad
+ * becomes nonzero if a result is not finite. */
 ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const int is_narrow,
                           const asp_blocks_args *args, int64_t begin, int64_t end, int64_t j, int lead, int lanes, V *bad)
 {
@@ -44,7 +47,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
     const VM front = FRONT(lead), back = v_mask(lanes);
     (void)front, (void)back, (void)lead;
     for (int64_t g = begin; g < end; g++) {
-        V sum[8 * BLOCK_MOST];
+        V sum[8 * BLOCK_MAX];
         ASP_UNROLL for (int s = 0; s < r * nv; s++) sum[s] = v_zero();
         for (int64_t b = pos[g]; b < pos[g + 1]; b++) {
             const int64_t first = crd[b] * c, width = is_narrow ? 1 : asp_min(c, args->n_cols - first);
@@ -53,7 +56,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
             const R *const next = B + crd[later < n_blocks ? later : b] * c * ldb;
             for (int64_t k = 0; k < width; k++, a++, x += ldb) {
                 BNAME(fetch)(nv, next + k * ldb);
-                V row[BLOCK_MOST];
+                V row[BLOCK_MAX];
                 ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = LOAD_EDGE(x, v);
                 ASP_UNROLL for (int i = 0; i < r; i++)
                 {
@@ -84,7 +87,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
             {
                 if (IS_EDGE(v)) v_storem(to + v * VL, EDGE(v), sum[i * nv + v]);
                 else v_store(to + v * VL, sum[i * nv + v]);
-                *bad = v_fma(sum[i * nv + v], v_zero(), *bad); /* stays zero while all is finite */
+                *bad = v_fma(sum[i * nv + v], v_zero(), *bad); /* stays zero while all results are finite */
             }
         }
     }
@@ -100,7 +103,7 @@ ASP_TILE void BNAME(tile)(const int r, const int nv, const int is_masked, const 
 typedef void (*BNAME(a_tile))(const asp_blocks_args *, int64_t, int64_t, int64_t, int, int, V *);
 
 #ifdef V_SHIFTS
-/* Vectors begin where lines of B do: a whole one across two lines would be two loads. Masks cost nothing. */
+/* Vectors begin at cache lines of B, because a vector that crosses a line needs two loads. Masks are free. */
 #define BOTH_OF(r, nv, shape, is_narrow) TILE_OF(r, nv, 1, shape, is_narrow)
 #define BOTH(r, nv, shape) {BNAME(shape##_##r##_##nv##_1), BNAME(shape##_##r##_##nv##_1)}
 #else
@@ -120,7 +123,7 @@ BLOCK_CASES_8(ITEM_8)
 #undef ITEM_4
 #undef ITEM_8
 
-/* All columns, in as few tiles as the registers allow, of nearly the same width. */
+/* Compute all columns in as few tiles as the registers allow, of nearly equal width. */
 ASP_INLINE int BNAME(columns)(const BNAME(a_tile) tiles[][2], int64_t most, const asp_blocks_args *args, int64_t begin,
                               int64_t end)
 {

@@ -1,4 +1,4 @@
-/* The least and the greatest of n > 0 indices: columns beside them are not touched by a product that scatters. */
+/* Compute the minimum and maximum of n > 0 indices, which bound the columns that a scattering product touches. */
 static void NAME(extent)(const void *of, int64_t n, int64_t *low, int64_t *high)
 {
     const I *indices = of;

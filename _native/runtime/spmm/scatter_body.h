@@ -1,6 +1,7 @@
-/* C += A[rows]^T B[rows]: the row of B stays in registers and is added, scaled, to the rows of C that A's row names. */
+/* C += A[rows]^T B[rows]: a row of B stays in registers and is added, scaled, to the rows of C named by the column
+ * indices of A's row. */
 
-/* Whole vectors from real column j on. */
+/* Add nv whole vectors from real column j on. */
 ASP_TILE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t begin, int64_t end, int64_t j)
 {
     const I *indptr = args->indptr, *indices = args->indices;
@@ -9,11 +10,11 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t beg
     const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, last = args->nnz - 1, ahead = args->prefetch;
     for (int64_t i = begin; i < end; i++) {
         const R *b = B + i * ldb;
-        V row[TILE_MOST];
+        V row[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) row[v] = v_load(b + v * VL);
 #if WORDS == 2
-        V turned[TILE_MOST]; /* i times the row */
-        R words[TILE_MOST * VL];
+        V turned[TILE_MAX]; /* i times the row */
+        R words[TILE_MAX * VL];
         NAME(turn)(words, b, nv * VL);
         ASP_UNROLL for (int v = 0; v < nv; v++) turned[v] = v_load(words + v * VL);
 #endif
@@ -38,8 +39,8 @@ ASP_TILE void NAME(scatter_tile)(const int nv, const asp_args *args, int64_t beg
     }
 }
 
-/* The last `lanes` reals of each row, fewer than VL, in pieces of 8, 4, 2 and 1. Not under a mask: a masked load waits
- * for every recent store to the same bytes, also to those of the next row that it does not use. */
+/* Add the last `lanes` reals of each row, fewer than VL, in pieces of 8, 4, 2 and 1. Masked loads are not used: they
+ * stall on every recent store to the same bytes, including bytes of the next row that the mask excludes. */
 #define PIECE_(n) ASP_GLUE(ISA, TAG, ITAG, piece##n)
 typedef R PIECE_(8) __attribute__((vector_size(8 * RBYTES)));
 typedef R PIECE_(4) __attribute__((vector_size(4 * RBYTES)));

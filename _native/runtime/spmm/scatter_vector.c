@@ -1,25 +1,28 @@
 /* y[indices[k]] += data[k] * x[i]: A^T x for one dense column.
  *
- * Compiled for the base instruction set on purpose: a fused multiply-add would put the multiplication on the path from
- * one addition to an element of y to the next one to the same element.
+ * The file is compiled for the base instruction set on purpose: a fused multiply-add would put the multiplication on
+ * the dependency chain of additions to the same element of y.
  *
- * Where rows are short and of many lengths, a loop over each row's entries takes most of its time to learn how long the row is: a branch that
- * no processor foresees. There the products of some rows are written one after another into a buffer, `chunk` lanes of
- * each row at once, whatever its length: what is too much is overwritten by the next row. Then they are added to y by one
- * long loop. Products and the order of sums are the same.
+ * Where rows are short and of varying lengths, a loop over each row's entries spends most of its time on mispredicted
+ * branches. There the products of several rows are first written consecutively into a buffer, `chunk` lanes per row at
+ * once; lanes beyond the row's end are overwritten by the next row. Then one long loop adds the buffer to y. Products
+ * and summation order are the same.
  *
- * Of few columns, each has four sums that take turns: an addition then need not wait for the one before it.
+ * With few columns, four sums per column are used in turn, so that an addition need not wait for the previous one.
  */
 #include "kernels.h"
 
-enum { UNROLL_FROM = 24 }; /* nonzeros in a row; for shorter ones the plain loop is faster */
-enum { BUFFER = 1024 };    /* products; small beside the first cache */
+enum { UNROLL_FROM = 24 }; /* nonzeros per row from which unrolling is faster than the plain loop */
+enum { BUFFER = 1024 };    /* products; small compared to the L1 cache */
 enum { LANE_BYTES = 16 };
-enum { NARROW = 64, NARROW_FROM = 4096 }; /* columns, and nonzeros: each addition would wait for the one before it */
+/* At most so many columns and at least so many nonzeros: use four sums per column. */
+enum { NARROW = 64, NARROW_FROM = 4096 };
 
-enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 }; /* places and rows looked at; of which one in so many may differ */
+/* Number of samples, rows per sample; at most 1 row length in FORESEEN may change. */
+enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 };
 
-/* Whether rows have so often the length of the row before them that loops over their entries are foreseen. */
+/* Return whether rows have the length of the previous row often enough for branch prediction of loops over their
+ * entries. */
 #define REGULAR(I)                                                                      \
     static int is_regular_##I(const I *indptr, int64_t begin, int64_t end)              \
     {                                                                                   \
@@ -36,8 +39,9 @@ enum { WINDOWS = 8, WINDOW = 32, FORESEEN = 8 }; /* places and rows looked at; o
 REGULAR(int32_t)
 REGULAR(int64_t)
 
-/* Lanes of a row that are multiplied at once, by the mean number of its nonzeros; 0: loops over rows. Measured on an Intel
- * Xeon (Sapphire Rapids): 1.2 to 2.6 times as fast with 1 to 10 nonzeros in a row, .95 to 1.35 with 20. */
+/* Return the lanes of a row that are multiplied at once, by the mean number of nonzeros per row; 0 selects loops over
+ * rows. Measured on an Intel Xeon (Sapphire Rapids): 1.2 to 2.6 times as fast with 1 to 10 nonzeros per row, 0.95 to
+ * 1.35 with 20. */
 static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
 {
     return n_nonzeros <= 2 * n_rows    ? 4
@@ -74,7 +78,7 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
     }                                                                                      \
     typedef R tag##_##itag##_lanes                                                         \
         __attribute__((vector_size(LANE_BYTES), aligned(sizeof(R)), may_alias));           \
-    /* Products of rows from `row` on, until the buffer is full; the row behind them. */   \
+    /* Multiply rows from `row` on until the buffer is full; return the row behind them. */                            \
     ASP_TILE int64_t tag##_##itag##_multiply(const asp_args *args, R *buffer, int64_t row, int64_t end, int64_t chunk) \
     {                                                                                      \
         typedef tag##_##itag##_lanes V;                                                    \
@@ -93,7 +97,7 @@ static int64_t chunk_for(int64_t n_rows, int64_t n_nonzeros)
         }                                                                                  \
         return row;                                                                        \
     }                                                                                      \
-    /* `y`: where products are added, `apart` elements from each other for four that follow one another. */ \
+    /* Add products to `y`; four consecutive products go to arrays that are `apart` elements from each other. */                \
     ASP_TILE void tag##_##itag##_buffered(const asp_args *args, R *y, int64_t apart, int64_t begin, int64_t end, int64_t chunk) \
     {                                                                                      \
         const I *indptr = args->indptr, *indices = args->indices;                          \

@@ -1,42 +1,44 @@
-/* C[i, :] = A[i] B for rows [begin, end): a tile of C's row stays in registers while A's row is read once.
+/* C[i, :] = A[i] B for the rows [begin, end): a tile of C's row stays in registers while A's row is read once.
  *
- * Complex numbers are pairs of reals: one tile of sums for the real parts of A, one for the imaginary parts, joined
- * when the row is done.
+ * Complex numbers are pairs of reals: one set of sums for the products with the real parts of A and one for the
+ * imaginary parts, joined when the row is complete.
  */
 
-/* Sets of sums: narrow tiles have too few sums to hide the latency of a fused multiply-add. */
+/* Number of independent sets of sums of a tile of nv vectors: narrow tiles have too few sums to hide the latency of a
+ * fused multiply-add. */
 #if WORDS == 2
 #define SETS(nv) 1
 #else
 #define SETS(nv) ((nv) == 1 ? 4 : (nv) <= 4 ? 2 : 1)
 #endif
 
-#if WORDS == 1 && defined(TWIN_REGISTERS)
-#define TWIN_TILES 1
+#if WORDS == 1 && defined(IDENTICAL_REGISTERS)
+#define IDENTICAL_TILES 1
 #else
-#define TWIN_TILES 0
+#define IDENTICAL_TILES 0
 #endif
 
-/* How a tile's vectors lie: all whole; the last one in part; the only one whole and stored to C past the caches across
- * its boundaries (of several, whole ones ask for each tile whether they are); or the first one and the last one in part,
- * because vectors are cut where B's cache lines end. NumPy's arrays begin 16 bytes into a line: each load of a whole
- * vector would lie in two lines, and L1 be asked twice. */
+/* Alignment of a tile's vectors. WHOLE: all vectors are whole. MASKED: the last one is partial. JOINED: one vector,
+ * stored non-temporally across vector boundaries (tiles of several vectors test for this at run time). SHIFTED: the
+ * first and the last are partial, because vectors are aligned to B's cache lines. NumPy's arrays begin 16 bytes into a
+ * line, so unaligned whole vectors would need two L1 accesses each. */
 #ifndef ASP_TILE_KINDS
 #define ASP_TILE_KINDS
 enum { WHOLE, MASKED, JOINED, SHIFTED };
 #endif
 
 typedef struct {
-    VM front, back; /* lanes of the first vector that are columns, of the last one */
+    VM front, back; /* lanes of the first and of the last vector that are columns */
 } NAME(masks);
 
-/* Vector v of `nv` in a row of B or C at `b`. */
+/* Load vector v of `nv` of a row of B or C at `b`. */
 #define LOAD_PART(b, v)                                                              \
     (kind == SHIFTED && (v) == 0 ? v_loadm(b, masks.front)                           \
      : (kind == SHIFTED || kind == MASKED) && (v) == nv - 1 ? v_loadm((b) + (v) * VL, masks.back) \
                                                             : v_load((b) + (v) * VL))
 
-/* Where row `index` of B begins. The address is made once: as part of each load's it would cost an operation each. */
+/* Return the address of row `index` of B. It is computed once, because as part of each load's address it would cost an
+ * operation each. */
 ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
 {
     const R *row = B + index * ldb;
@@ -44,7 +46,7 @@ ASP_INLINE const R *NAME(row_of)(const R *B, int64_t index, int64_t ldb)
     return row;
 }
 
-/* sum += a row of B times a number. */
+/* Add a row of B times a value of A to the sums. */
 #if WORDS == 2
 #define SUMS sum, imaginary
 ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, const R *a, NAME(masks) masks, V *sum,
@@ -66,23 +68,23 @@ ASP_INLINE void NAME(add_entry)(const int nv, const int kind, const R *b, V real
     }
 }
 
-/* Fetch a row of B: into the first cache, or, what will be read long after, only into the second. */
+/* Prefetch a row of B into the L1 cache or, with FETCH_L2, only into the L2 cache. */
 ASP_INLINE void NAME(fetch_row)(const int nv, const int kind, const int fetch, const R *b)
 {
     ASP_UNROLL for (int v = 0; v < nv; v += (64 / RBYTES) / VL)
     {
-        if (fetch == FETCH_FAR) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch((const char *)b + v * VL * RBYTES, 0, 2);
         else __builtin_prefetch((const char *)b + v * VL * RBYTES);
     }
-    if (kind != SHIFTED && nv > 1) { /* the line that it ends in, where it begins within one */
+    if (kind != SHIFTED && nv > 1) { /* the line that the row ends in, where it begins within a line */
         const char *last = (const char *)b + nv * VL * RBYTES - 1;
-        if (fetch == FETCH_FAR) __builtin_prefetch(last, 0, 2);
+        if (fetch == FETCH_L2) __builtin_prefetch(last, 0, 2);
         else __builtin_prefetch(last);
     }
 }
 
-/* sum += A[i] B for the nonzeros [k, stop) of one row; rows of B named `ahead` nonzeros later are fetched meanwhile
- * (0: none). Of several sets of sums the first is what the others were added to. */
+/* Add A[i] B for the nonzeros [k, stop) of one row to the sums; rows of B that are read `ahead` nonzeros later are
+ * prefetched (`fetch` 0: none). With several sets of sums, the first receives their total. */
 #if WORDS == 2
 ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const I *indices, const R *data,
                               int64_t ahead, int64_t k, int64_t stop, const R *B, int64_t ldb, NAME(masks) masks,
@@ -97,7 +99,7 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
     const int sets = kind == SHIFTED ? SETS(nv - 1) : SETS(nv); /* the same sums wherever B begins */
     for (; sets > 1 && k + sets <= stop; k += sets) {
         V a[4];
-        /* All values first: each right before its use is slower by a third. */
+        /* All values are loaded first: loading each right before its use is a third slower. */
         ASP_UNROLL for (int s = 0; s < sets; s++)
         {
             a[s] = v_set1(data[k + s]);
@@ -124,21 +126,21 @@ ASP_TILE void NAME(add_row)(const int nv, const int kind, const int fetch, const
 }
 
 #include "spmm_stores_body.h"
-#if TWIN_TILES
-#include "spmm_twins_body.h"
+#if IDENTICAL_TILES
+#include "spmm_identical_rows_body.h"
 #endif
 
-/* The tile of `nv` vectors from real column j on; its last vector holds `lanes` columns (VL unless in part), its first
- * one lacks `lead` of them (0 unless shifted; j is what the first lane would be). */
-ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, const asp_args *args, int64_t begin,
+/* Compute the tile of `nv` vectors from real column j on. Its last vector holds `lanes` columns (VL unless partial);
+ * the first `lead` lanes of its first vector are no columns (0 unless shifted; j is the column of the first lane). */
+ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_identical_rows, const asp_args *args, int64_t begin,
                            int64_t end, int64_t j, int lanes, int lead)
 {
-    /* Copies: a store to C could change what args points at, as far as the compiler knows. */
+    /* Local copies, because the compiler must assume that a store to C changes what args points at. */
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *B = (const R *)args->B + j;
     const int accumulate = args->accumulate;
     R *C = (R *)args->C + j;
-    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, giant = args->giant_length;
+    const int64_t ldb = args->ldb * WORDS, ldc = args->ldc * WORDS, long_row = args->long_row_length;
     const int64_t prefetch = args->prefetch, prefetch_end = args->nnz - prefetch;
     const int way = args->fetch;
     const int32_t *const places = args->places;
@@ -154,25 +156,25 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
     const int width = kind == SHIFTED ? (nv - 1) * VL : nv * VL;
     NAME(joined) out = {.waiting = v_zero(), .late = (int)((uintptr_t)C % sizeof(V) / sizeof(R)), .follows = ldc == width && !places};
     out.joint = v_joint(out.late);
-    const int asks = kind == WHOLE && (nv > 1 || has_twins);
-    if (asks) ASP_PIN_MEMORY(out); /* used where results are far away, if at all */
-    /* A line that is stored in part past the caches and in part not takes three times as long: where vectors are half
-     * lines, only rows that follow each other. */
+    const int asks = kind == WHOLE && (nv > 1 || has_identical_rows);
+    if (asks) ASP_PIN_MEMORY(out); /* used only with non-temporal stores */
+    /* A cache line written partly by non-temporal and partly by ordinary stores takes three times as long. So where
+     * vectors are half lines, only rows that follow each other are joined. */
     const int can_part = VL * RBYTES == 64 && nv >= APART_LINES;
     const int joins = kind == JOINED || (asks && args->stream && out.late && (out.follows || can_part) && v_can_join(out.late));
     const int stream = joins || (kind == WHOLE && args->stream && (uintptr_t)C % sizeof(V) == 0);
 #endif
-#if TWIN_TILES
-    V twins[TWINS][TILE_MOST + 1]; /* rows of C that are summed, */
-    int n_waiting = 0;             /* of which so many are not stored yet */
+#if IDENTICAL_TILES
+    V identical[IDENTICAL_ROWS][TILE_MAX + 1]; /* rows of C that are summed already, */
+    int n_waiting = 0;             /* of which this many are not stored yet */
 #else
-    (void)has_twins;
+    (void)has_identical_rows;
 #endif
     for (int64_t i = begin; i < end; i++) {
         const int64_t k = indptr[i], stop = indptr[i + 1];
         R *const c = C + (places ? places[i] : i) * ldc;
-        if (stop - k > giant) {
-            if (j <= 0) asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            if (j <= 0) asp_note_long_row(args, i);
 #if WORDS == 1
             if (joins) NAME(end_joined)(&out, c);
 #ifdef V_SHIFTS
@@ -181,28 +183,28 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
             continue;
         }
-        V sum[TILE_MOST + 1];
-        ASP_UNROLL for (int v = 0; v < TILE_MOST + 1; v++) sum[v] = v_zero();
+        V sum[TILE_MAX + 1];
+        ASP_UNROLL for (int v = 0; v < TILE_MAX + 1; v++) sum[v] = v_zero();
 #if WORDS == 2
-        V imaginary[TILE_MOST];
+        V imaginary[TILE_MAX];
         ASP_UNROLL for (int v = 0; v < nv; v++) imaginary[v] = v_zero();
 #endif
-#if TWIN_TILES
-        if (has_twins && !n_waiting && i + TWINS <= end) {
-            const int64_t n = ASP_TWINS_OF(I)(indptr, indices, i);
-            if (n > 0 && n <= giant) {
-                const int fetch = prefetch && k + TWINS * n <= prefetch_end ? way : FETCH_NONE;
-                if (fetch == FETCH_FAR)
-                    NAME(twin_rows)(nv, kind, FETCH_FAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
+#if IDENTICAL_TILES
+        if (has_identical_rows && !n_waiting && i + IDENTICAL_ROWS <= end) {
+            const int64_t n = ASP_IDENTICAL_ROWS_OF(I)(indptr, indices, i);
+            if (n > 0 && n <= long_row) {
+                const int fetch = prefetch && k + IDENTICAL_ROWS * n <= prefetch_end ? way : FETCH_NONE;
+                if (fetch == FETCH_L2)
+                    NAME(identical_rows)(nv, kind, FETCH_L2, indices, data, prefetch, k, n, B, ldb, masks, identical);
                 else if (fetch)
-                    NAME(twin_rows)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, n, B, ldb, masks, twins);
-                else NAME(twin_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, twins);
-                n_waiting = TWINS;
+                    NAME(identical_rows)(nv, kind, FETCH_L1, indices, data, prefetch, k, n, B, ldb, masks, identical);
+                else NAME(identical_rows)(nv, kind, FETCH_NONE, indices, data, 0, k, n, B, ldb, masks, identical);
+                n_waiting = IDENTICAL_ROWS;
             }
         }
         const int is_summed = n_waiting > 0;
         if (is_summed) {
-            ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = twins[TWINS - n_waiting][v];
+            ASP_UNROLL for (int v = 0; v < nv; v++) sum[v] = identical[IDENTICAL_ROWS - n_waiting][v];
             n_waiting--;
         }
 #else
@@ -210,11 +212,11 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #endif
         const int fetch = prefetch && stop <= prefetch_end ? way : FETCH_NONE;
         if (is_summed) {
-            /* with the twins before it */
-        } else if (fetch == FETCH_FAR)
-            NAME(add_row)(nv, kind, FETCH_FAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+            /* Summed with the identical rows before it. */
+        } else if (fetch == FETCH_L2)
+            NAME(add_row)(nv, kind, FETCH_L2, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else if (fetch)
-            NAME(add_row)(nv, kind, FETCH_NEAR, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
+            NAME(add_row)(nv, kind, FETCH_L1, indices, data, prefetch, k, stop, B, ldb, masks, SUMS);
         else NAME(add_row)(nv, kind, FETCH_NONE, indices, data, 0, k, stop, B, ldb, masks, SUMS);
 #if WORDS == 2
         NAME(join)(c, nv, sum, imaginary, (nv - 1) * VL + lanes, accumulate);
@@ -256,14 +258,14 @@ ASP_TILE void NAME(tile)(const int nv, const int kind, const int has_twins, cons
 #define TILE_ARGUMENTS const asp_args *args, int64_t begin, int64_t end, int64_t j, int lanes, int lead
 #define KIND(nv, name, kind) \
     static ASP_NOINLINE void NAME(name##_##nv)(TILE_ARGUMENTS) { NAME(tile)(nv, kind, 0, args, begin, end, j, lanes, lead); }
-/* As these, for matrices with twins: looking for them costs others up to a tenth. */
-#if TWIN_TILES
-#define KIND_OF_TWINS(nv, name, kind)                                \
-    static ASP_NOINLINE void NAME(name##_twins_##nv)(TILE_ARGUMENTS) \
+/* Variants for matrices with identical rows: searching for these costs other matrices up to 10 %. */
+#if IDENTICAL_TILES
+#define KIND_OF_IDENTICAL(nv, name, kind)                                \
+    static ASP_NOINLINE void NAME(name##_identical_##nv)(TILE_ARGUMENTS) \
     {                                                                \
         NAME(tile)(nv, kind, 1, args, begin, end, j, lanes, lead);   \
     }
-#define CASE(nv) KIND_OF_TWINS(nv, whole, WHOLE)
+#define CASE(nv) KIND_OF_IDENTICAL(nv, whole, WHOLE)
 TILE_CASES(CASE)
 #undef CASE
 #endif
@@ -271,38 +273,38 @@ TILE_CASES(CASE)
 TILE_CASES(CASE)
 #undef CASE
 #if WORDS == 1
-KIND(1, joined, JOINED) /* rows of one vector are short: to ask costs a tenth */
+KIND(1, joined, JOINED) /* rows of one vector are short: the run-time test costs 10 % */
 #endif
 #if WORDS == 1 && defined(V_SHIFTS)
 #define CASE(nv) KIND(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
 #undef CASE
-#if TWIN_TILES
-#define CASE(nv) KIND_OF_TWINS(nv, shifted, SHIFTED)
+#if IDENTICAL_TILES
+#define CASE(nv) KIND_OF_IDENTICAL(nv, shifted, SHIFTED)
 SHIFT_CASES(CASE)
 #undef CASE
 #endif
 
-/* The product with vectors cut at B's cache lines, whose rows all begin `lead` reals into one. */
+/* Compute the product with vectors aligned to B's cache lines; all rows of B begin `lead` reals into a line. */
 static void NAME(spmm_shifted)(const asp_args *args, int64_t begin, int64_t end, int lead)
 {
     static void (*const tiles[][2])(TILE_ARGUMENTS) = {
-#define CASE(nv) {NAME(shifted_##nv), NAME(shifted_twins_##nv)},
+#define CASE(nv) {NAME(shifted_##nv), NAME(shifted_identical_##nv)},
         SHIFT_CASES(CASE)
 #undef CASE
     };
-    enum { MOST = SHIFT_LEAST + (int)(sizeof tiles / sizeof *tiles) - 1 };
+    enum { MOST = SHIFT_MIN + (int)(sizeof tiles / sizeof *tiles) - 1 };
     int64_t first = 0;
     for (int64_t left = args->n_vecs / VL + 1; left > 0;) { /* vectors */
         const int64_t passes = (left + MOST - 1) / MOST, nv = (left + passes - 1) / passes;
-        tiles[nv - SHIFT_LEAST][args->has_twins](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
+        tiles[nv - SHIFT_MIN][args->has_identical_rows](args, begin, end, first * VL - lead, nv == left ? lead : VL, first ? 0 : lead);
         first += nv;
         left -= nv;
     }
 }
 #endif
 #undef KIND
-#undef KIND_OF_TWINS
+#undef KIND_OF_IDENTICAL
 
 static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 {
@@ -311,9 +313,9 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
     static const tile tiles[][1 + MASKED] = {TILE_CASES(CASE)};
 #undef CASE
     const int64_t width = args->n_vecs * WORDS;
-#if TWIN_TILES
-#define CASE(nv) NAME(whole_twins_##nv),
-    static const tile twin_tiles[] = {TILE_CASES(CASE)};
+#if IDENTICAL_TILES
+#define CASE(nv) NAME(whole_identical_##nv),
+    static const tile identical_tiles[] = {TILE_CASES(CASE)};
 #undef CASE
 #endif
 #if WORDS == 1
@@ -322,15 +324,15 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
 #if WORDS == 1 && defined(V_SHIFTS)
     const int64_t lead = (int64_t)((uintptr_t)args->B % sizeof(V) / sizeof(R));
     const int is_wide = !args->places || width >= SHIFT_APART_LINES * VL;
-    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* C's lines end where B's do */
-    if (lead && width >= (SHIFT_LEAST - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
+    const int is_alike = lead == late && args->ldc % VL == 0 && is_wide; /* cache lines of C and B end at the same columns */
+    if (lead && width >= (SHIFT_MIN - 1) * VL && (width | args->ldb) % VL == 0 && (is_alike || !args->stream)) {
         NAME(spmm_shifted)(args, begin, end, (int)lead);
         if (args->stream) ASP_STREAM_END();
         return;
     }
 #endif
     for (int64_t j = 0; j < width;) {
-        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MOST - 1) / TILE_MOST;
+        const int64_t left = (width - j + VL - 1) / VL, passes = (left + TILE_MAX - 1) / TILE_MAX;
         const int nv = (int)((left + passes - 1) / passes);
         const int64_t covered = asp_min((int64_t)nv * VL, width - j);
         const int lanes = (int)(covered - (int64_t)(nv - 1) * VL);
@@ -339,16 +341,16 @@ static void NAME(spmm)(const asp_args *args, int64_t begin, int64_t end)
         const int follows = args->ldc == VL && !args->places;
         if (nv == 1 && lanes == VL && args->stream && late && follows && v_can_join(late)) one = NAME(joined_1);
 #endif
-#if TWIN_TILES
-        if (args->has_twins && lanes == VL) one = twin_tiles[nv - 1];
+#if IDENTICAL_TILES
+        if (args->has_identical_rows && lanes == VL) one = identical_tiles[nv - 1];
 #endif
         one(args, begin, end, j, lanes, 0);
         j += covered;
     }
     if (args->stream) ASP_STREAM_END();
 }
-#undef TWIN_MOST
-#undef TWIN_TILES
+#undef IDENTICAL_MAX
+#undef IDENTICAL_TILES
 #undef TILE_ARGUMENTS
 #undef LOAD_PART
 #undef SUMS

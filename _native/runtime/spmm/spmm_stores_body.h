@@ -1,30 +1,32 @@
-/* Rows of C past the caches where they begin within a vector, as in most arrays of NumPy: part of spmm_body.h. Stores
- * past the caches must not cross a vector's boundary.
- */
+/* Non-temporal stores of rows of C that do not begin on a vector boundary, as in most NumPy arrays: part of
+ * spmm_body.h. Non-temporal stores must not cross a vector boundary. */
 
 #ifndef ASP_LINES_APART
 #define ASP_LINES_APART
-/* Where rows of C do not follow each other, lines of a row's part in a tile that go past the caches, at least; of a whole
- * row, where vectors are cut as those of B: shorter ones take twice as long then. */
+/* Minimum number of cache lines for non-temporal stores where rows of C do not follow each other: of a row's part in a
+ * tile (APART_LINES), and of a whole row with vectors aligned as B's (SHIFT_APART_LINES). Shorter parts take twice as
+ * long. */
 enum { APART_LINES = 4, SHIFT_APART_LINES = 16 };
 #endif
 
 #if WORDS == 1
-/* Rows of C past the caches where they begin `late` reals behind a vector's boundary, as in most arrays of NumPy: stores
- * past the caches must not cross one. Vectors on boundaries are joined from two sums; where rows follow each other,
- * the end of one waits in `waiting` for the beginning of the next. */
+/* State of non-temporal stores to rows of C that begin `late` reals behind a vector boundary. Aligned vectors are
+ * joined from two sums. Where rows follow each other (`follows`), the end of one row is kept in `waiting` until the
+ * beginning of the next is known. */
 typedef struct {
     V waiting;
     int is_waiting, late, follows;
     VJ joint;
 } NAME(joined);
 
+/* Store the pending end of a row, which ends at c. */
 ASP_INLINE void NAME(end_joined)(NAME(joined) *out, R *c)
 {
     if (out->is_waiting) v_storem(c - out->late, v_mask(out->late), v_join(out->waiting, out->joint, out->waiting));
     out->is_waiting = 0;
 }
 
+/* Store the nv vectors of a row at c, keeping the last one pending. */
 ASP_INLINE void NAME(stream_joined)(const int nv, NAME(joined) *out, R *c, const V *sum)
 {
     if (out->is_waiting) v_stream(c - out->late, v_join(out->waiting, out->joint, sum[0]));
@@ -34,7 +36,8 @@ ASP_INLINE void NAME(stream_joined)(const int nv, NAME(joined) *out, R *c, const
     out->is_waiting = 1;
 }
 
-/* ... and a tile's part of a row by itself, where vectors are lines: whole ones go past the caches, and the ends do not. */
+/* Store a tile's part of a row that is not followed by the next row; vectors are cache lines. Whole lines are stored
+ * non-temporally, the partial ones at both ends are not. */
 ASP_INLINE void NAME(stream_apart)(const int nv, const NAME(joined) *out, R *c, const V *sum)
 {
     R *const line = c - out->late;
@@ -45,14 +48,16 @@ ASP_INLINE void NAME(stream_apart)(const int nv, const NAME(joined) *out, R *c, 
 #endif
 
 #if WORDS == 1 && defined(V_SHIFTS)
-/* Rows of C past the caches whose vectors are cut as those of B: where rows follow each other, the end of one and the
- * beginning of the next are one line. */
+/* Non-temporal stores of rows of C whose vectors are aligned as those of B. Where rows follow each other, the end of
+ * one and the beginning of the next share a line. */
 ASP_INLINE void NAME(end_shifted)(NAME(joined) *out, R *c, NAME(masks) masks)
 {
     if (out->is_waiting) v_storem(c, masks.back, out->waiting);
     out->is_waiting = 0;
 }
 
+/* Store the nv vectors of a row, of which the first begins at c, keeping the last one pending if rows follow each
+ * other. */
 ASP_INLINE void NAME(stream_shifted)(const int nv, NAME(joined) *out, R *c, NAME(masks) masks, const V *sum)
 {
     if (out->is_waiting) v_stream(c, v_blend(masks.front, out->waiting, sum[0]));

@@ -1,4 +1,4 @@
-/* Counts of vectors for which a tile is compiled. */
+/* Lists of the numbers of vectors for which a tile is compiled: CASES_n(X) expands X(1) to X(n). */
 #define CASES_4(X) X(1) X(2) X(3) X(4)
 #define CASES_3(X) X(1) X(2) X(3)
 #define CASES_6(X) CASES_4(X) X(5) X(6)

@@ -1,5 +1,6 @@
-/* y[i] = A[i] x with AVX2 gathers, or a load for each element (lookups.h); sixteen short rows at a time, as in spmv_avx512.h: products of the whole run to a
- * buffer, then each row's part under a mask, so that row ends are not branches. */
+/* y[i] = A[i] x with AVX2 gathers or one load per element (register_gather.h). Sixteen short rows are computed at a time, as
+ * in spmv_avx512.h: the products of all their nonzeros go to a buffer, then each row's part is loaded under a mask, so
+ * that row ends cause no branches. */
 #include "spmv_base.h" /* spmv_plain: for more columns than a 32-bit gather reaches */
 
 #if RBYTES == 4
@@ -32,6 +33,7 @@
 #define GATHER(p) LOOKUP(p, x)
 #endif
 
+/* Return the sum of the lanes of a. */
 ASP_INLINE R NAME(total)(V a)
 {
 #if RBYTES == 4
@@ -44,7 +46,7 @@ ASP_INLINE R NAME(total)(V a)
 #endif
 }
 
-/* VL sums of the VL vectors at `part`, in order. */
+/* Return the sums of the lanes of each of the VL vectors at `part`, in order. */
 ASP_INLINE V NAME(totals)(const V *part)
 {
 #if RBYTES == 4
@@ -57,6 +59,7 @@ ASP_INLINE V NAME(totals)(const V *part)
 #endif
 }
 
+/* Return the dot product of the nonzeros [k, stop) with x. */
 ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data, const R *x,
                                int fetch)
 {
@@ -78,6 +81,7 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
     return NAME(total)(ADD(a, b)) + rest;
 }
 
+/* Return VL partial sums of products[k..stop). */
 ASP_INLINE V NAME(any_row)(const R *products, int64_t k, int64_t stop)
 {
     if (stop - k <= VL) return v_loadm(products + k, v_mask(stop - k));
@@ -86,6 +90,7 @@ ASP_INLINE V NAME(any_row)(const R *products, int64_t k, int64_t stop)
     return ADD(sum, v_loadm(products + k, v_mask(stop - k)));
 }
 
+/* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const R *data, const R *x, R *y, int add, int fetch)
 {
     R buffer[GROUP_NONZEROS + 16] __attribute__((aligned(64)));

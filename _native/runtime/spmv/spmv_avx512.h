@@ -1,12 +1,13 @@
-/* y[i] = A[i] x with AVX-512 gathers, or a load for each element (lookups.h).
+/* y[i] = A[i] x with AVX-512 gathers or one load per element (register_gather.h).
  *
- * What costs in short rows is not arithmetic but the mispredicted end of each row. So sixteen rows are taken together:
- * their products, one run of nonzeros whatever the rows, go to a buffer; then each row's part is loaded under a mask
- * and sixteen sums are folded in one go. The class of the longest row decides how many rows share a vector.
+ * Short rows are dominated by the branch misprediction at each row's end. So sixteen rows are computed together: the
+ * products of all their nonzeros go to a buffer, then each row's part is loaded under a mask and sixteen sums are
+ * reduced at once. The length of the longest row decides how many rows share a vector.
  */
 #include "spmv_base.h" /* spmv_plain: for more columns than a 32-bit gather reaches */
 
-/* Column indices as 32-bit lanes: VL of them, under a mask, or spread to the lanes of a mask (the widest type only). */
+/* Load column indices as 32-bit lanes: all, under a mask, or expanded to the lanes of a mask (widest type only).
+ * LENGTHS computes the lengths of sixteen rows. */
 #if IBYTES == 4
 #define INDEX8(p) _mm256_loadu_si256((const __m256i *)(p))
 #define INDEX8_MASKED(m, p) _mm256_maskz_loadu_epi32(m, p)
@@ -29,8 +30,8 @@
                        1)
 #endif
 
-/* V8 holds eight values, ROW as many as a register; O8(add) and O(add) are the instruction for these. X8 is the elements
- * of x of eight nonzeros, X8_MASKED of fewer than that under a mask; total8 the sum of eight values. */
+/* V8 holds eight values, ROW fills a register; O8(op) and O(op) are the instructions for them. X8 loads the elements
+ * of x for eight nonzeros, X8_MASKED for fewer under a mask; total8 returns the sum of eight values. */
 #if RBYTES == 4
 #define V8 __m256
 #define ROW __m512
@@ -69,7 +70,7 @@ ASP_INLINE float NAME(total8)(__m256 a)
 ASP_INLINE double NAME(total8)(__m512d a) { return _mm512_reduce_add_pd(a); }
 #endif
 
-enum { NAME(WIDTH) = 64 / RBYTES }; /* of a ROW */
+enum { NAME(WIDTH) = 64 / RBYTES }; /* values in a ROW */
 
 #if !GATHERS
 #define X8_MASKED(m, k) NAME(lookup_first)(m, INDEX8_MASKED(m, indices + (k)), x)
@@ -84,9 +85,10 @@ ASP_INLINE V8 NAME(lookup_first)(__mmask8 m, __m256i at, const R *x)
 #define PRODUCT8(k) O8(mul)(O8(loadu)(data + (k)), X8(k))
 #define PRODUCT8_MASKED(m, k) O8(mul)(O8(maskz_loadu)(m, data + (k)), X8_MASKED(m, k))
 
-/* Quarters (128 bits) [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
+/* Return 128-bit quarters [a0 + a1, a2 + a3, b0 + b1, b2 + b3]. */
 ASP_INLINE ROW NAME(fold)(ROW a, ROW b) { return O(add)(QUARTERS(a, b, 0x88), QUARTERS(a, b, 0xdd)); }
 
+/* Return the dot product of the nonzeros [k, stop) with x. */
 ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *data, const R *x, int fetch)
 {
     V8 a = O8(setzero)(), b = a;
@@ -107,12 +109,12 @@ ASP_INLINE R NAME(one_row)(int64_t k, int64_t stop, const I *indices, const R *d
     return NAME(total8)(O8(add)(a, b));
 }
 
-/* Products of nonzeros [start, stop) to buffer; up to 7 values more are written. */
+/* Store the products of nonzeros [start, stop) to buffer; up to 7 more values are written. */
 ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *indices, const R *data, const R *x,
                                int fetch)
 {
     int64_t k = start;
-    for (; fetch && k + 16 <= stop; k += 16, buffer += 16) { /* a line of indices at a time */
+    for (; fetch && k + 16 <= stop; k += 16, buffer += 16) { /* one cache line of indices at a time */
         FETCH_AHEAD(indices + k, 16);
         FETCH_AHEAD(data + k, 16);
         O8(store)(buffer, PRODUCT8(k));
@@ -127,13 +129,14 @@ ASP_INLINE void NAME(products)(R *buffer, int64_t start, int64_t stop, const I *
     O8(store)(buffer, PRODUCT8_MASKED(rest, k));
 }
 
-/* Lanes in use when every 2^shift lanes hold a row, rows from `first` on. */
+/* Mask of the lanes in use when every 2^shift lanes hold one row, beginning with row `first`. */
 #define LANES(shift, first)                                                                                      \
     ((MASK)_mm512_cmplt_epi32_mask(                                                                              \
         _mm512_and_epi32(lane, _mm512_set1_epi32((1 << (shift)) - 1)),                                           \
         _mm512_permutexvar_epi32(_mm512_add_epi32(_mm512_srli_epi32(lane, shift), _mm512_set1_epi32(first)), length)))
 #define SPREAD(shift, first) O(maskz_expand)(LANES(shift, first), O(loadu)(buffer + (indptr[first] - start)))
 
+/* Return partial sums of products[k..stop) in the lanes of a register. */
 ASP_INLINE ROW NAME(any_row)(const R *products, int64_t k, int64_t stop)
 {
     const int64_t width = NAME(WIDTH);

@@ -1,6 +1,6 @@
-/* float32: sums of sixteen rows. */
+/* Sums of sixteen rows for float32; included by spmv_avx512.h. */
 
-/* The sum of each quarter: those of a, then those of b, c and d. */
+/* Return the sum of each quarter: those of a, then those of b, c and d. */
 ASP_INLINE __m512 NAME(fold_quarters)(__m512 a, __m512 b, __m512 c, __m512 d)
 {
     const __m512 ab = _mm512_add_ps(_mm512_unpacklo_ps(a, b), _mm512_unpackhi_ps(a, b));
@@ -9,14 +9,14 @@ ASP_INLINE __m512 NAME(fold_quarters)(__m512 a, __m512 b, __m512 c, __m512 d)
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15), sums);
 }
 
-/* The sum of each pair of lanes: those of a, then those of b. */
+/* Return the sum of each pair of lanes: those of a, then those of b. */
 ASP_INLINE __m512 NAME(fold_pairs)(__m512 a, __m512 b)
 {
     const __m512 sums = _mm512_add_ps(_mm512_shuffle_ps(a, b, 0x88), _mm512_shuffle_ps(a, b, 0xdd));
     return _mm512_permutexvar_ps(_mm512_setr_epi32(0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15), sums);
 }
 
-/* Eight rows of at most two nonzeros, spread two lanes to a row. */
+/* Products of eight rows with at most two nonzeros each, two lanes per row. */
 #define ROWS_OF_2(first)                                                                                         \
     NAME(pairs)(indices + indptr[first], data + indptr[first], x,                                                \
                 _mm512_cmplt_epi32_mask(_mm512_and_epi32(lane, _mm512_set1_epi32(1)),                            \
@@ -30,8 +30,8 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
     return _mm512_mul_ps(_mm512_maskz_expandloadu_ps(m, data), xs);
 }
 #else
-/* Products of n nonzeros, n <= 16, then zeros. Not by way of a buffer: what was stored in parts is slow to load whole.
- * (For longer rows the branches cost more than that.) */
+/* Return the products of n <= 16 nonzeros, followed by zeros. They do not pass through a buffer, because a vector load
+ * after partial stores stalls. (For longer rows the branches would cost more.) */
 ASP_INLINE __m512 NAME(few)(int64_t n, const I *indices, const float *data, const float *x)
 {
     const __mmask8 rest = (__mmask8)((1u << (n > 8 ? n - 8 : n)) - 1);
@@ -46,6 +46,7 @@ ASP_INLINE __m512 NAME(pairs)(const I *indices, const float *data, const float *
 }
 #endif
 
+/* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const float *data, const float *x, float *y,
                                    int add, int fetch)
 {
@@ -55,7 +56,8 @@ ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const floa
 #if !GATHERS
     const __mmask16 used = _mm512_test_epi32_mask(length, length);
     const int64_t n_products = indptr[16] - indptr[0];
-    if (n_products == __builtin_popcount(used)) { /* rows of at most one: nothing to add but what makes -0 a sum */
+    /* At most one nonzero per row: only the addition that turns -0 into 0 remains. */
+    if (n_products == __builtin_popcount(used)) {
         sums = NAME(few)(n_products, indices + indptr[0], data + indptr[0], x);
         sums = _mm512_add_ps(_mm512_maskz_expand_ps(used, sums), _mm512_setzero_ps());
     } else

@@ -1,6 +1,6 @@
-/* float64: sums of sixteen rows. */
+/* Sums of sixteen rows for float64; included by spmv_avx512.h. */
 
-/* The sum of each quarter: those of a, then those of b. */
+/* Return the sum of each quarter: those of a, then those of b. */
 ASP_INLINE __m512d NAME(fold_quarters)(__m512d a, __m512d b)
 {
     const __m512d sums = _mm512_add_pd(_mm512_unpacklo_pd(a, b), _mm512_unpackhi_pd(a, b));
@@ -8,7 +8,8 @@ ASP_INLINE __m512d NAME(fold_quarters)(__m512d a, __m512d b)
 }
 
 #if !GATHERS
-/* Rows of at most one nonzero, as `used` says: their products, the first at k. Adding zero is what makes -0 a sum. */
+/* Return the products of rows with at most one nonzero, given by the mask `used`; the first nonzero is k. Adding zero
+ * turns -0 into 0, as a sum would. */
 ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, const double *data, const double *x)
 {
     const __m512d few = used == 0xff ? PRODUCT8(k) : PRODUCT8_MASKED((__mmask8)((1u << __builtin_popcount(used)) - 1), k);
@@ -16,13 +17,14 @@ ASP_INLINE __m512d NAME(singles)(__mmask8 used, int64_t k, const I *indices, con
 }
 #endif
 
-/* Sixteen rows of n nonzeros each, as stencils have them: their ends are predicted, and nothing passes through memory. */
+/* Compute sixteen rows of n nonzeros each, as in stencils: the row ends are predicted, and no products pass through
+ * memory. */
 ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data, const double *x, double *y, int add,
                                int fetch)
 {
     for (int row = 0; row < ROW_GROUP; row += 4, indices += 4 * n, data += 4 * n) {
         double a = 0, b = 0, c = 0, d = 0;
-        if (fetch) /* every sixteenth entry of the group, wherever these rows begin in it */
+        if (fetch) /* once per sixteen entries of the group, counted from its begin */
             for (int64_t k = -row * n & 15; k < 4 * n; k += 16) {
                 FETCH_AHEAD(indices + k, 16);
                 FETCH_AHEAD(data + k, 16);
@@ -40,6 +42,7 @@ ASP_INLINE void NAME(equal_rows)(int64_t n, const I *indices, const double *data
     }
 }
 
+/* Compute y[0..15] for sixteen rows with at most GROUP_NONZEROS nonzeros. */
 ASP_INLINE void NAME(sixteen_rows)(const I *indptr, const I *indices, const double *data, const double *x, double *y,
                                    int add, int fetch)
 {

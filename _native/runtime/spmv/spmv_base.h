@@ -1,10 +1,10 @@
-/* y[i] = A[i] x in plain C: four sums for long rows. */
+/* y[i] = A[i] x in plain C, with four partial sums for long rows. */
 #ifndef FETCH_AHEAD
-/* Indices and values of nonzeros that come later, as many as n that lie at p. They lie in a row, which the processor should
- * notice by itself, but loads of x from everywhere make it forget (docs/adr/0064-fetching-ahead.md). They are fetched into the
- * second cache early and into the first late: a line on its way to the first takes one of the few places that loads of x need,
- * and from the second it is there soon. Where x is small a fetch only costs. Beyond the end of an array nothing happens: a
- * fetch is a hint. */
+/* Prefetch indices or values of later nonzeros, n elements beginning at p plus the distances below. They are
+ * contiguous, but random loads of x keep the hardware prefetcher from recognising them. They are prefetched early into
+ * the L2 cache and late into the L1 cache: a fetch into L1 occupies one of the few line-fill buffers that loads of x
+ * need, and is short from L2. For a small x prefetching only costs. Beyond the end of an array it has no effect,
+ * because a prefetch is a hint. */
 #define FETCH_AHEAD(p, n)                                                                \
     if (fetch)                                                                           \
         ASP_UNROLL for (int line = 0; line < (int)((n) * sizeof *(p)); line += 64) {     \
@@ -12,20 +12,22 @@
             __builtin_prefetch((const char *)(p) + line + FETCHED_LATE_BYTES);           \
         }
 #define FETCHES(args) ((args)->n_cols >= (FETCHED_X_BYTES) / (int64_t)sizeof(R))
+/* Minimum size of x, and prefetch distances into the L2 and the L1 cache, all in bytes. */
 enum { FETCHED_X_BYTES = 2 << 20, FETCHED_EARLY_BYTES = 8192, FETCHED_LATE_BYTES = 1024 };
 #endif
+/* Compute the rows [begin, end). */
 static void NAME(SPMV_PLAIN)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
     const R *data = args->data, *x = args->B;
     R *y = args->C;
-    const int64_t giant = args->giant_length;
+    const int64_t long_row = args->long_row_length;
     const int add = args->accumulate;
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > giant) {
-            asp_note_giant(args, i);
+        if (stop - k > long_row) {
+            asp_note_long_row(args, i);
             continue;
         }
         R sum[4] = {0, 0, 0, 0};

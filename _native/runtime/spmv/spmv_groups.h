@@ -1,4 +1,4 @@
-/* y[i] = A[i] x: groups of short rows by sixteen_rows, other rows by one_row. */
+/* y[i] = A[i] x for the rows [begin, end): groups of short rows by sixteen_rows, other rows by one_row. */
 ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t end, int fetch)
 {
     const I *indptr = args->indptr, *indices = args->indices;
@@ -13,8 +13,8 @@ ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t e
             continue;
         }
         for (; i < stop; i++) {
-            if (indptr[i + 1] - indptr[i] > args->giant_length) {
-                asp_note_giant(args, i);
+            if (indptr[i + 1] - indptr[i] > args->long_row_length) {
+                asp_note_long_row(args, i);
                 continue;
             }
             const R sum = NAME(one_row)(indptr[i], indptr[i + 1], indices, data, x, fetch);
@@ -23,13 +23,13 @@ ASP_INLINE void NAME(spmv_groups)(const asp_args *args, int64_t begin, int64_t e
     }
 }
 
-/* Functions of their own, so that the loop without fetches keeps the registers that it has alone. */
+/* Separate functions, so that the loop without prefetching does not lose registers to the other one. */
 static ASP_NOINLINE void NAME(spmv_fetching)(const asp_args *args, int64_t begin, int64_t end)
 {
     NAME(spmv_groups)(args, begin, end, 1);
 }
 
-static ASP_NOINLINE void NAME(spmv_near)(const asp_args *args, int64_t begin, int64_t end)
+static ASP_NOINLINE void NAME(spmv_resident)(const asp_args *args, int64_t begin, int64_t end)
 {
     NAME(spmv_groups)(args, begin, end, 0);
 }
@@ -38,5 +38,5 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     if (args->n_cols > INT32_MAX) NAME(spmv_plain)(args, begin, end);
     else if (FETCHES(args)) NAME(spmv_fetching)(args, begin, end);
-    else NAME(spmv_near)(args, begin, end);
+    else NAME(spmv_resident)(args, begin, end);
 }

@@ -1,38 +1,46 @@
-/* What tuner/features/counts.py tells of a pattern, as whole numbers: row lengths, cells of slices, and blocks, diagonals and
- * gaps between columns in a sample of row panels. Its sizes are repeated here; tests count every number by NumPy.
+/* Integer statistics of a sparsity pattern for tuner/features/counts.py: row lengths, padded sizes of sliced ELL, and
+ * blocks, diagonals and gaps between columns in a sample of row panels. The sizes below repeat those of the Python
+ * module; tests recompute every number with NumPy.
  *
- * itype: 0 int32, 1 int64. Functions return 0, or -1 when scratch memory could not be had. */
+ * itype is 0 for int32 and 1 for int64. Functions return 0, or -1 without memory.
+ */
 #include "common.h"
 
 #include "counts_api.h"
 #include "pool_api.h"
 
+/* PANEL: rows whose diagonals are counted together; SAMPLE_ROWS: rows of a sampled panel. N_SIZES block sizes, N_LANES
+ * slice heights and N_WINDOWS sorting windows are examined. */
 enum { PANEL = 16, SAMPLE_ROWS = 48, N_SIZES = 6, N_LANES = 4, N_WINDOWS = 3 };
-enum { MAX_SAMPLED_ROWS = 16384, LEAST_PANELS = 8, LEAST_OF_PANEL = 256 };
-enum { SMALL_LENGTH = 1024 };           /* row lengths that are sorted by counting */
-enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* of a row in its panel; sorted at a time */
+/* Rows examined for slices; minimum number of panels; minimum number of entries taken from a panel. */
+enum { MAX_SAMPLED_ROWS = 16384, MIN_PANELS = 8, MIN_OF_PANEL = 256 };
+enum { SMALL_LENGTH = 1024 };           /* row lengths below this are sorted by counting */
+enum { ROW_BITS = 6, DIGIT_BITS = 11 }; /* bits of a row within its panel; bits per pass of the radix sort */
+/* Maximum ratio of cells to entries for which entries count as lying on few diagonals. */
 #define MAX_DIAGONAL_CELLS 1.5
-/* Heights and widths of blocks: 1, 2, 3, 4, 8, 16. */
+/* Slice heights. Heights and widths of blocks are 1, 2, 3, 4, 8 and 16. */
 static const int64_t slice_lanes[N_LANES] = {4, 8, 16, 32};
+/* Numbers of consecutive rows that are sorted by length; 1: unsorted. */
 static const int64_t windows[N_WINDOWS] = {1, 512, 8192};
 
-/* Places in `found` of asp_length_counts: longest row, sum of squared lengths, empty rows, and for each window and
- * number of lanes: slots of all whole slices, entries in them. */
+/* Layout of the result of asp_pattern_counts for row lengths: longest row, sum of squared lengths, empty rows, and,
+ * for each window and slice height, the slots and the entries of all whole slices. */
 enum { LONGEST = 0, SQUARES = 1, EMPTY = 2, CELLS = 3 };
-/* ... and of asp_sample_counts: entries, sum of gaps, number of gaps, entries on few diagonals, cells of those, and blocks
- * by rows and columns. */
+/* Layout of the result for the sample: entries, sum and number of gaps, entries on few diagonals, cells of these
+ * diagonals, and blocks by rows and columns. */
 enum { ENTRIES = 0, GAPS = 1, N_GAPS = 2, ON_FEW = 3, FEW_CELLS = 4, BLOCKS = 5 };
 
-/* Panel, column and row of sampled entries: panel << (column_bits + ROW_BITS) | column << ROW_BITS | row. */
+/* Sampled entries, each packed as panel << (column_bits + ROW_BITS) | column << ROW_BITS | row. */
 typedef struct {
     uint64_t *entries, *spare;
     int64_t n, room;
     int column_bits, panel_bits;
 } asp_sample;
 
-/* i-th of n numbers spread evenly over 0 .. last. */
+/* Return the i-th of n numbers spread evenly over 0 .. last. */
 static inline int64_t asp_spread(int64_t i, int64_t n, int64_t last) { return n > 1 ? i * last / (n - 1) : 0; }
 
+/* Return the number of bits of `most`. */
 static int asp_bits(uint64_t most)
 {
     int bits = 0;
@@ -41,13 +49,14 @@ static int asp_bits(uint64_t most)
     return bits;
 }
 
+/* Compare two int64 for qsort, in descending order. */
 static int asp_falling(const void *a, const void *b)
 {
     const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
     return (x < y) - (x > y);
 }
 
-/* `n` lengths that are all `length` follow `at` longer ones: slots and entries of whole slices among them. */
+/* Add the slots and entries of whole slices for n rows of equal length that follow `at` longer rows, of n_all. */
 static inline void asp_add_lengths(int64_t length, int64_t at, int64_t n, int64_t n_all, int64_t *cells)
 {
     for (int l = 0; l < N_LANES; l++) {
@@ -60,7 +69,7 @@ static inline void asp_add_lengths(int64_t length, int64_t at, int64_t n, int64_
     }
 }
 
-/* Sort by panel and column: least significant digits first. */
+/* Radix-sort the sample by panel and column. */
 static void asp_sort_sample(asp_sample *s)
 {
     int64_t counts[1 << DIGIT_BITS];
@@ -85,8 +94,8 @@ static void asp_sort_sample(asp_sample *s)
     }
 }
 
-/* Blocks of r rows and the c-th number of columns, for each r, that hold a row of `rows` (bit i: row i of the panel). Of a
- * single row there is one whatever r: those are counted apart. */
+/* Count, for each block height r, the blocks that contain an entry of `rows` (bit i: row i of the panel), for the c-th
+ * block width. A single row lies in one block whatever r is; such cases are counted in `singles`. */
 #define COUNT_GROUPS(rows, c)                                                                                       \
     do {                                                                                                            \
         const uint64_t one_ = (rows);                                                                               \
@@ -107,7 +116,7 @@ static void asp_sort_sample(asp_sample *s)
         }                                                                                                           \
     } while (0)
 
-/* Blocks of every size and diagonals of every PANEL rows, from sorted entries in one walk. */
+/* Count blocks of every size and diagonals of every PANEL rows in one pass over the sorted sample. */
 static inline __attribute__((always_inline)) void asp_walk_sample(const asp_sample *s, int64_t *found)
 {
     const uint64_t column_mask = ((uint64_t)1 << s->column_bits) - 1;
@@ -115,7 +124,7 @@ static inline __attribute__((always_inline)) void asp_walk_sample(const asp_samp
     for (int64_t e = 0; e < s->n;) {
         const uint64_t panel = s->entries[e] >> (ROW_BITS + s->column_bits);
         uint64_t rows_of[N_SIZES] = {0}, block_of[N_SIZES] = {0};
-        /* Diagonals met among the PANEL that pass through `column`: bit f is the one that row f has there. */
+        /* Diagonals met so far that pass through `column`: bit f is the diagonal that row f of the part has there. */
         uint64_t met[SAMPLE_ROWS / PANEL] = {0}, last = 0;
         int64_t n_met[SAMPLE_ROWS / PANEL] = {0}, n_here[SAMPLE_ROWS / PANEL] = {0};
         while (e < s->n && s->entries[e] >> (ROW_BITS + s->column_bits) == panel) {
@@ -180,7 +189,7 @@ static void asp_walk(const asp_sample *s, int64_t *found)
 #define BODY "counts_body.h"
 #include "each_index.h"
 
-/* Lengths of the columns of a pattern: 3 + 2 * N_WINDOWS * N_LANES numbers. */
+/* Compute the length statistics of the columns of a pattern: 3 + 2 * N_WINDOWS * N_LANES numbers. */
 int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices,
                              void *found)
 {
@@ -195,7 +204,7 @@ int asp_column_length_counts(int itype, int64_t n_rows, int64_t n_cols, const vo
     return status;
 }
 
-/* One of two countings an item: of a sample, of row lengths. */
+/* Arguments of a job of two items: the sample, and the row lengths. */
 typedef struct {
     int itype;
     int64_t n_rows, n_cols, n_sample;
@@ -213,8 +222,8 @@ static void asp_count_items(void *context, int64_t begin, int64_t end)
                                     : ASP_BY_INDEX(j->itype, length_counts, j->n_rows, j->indptr, j->lengths);
 }
 
-/* Row lengths, numbers as of columns, and about `n_sample` entries in panels of SAMPLE_ROWS rows, 5 + N_SIZES * N_SIZES
- * numbers; on two threads where there are two. */
+/* Compute the row-length statistics (layout as for columns) and the statistics of about n_sample entries in panels of
+ * SAMPLE_ROWS rows, 5 + N_SIZES * N_SIZES numbers. Uses up to two threads. */
 int asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *indptr, const void *indices, int64_t n_sample,
                        void *lengths, void *sample, int n_threads)
 {
@@ -224,8 +233,8 @@ int asp_pattern_counts(int itype, int64_t n_rows, int64_t n_cols, const void *in
     return job.status[0] ? job.status[0] : job.status[1];
 }
 
-/* Distinct columns in each of `n_windows` windows of `n_entries` entries, evenly spread, those of equal windows counted
- * once; the sum of them << 3 | number of windows that differ. At most 7 windows. */
+/* Count the distinct columns in each of n_windows (at most 7) evenly spread windows of n_entries entries; coinciding
+ * windows count once. Returns the sum << 3 | number of different windows, or -1 without memory. */
 int64_t asp_distinct_columns(int itype, int64_t n_cols, const void *indices, int64_t nnz, int64_t n_entries,
                              int64_t n_windows)
 {

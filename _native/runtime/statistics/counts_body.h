@@ -1,6 +1,7 @@
-/* Counts for one type of the user's index arrays: included by counts.c with INDEX and NAME(x) defined. */
+/* Statistics for one index type; included by counts.c with INDEX and NAME(x) defined. */
 
-/* Slices of the rows from `row` on, `n` rows sorted by falling length; `large` has room for n. */
+/* Add the slots and entries of whole slices of n rows from `row` on, sorted by descending length; `large` has room for
+ * n. */
 static void NAME(add_window)(const INDEX *indptr, int64_t row, int64_t n, int64_t *large, int64_t *cells)
 {
     int32_t counts[SMALL_LENGTH] = {0};
@@ -25,7 +26,7 @@ static void NAME(add_window)(const INDEX *indptr, int64_t row, int64_t n, int64_
         }
 }
 
-/* Slices of the first rows in their own order. */
+/* Compute the slots and entries of whole slices of the first rows in their given order. */
 static void NAME(add_unsorted)(const INDEX *indptr, int64_t n_rows, int64_t *cells)
 {
     const int64_t n = n_rows < MAX_SAMPLED_ROWS ? n_rows : MAX_SAMPLED_ROWS;
@@ -45,6 +46,7 @@ static void NAME(add_unsorted)(const INDEX *indptr, int64_t n_rows, int64_t *cel
     }
 }
 
+/* Compute all statistics of row lengths. */
 static int NAME(length_counts)(int64_t n_rows, const INDEX *indptr, int64_t *found)
 {
     int64_t longest = 0, n_empty = 0;
@@ -78,14 +80,14 @@ static int NAME(length_counts)(int64_t n_rows, const INDEX *indptr, int64_t *fou
     return 0;
 }
 
-/* Entries of each column. */
+/* Count the entries of each column. */
 static void NAME(count_columns)(int64_t n_rows, const INDEX *indptr, const INDEX *indices, int64_t *counts)
 {
     for (int64_t e = indptr[0]; e < (int64_t)indptr[n_rows]; e++)
         counts[indices[e]]++;
 }
 
-/* The entries of one panel, at most `limit` of them. */
+/* Append at most `limit` entries of a panel to the sample and add up the gaps between their columns. */
 static void NAME(take_panel)(int64_t n_rows, const INDEX *indptr, const INDEX *indices, int64_t panel, int64_t ordinal,
                              int64_t limit, asp_sample *s, int64_t *found)
 {
@@ -106,6 +108,7 @@ static void NAME(take_panel)(int64_t n_rows, const INDEX *indptr, const INDEX *i
     }
 }
 
+/* Draw the sample, sort it and count blocks and diagonals. */
 static int NAME(sample_counts)(int64_t n_rows, int64_t n_cols, const INDEX *indptr, const INDEX *indices,
                                int64_t n_sample, int64_t *found)
 {
@@ -115,14 +118,14 @@ static int NAME(sample_counts)(int64_t n_rows, int64_t n_cols, const INDEX *indp
     double per_panel = (double)nnz / (double)n_all;
     per_panel = per_panel < 1.0 ? 1.0 : per_panel;
     const double wanted = (double)n_sample / per_panel;
-    int64_t n_panels = wanted > LEAST_PANELS ? (int64_t)(wanted < (double)n_all ? wanted : (double)n_all) : LEAST_PANELS;
+    int64_t n_panels = wanted > MIN_PANELS ? (int64_t)(wanted < (double)n_all ? wanted : (double)n_all) : MIN_PANELS;
     n_panels = n_panels < n_all ? n_panels : n_all;
     int64_t limit = 2 * n_sample / n_panels;
-    limit = limit > LEAST_OF_PANEL ? limit : LEAST_OF_PANEL;
+    limit = limit > MIN_OF_PANEL ? limit : MIN_OF_PANEL;
     asp_sample s = {.column_bits = asp_bits((uint64_t)n_cols - 1), .panel_bits = asp_bits((uint64_t)n_panels - 1)};
-    const int room_bits = 63 - ROW_BITS - s.panel_bits; /* columns beyond them are told apart by their last bits */
+    const int room_bits = 63 - ROW_BITS - s.panel_bits; /* higher bits of the column are dropped */
     s.column_bits = s.column_bits < room_bits ? s.column_bits : room_bits;
-    for (int64_t i = 0; i < n_panels; i++) { /* n_panels <= n_all: no panel comes twice */
+    for (int64_t i = 0; i < n_panels; i++) { /* n_panels <= n_all, so no panel comes twice */
         const int64_t low = asp_spread(i, n_panels, n_all - 1) * SAMPLE_ROWS;
         const int64_t high = low + SAMPLE_ROWS < n_rows ? low + SAMPLE_ROWS : n_rows;
         const int64_t n = (int64_t)indptr[high] - indptr[low];
@@ -142,7 +145,7 @@ static int NAME(sample_counts)(int64_t n_rows, int64_t n_cols, const INDEX *indp
     return 0;
 }
 
-/* Distinct ones among n columns; `met` is zeroed and has a bit per column. */
+/* Return the number of distinct columns among n; `met` is a zeroed bit set of columns. */
 static int64_t NAME(distinct)(const INDEX *columns, int64_t n, uint64_t *met)
 {
     int64_t n_found = 0;

@@ -1,7 +1,7 @@
 /* Max and min aggregation: C[i, j] = max over the entries p of row i of data[p] * B[indices[p], j], and its gradient.
  *
- * data NULL means ones. Rows without entries give 0. `arg`, of the index type, holds the entry p that won (nnz in an
- * empty row) and may be NULL in the forward pass. C, G and arg are n_rows x n_vecs without gaps.
+ * A NULL data means ones. Empty rows give 0. `arg`, of the index type, holds the winning entry p (nnz in an empty row)
+ * and may be NULL in the forward pass. C, G and arg are n_rows x n_vecs without gaps.
  */
 #include "graph_common.h"
 
@@ -19,7 +19,7 @@ static const g_range_fn extreme_table[3][2][2] = G_TABLE(extreme);
 static const g_range_fn ddata_table[3][2][2] = G_TABLE(extreme_ddata);
 static const g_range_fn dB_table[3][2][2] = G_TABLE(extreme_dB);
 
-/* The largest product, or the smallest where `least` is set. */
+/* Compute the maximum of the products, or the minimum if `least` is set. Returns 0, or -1 for an unknown code. */
 int asp_csr_extreme(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices, const void *data,
                     int64_t nnz, const void *B, int64_t ldb, int64_t n_vecs, int least, void *C, void *arg, int n_threads)
 {
@@ -31,7 +31,8 @@ int asp_csr_extreme(int dtype, int itype, int64_t n_rows, const void *indptr, co
     return 0;
 }
 
-/* Gradients for G = dC: ddata (nnz, overwritten) and dB (added to; the caller clears it); either may be NULL. */
+/* Compute the gradients for G = dC: ddata (nnz, overwritten) and dB (added to; the caller clears it). Either may be
+ * NULL. */
 int asp_csr_extreme_backward(int dtype, int itype, int64_t n_rows, const void *indptr, const void *indices,
                              const void *data, int64_t nnz, const void *B, int64_t ldb, int64_t n_vecs, const void *G,
                              const void *arg, void *ddata, void *dB, int64_t lddb, int n_threads)

@@ -1,6 +1,7 @@
-/* Largest or smallest of the products of a row and a column of B (see extreme.c). */
+/* Row kernels of max and min aggregation; see extreme.c. */
 
-/* T vectors of row results from column j on. A nan wins over any number, and the first of equal products wins. */
+/* Compute T vectors of results of a row from column j on. A nan wins over any number, and the first of equal products
+ * wins. */
 ASP_INLINE void NAME(extreme_tile)(const g_extreme *s, int64_t row, int64_t j, int T)
 {
     const I *indices = s->indices;
@@ -36,6 +37,7 @@ ASP_INLINE void NAME(extreme_tile)(const g_extreme *s, int64_t row, int64_t j, i
     }
 }
 
+/* Aggregate the rows [begin, end). */
 static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
 {
     const g_extreme *s = args;
@@ -45,7 +47,7 @@ static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
         const int64_t p = (int64_t)indptr[row], q_end = (int64_t)indptr[row + 1];
         R *C = (R *)s->C + row * n;
         I *arg = s->arg ? (I *)s->arg + row * n : NULL;
-        if (p == q_end) { /* nothing to compare: 0, and no entry */
+        if (p == q_end) { /* empty row: the result is 0, and arg is nnz */
             for (int64_t j = 0; j < n; ++j) C[j] = 0;
             for (int64_t j = 0; arg && j < n; ++j) arg[j] = (I)s->nnz;
             continue;
@@ -74,7 +76,7 @@ static void NAME(extreme)(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* d data[arg] += G * B: entries of a row belong to one range. */
+/* Compute ddata[arg] += G * B for the rows [begin, end); the entries of a row belong to one range. */
 static void NAME(extreme_ddata)(const void *args, int64_t begin, int64_t end)
 {
     const g_extreme *s = args;
@@ -91,7 +93,7 @@ static void NAME(extreme_ddata)(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* d B[column of arg, j] += data[arg] * G: a range of columns j is written by one thread. */
+/* Compute dB[column of arg, j] += data[arg] * G for the dense columns [begin, end), which one thread writes. */
 static void NAME(extreme_dB)(const void *args, int64_t begin, int64_t end)
 {
     const g_extreme *s = args;

@@ -1,4 +1,4 @@
-/* Checking, transposing and permuting CSR structures. */
+/* Validation, transposition and permutation of CSR structures on several threads. */
 #include <stdatomic.h>
 
 #include "kernels.h"
@@ -6,7 +6,8 @@
 #include "pool_api.h"
 #include "structure_api.h"
 
-enum { PARTS_MOST = 16, PIECE = 16384 };
+/* Maximum number of parts of a transposition; minimum number of elements per range. */
+enum { PARTS_MAX = 16, PIECE = 16384 };
 
 typedef struct {
     char bytes[16];
@@ -14,14 +15,16 @@ typedef struct {
 
 /* --- check ------------------------------------------------------------------------------------------------------- */
 
+/* Arguments of a validation; `bad` is set by any thread that finds a fault. */
 typedef struct {
     const void *array;
     uint64_t bound;
     _Atomic int bad;
 } check;
 
-/* FAULT: a number of the unsigned type U, negative as a signed one if element k is wrong. Differences of numbers that
- * are not negative do not overflow, and a comparison of 64 bits has no instruction before SSE4.2. */
+/* Define a pool task that sets `bad` if FAULT, a number of the unsigned type U, has its sign bit set for some element
+ * k. Differences of nonnegative numbers do not overflow, and 64-bit comparisons have no vector instruction before
+ * SSE4.2. */
 #define CHECK(NAME, U, FAULT)                                                                         \
     static void NAME(void *context, int64_t begin, int64_t end)                                       \
     {                                                                                                 \
@@ -48,7 +51,7 @@ int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
     if (rows.bad) return 2;
     const int64_t nnz = asp_index_at(itype, indptr, n_rows);
     if (nnz > n_stored) return 3;
-    /* n_cols beyond the index type bounds nothing but the sign */
+    /* Beyond the index type, n_cols bounds only the sign. */
     if (!wide && n_cols > INT32_MAX) columns.bound = (uint64_t)1 << 31;
     asp_parallel(wide ? indices_task_i64 : indices_task_i32, &columns, nnz, PIECE, nnz + 1, n_threads,
                  0.2 * (double)nnz);
@@ -57,15 +60,17 @@ int asp_csr_check(int itype, int64_t n_rows, int64_t n_cols, const void *indptr,
 
 /* --- transpose --------------------------------------------------------------------------------------------------- */
 
+/* Operands of a transposition; the rows of A are divided into n_parts parts. */
 typedef struct {
     int64_t n_rows, n_cols, nnz, n_parts;
     int element_bytes;
     const void *indptr, *indices, *data;
     void *t_indptr, *t_indices, *t_data, *perm;
-    void *places; /* [part][column]: nonzeros there, later the place of the next one */
-    int64_t step; /* from one part's to the next one's */
+    void *places; /* [part][column]: number of nonzeros, later the position of the next one */
+    int64_t step; /* elements between the arrays of consecutive parts */
 } transposition;
 
+/* Return the first row of a part; parts have equal numbers of rows plus nonzeros. */
 static int64_t part_begin(const transposition *job, int itype, int64_t part)
 {
     if (part == 0) return 0;
@@ -73,6 +78,7 @@ static int64_t part_begin(const transposition *job, int itype, int64_t part)
     return asp_row_at(itype, job->indptr, job->n_rows, (job->nnz + job->n_rows) * part / job->n_parts);
 }
 
+/* Move the rows [first, last) of a part to their transposed positions. */
 #define MOVE(T)                                                                                   \
     {                                                                                             \
         const T *data = job->data;                                                                \
@@ -86,6 +92,7 @@ static int64_t part_begin(const transposition *job, int itype, int64_t part)
             }                                                                                     \
     }
 
+/* The three passes: count columns per part, turn counts into positions, move the entries. */
 #define DEFINE_TRANSPOSE(suffix, ITYPE)                                                           \
     static void count_##suffix(void *context, int64_t begin, int64_t end)                         \
     {                                                                                             \
@@ -142,8 +149,8 @@ int asp_csr_transpose(int element_bytes, int itype, int64_t n_rows, int64_t n_co
     transposition job = {.n_rows = n_rows, .n_cols = n_cols, .nnz = asp_index_at(itype, indptr, n_rows),
                          .element_bytes = element_bytes, .indptr = indptr, .indices = indices, .data = data,
                          .t_indptr = t_indptr, .t_indices = t_indices, .t_data = data ? t_data : NULL, .perm = perm};
-    /* Each part has its own count of every column: not worth it unless nonzeros outnumber columns. */
-    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MOST), job.nnz / (n_cols + PIECE)));
+    /* Each part counts every column separately, which pays only if nonzeros outnumber columns. */
+    job.n_parts = asp_max(1, asp_min(asp_min(n_threads, PARTS_MAX), job.nnz / (n_cols + PIECE)));
     job.step = asp_own_bytes(n_cols * (wide ? 8 : 4)) / (wide ? 8 : 4);
     job.places = asp_take_own(job.n_parts, n_cols * (wide ? 8 : 4));
     if (!job.places) return ASP_NO_MEMORY;

@@ -1,18 +1,19 @@
-/* How soon columns come back when rows follow each other as a breadth-first search meets them. */
+/* Column reuse when rows are visited in breadth-first order. */
 #include "common.h"
 
 #include "walks_api.h"
 
 enum { IS_ROW = 1, IS_COLUMN = 2 };
 
-/* Numbers met, by open addressing: most patterns have far more columns than a walk looks at. */
+/* Open-addressing hash set of numbers: most patterns have far more columns than a walk visits. */
 typedef struct {
-    int64_t *keys; /* number + 1, 0: none */
+    int64_t *keys; /* number + 1; 0: empty */
+    /* IS_ROW and IS_COLUMN flags. */
     unsigned char *as;
     uint64_t mask;
 } asp_met;
 
-/* Whether `number` is met for the first time as `what`. */
+/* Insert `number` with the flag `what` and return whether it did not have that flag before. */
 static inline int asp_meets(asp_met *met, int64_t number, unsigned char what)
 {
     uint64_t at = ((uint64_t)number * 0x9E3779B97F4A7C15u >> 32) & met->mask;
@@ -33,7 +34,7 @@ int asp_walks(int itype, int64_t n_rows, const void *indptr, const void *indices
     const int64_t *const ends = sizes;
     const int64_t largest = ends[n_sizes - 1];
     uint64_t room = 64;
-    while (room < 4 * (uint64_t)largest) /* a walk meets an entry's column, and a row that it begins again with */
+    while (room < 4 * (uint64_t)largest) /* a walk meets an entry's column, and a row from which it restarts */
         room *= 2;
     int64_t *const queue = malloc((size_t)largest * sizeof *queue);
     asp_met met = {malloc(room * sizeof *met.keys), malloc(room), room - 1};

@@ -1,6 +1,7 @@
-/* Walks for one type of the user's index arrays: included by walks.c with INDEX and NAME(x) defined. */
+/* Breadth-first walk for one index type; included by walks.c with INDEX and NAME(x) defined. */
 
-/* One walk from row `start`; to found[2 s], found[2 s + 1]: distinct columns among the first sizes[s] entries, entries. */
+/* Walk from row `start` and add to found[2 s] the distinct columns among the first sizes[s] entries, to found[2 s + 1]
+ * their number. */
 static void NAME(walk)(int64_t n_rows, const INDEX *indptr, const INDEX *indices, int64_t start, const int64_t *sizes,
                        int64_t n_sizes, asp_met *met, int64_t *queue, int64_t *found)
 {
@@ -9,7 +10,7 @@ static void NAME(walk)(int64_t n_rows, const INDEX *indptr, const INDEX *indices
         int64_t row;
         if (head < tail) {
             row = queue[head++];
-        } else if (n_passed < n_rows) { /* all that can be reached was read: on with the next row */
+        } else if (n_passed < n_rows) { /* everything reachable was read: continue with the next row */
             row = next;
             next = next + 1 < n_rows ? next + 1 : 0;
             n_passed++;

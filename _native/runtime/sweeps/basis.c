@@ -1,7 +1,7 @@
 /* Products of a block of vectors with one vector (see basis_api.h).
  *
- * Complex vectors are vectors of twice as many reals. The real part of sum conj(v) w is then the dot product of these
- * reals; the imaginary part is the dot product of v with w turned: (re, im) becomes (im, -re).
+ * Complex vectors are treated as vectors of twice as many reals. The real part of sum conj(v) w is the dot product of
+ * these reals; the imaginary part is the dot product of v with w rotated: (re, im) becomes (im, -re).
  */
 #include "graph_common.h"
 
@@ -9,17 +9,18 @@
 #include "pool_api.h"
 
 enum {
-    CHUNK = 1024,     /* reals of a chunk: four vectors of doubles fit into a first-level cache beside the rows */
-    MAX_RIGHT = 4,   /* right-hand vectors of dot products: w and u, each turned as well where they are complex */
-    LOCAL_SUMS = 512, /* partial sums that are kept on the stack */
-    ALONE = 2,        /* chunks below which no other thread is asked */
+    CHUNK = 1024,     /* reals per chunk: four vectors of doubles fit the L1 cache beside the rows */
+    MAX_RIGHT = 4,   /* right-hand vectors of dot products: w and u, and their rotations if they are complex */
+    LOCAL_SUMS = 512, /* number of partial sums that are kept on the stack */
+    ALONE = 2,        /* number of chunks up to which one thread computes alone */
 };
 
+/* Arguments of the range functions of basis_body.h. */
 typedef struct {
     const char *V, *w, *u;
     char *out;
     const double *c;
-    double *sums; /* of each chunk: n_sums */
+    double *sums; /* n_sums per chunk */
     double scale;
     int64_t n, ldv, n_rows, n_right, n_sums; /* n and ldv in reals */
     int is_complex;
@@ -43,7 +44,7 @@ static void run(void *context, int64_t begin, int64_t end)
     task->work(task->job, begin, end);
 }
 
-/* Do the chunks, and add their sums in the order of the chunks. */
+/* Process all chunks and add their sums in the order of the chunks; `total` receives n_sums sums. */
 static int sweep(const g_range_fn table[3][2], b_job *job, int dtype, double *total, int n_threads)
 {
     const int64_t n_chunks = (job->n + CHUNK - 1) / CHUNK, n_sums = job->n_sums;
@@ -56,7 +57,7 @@ static int sweep(const g_range_fn table[3][2], b_job *job, int dtype, double *to
         b_task task = {work, job};
         const double bytes = (double)job->n * (double)(job->n_rows + 3) * (dtype & 1 ? 8 : 4);
         asp_parallel(run, &task, n_chunks, 1, asp_max(1, n_chunks / 8), n_threads > 0 ? n_threads : asp_max_threads(),
-                     bytes / 16); /* nanoseconds: 16 bytes each from the second-level cache */
+                     bytes / 16); /* ns: 16 bytes per ns from the L2 cache */
     }
     for (int64_t j = 0; j < n_sums; j++) total[j] = 0;
     for (int64_t chunk = 0; chunk < n_chunks; chunk++)

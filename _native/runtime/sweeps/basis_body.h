@@ -1,4 +1,4 @@
-/* Chunks of basis.c for vectors of R (not guarded; once per instruction set and type, see graph_each.h). */
+/* Chunks of basis.c for vectors of R (no include guard; once per instruction set and type, see graph_each.h). */
 #undef LANES
 #define LANES (VBYTES == 64 ? 8 : 4)
 
@@ -6,6 +6,7 @@ typedef double NAME(wide) __attribute__((vector_size(LANES * 8)));
 typedef double NAME(wideu) __attribute__((vector_size(LANES * 8), aligned(8), may_alias));
 typedef R NAME(narrow) __attribute__((vector_size(LANES * sizeof(R)), aligned(sizeof(R)), may_alias));
 
+/* Load LANES reals as doubles. */
 ASP_INLINE NAME(wide) NAME(widened)(const R *p)
 {
 #if IS_FLOAT
@@ -15,7 +16,7 @@ ASP_INLINE NAME(wide) NAME(widened)(const R *p)
 #endif
 }
 
-/* sums[g * n_right + s] = dot product of row g, m reals from v + g * ldv on, with right[s]. */
+/* Compute sums[g * n_right + s], the dot product of row g, m reals from v + g * ldv on, with right[s]. */
 ASP_INLINE void NAME(dots_of)(const R *v, int64_t ldv, const int n_rows, double right[MAX_RIGHT][CHUNK],
                               const int n_right, int64_t m, double *sums)
 {
@@ -41,7 +42,7 @@ ASP_INLINE void NAME(dots_of)(const R *v, int64_t ldv, const int n_rows, double 
     }
 }
 
-/* The rows [0, n_rows) of a chunk, `group` at a time and then one by one. */
+/* Compute the dot products of the rows [0, n_rows) of a chunk, `group` rows at a time and then one by one. */
 ASP_INLINE void NAME(dots_of_rows)(const R *v, int64_t ldv, int64_t n_rows, double right[MAX_RIGHT][CHUNK],
                                    const int n_right, int64_t m, double *sums)
 {
@@ -52,7 +53,7 @@ ASP_INLINE void NAME(dots_of_rows)(const R *v, int64_t ldv, int64_t n_rows, doub
     for (; g < n_rows; g++) NAME(dots_of)(v + g * ldv, ldv, 1, right, n_right, m, sums + g * n_right);
 }
 
-/* A copy of m reals of `from` in double precision, and of its complex numbers turned. */
+/* Copy m reals of `from` to double precision, and, unless NULL, its rotated complex numbers to `turned`. */
 ASP_INLINE void NAME(widen)(const R *from, double *to, double *turned, int64_t m)
 {
     for (int64_t i = 0; i < m; i++) to[i] = from[i];
@@ -62,6 +63,7 @@ ASP_INLINE void NAME(widen)(const R *from, double *to, double *turned, int64_t m
     }
 }
 
+/* Range function: dot products of the chunks [begin, end). */
 static void NAME(basis_dots)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
@@ -83,7 +85,7 @@ static void NAME(basis_dots)(const void *args, int64_t begin, int64_t end)
     }
 }
 
-/* to = sum over `n_rows` rows of c[g * step] * row g, m reals; added to `to` where it is not the first. */
+/* Compute the sum over n_rows rows of c[g * step] * row g, m reals; it is stored to `to` if is_first, else added. */
 ASP_INLINE void NAME(add_rows)(R *to, const int is_first, const R *v, int64_t ldv, const double *c, int step,
                                const int n_rows, int64_t m)
 {
@@ -104,7 +106,7 @@ ASP_INLINE void NAME(add_rows)(R *to, const int is_first, const R *v, int64_t ld
     }
 }
 
-/* to = sum of all rows. */
+/* Compute the sum of all rows times their coefficients. */
 ASP_INLINE void NAME(add_all)(R *to, const R *v, int64_t ldv, const double *c, int step, int64_t n_rows, int64_t m)
 {
     int64_t g = n_rows & 3;
@@ -117,14 +119,15 @@ ASP_INLINE void NAME(add_all)(R *to, const R *v, int64_t ldv, const double *c, i
     for (; g < n_rows; g += 4) NAME(add_rows)(to, 0, v + g * ldv, ldv, c + g * step, step, 4, m);
 }
 
-/* The rows are added up before w is added: w, which may be much larger, is rounded once. */
+/* Range function: linear combinations of the chunks [begin, end). The rows are summed before w is added, so that w,
+ * which may be much larger, is rounded once. */
 static void NAME(basis_update)(const void *args, int64_t begin, int64_t end)
 {
     const b_job *job = args;
     const int step = 1 + job->is_complex;
     const R scale = (R)job->scale;
     R sum[CHUNK], turned[CHUNK];
-    double right[MAX_RIGHT][CHUNK]; /* the first is used */
+    double right[MAX_RIGHT][CHUNK]; /* only the first is used */
     for (int64_t chunk = begin; chunk < end; chunk++) {
         const int64_t at = chunk * CHUNK, m = asp_min(CHUNK, job->n - at);
         const R *v = (const R *)job->V + at, *w = (const R *)job->w + at;

@@ -1,20 +1,22 @@
-/* Sweeps: programs of steps, executed chunk by chunk on the pool's threads, with sums that are added up by chunks. */
+/* Sweeps: programs of vector operations, executed chunk by chunk on the pool's threads, with sums that are added by
+ * chunks. */
 #include "sweeps.h"
 
 #include "matmul_api.h"
 #include "pool_api.h"
 #include "sweeps_api.h"
 
-enum { CHUNK_BYTES = 8192 };   /* of one vector: the vectors of a chunk stay in the first cache between the steps */
+enum { CHUNK_BYTES = 8192 };   /* bytes of one vector per chunk: a chunk's vectors stay in the L1 cache between steps */
 enum { MAX_LANES = 16 };      /* reals of the widest vectors */
-enum { PERIOD_REALS = 64 };    /* least reals of the rows that share coefficients of columns */
+enum { PERIOD_REALS = 64 };    /* minimum number of reals of the rows that share coefficients of columns */
 enum { STACK_BYTES = 16384 };
-enum { CACHED_BYTES = 1 << 20 };                        /* what lies in a core's own cache */
-static const double CACHED_NS = 0.03, STREAMED_NS = 0.08; /* per byte, one thread */
+enum { CACHED_BYTES = 1 << 20 };                        /* size that stays in a core's own cache */
+static const double CACHED_NS = 0.03, STREAMED_NS = 0.08; /* estimated ns per byte on one thread */
 
 static int is_complex(int dtype) { return dtype >= ASP_C64; }
 static int real_bytes(int dtype) { return dtype == ASP_F32 || dtype == ASP_C64 ? 4 : 8; }
 
+/* Return the operations for a dtype and the instruction set in use. */
 static const asp_sweep_bodies *bodies_for(int dtype)
 {
     const int at = real_bytes(dtype) == 8;
@@ -26,9 +28,10 @@ static const asp_sweep_bodies *bodies_for(int dtype)
 #endif
 }
 
+/* Return the reals of a row. */
 static int64_t row_reals(int dtype, int64_t n_columns) { return asp_max(n_columns, 1) * (1 + is_complex(dtype)); }
 
-/* Reals of whole rows that fill whole vectors, and at least PERIOD_REALS. */
+/* Return the number of reals of whole rows that fill whole vectors, at least PERIOD_REALS. */
 static int64_t period_of(int64_t width)
 {
     int64_t rows = MAX_LANES;
@@ -37,7 +40,7 @@ static int64_t period_of(int64_t width)
     return least * ((PERIOD_REALS + least - 1) / least);
 }
 
-/* Elements of a chunk, or rows. */
+/* Return the number of elements, or rows, of a chunk. */
 static int64_t chunk_rows(int dtype, int64_t n_columns)
 {
     return asp_max(1, CHUNK_BYTES / real_bytes(dtype) / row_reals(dtype, n_columns));
@@ -55,21 +58,23 @@ double asp_sweep_serial_ns(int dtype, int64_t n_elements, int64_t n_vectors)
     return bytes * (bytes < CACHED_BYTES ? CACHED_NS : STREAMED_NS);
 }
 
+/* A sweep while it is executed. */
 typedef struct {
     const asp_sweep *sweep;
     const asp_sweep_bodies *bodies;
-    int64_t rows, width, n_chunks; /* of a chunk; reals of a row */
+    int64_t rows, width, n_chunks; /* rows per chunk; reals per row */
     int64_t period;                /* reals that share coefficients of columns */
-    const char *re, *im;           /* coefficients of columns as the bodies read them */
+    const char *re, *im;           /* coefficients of columns as the operations read them */
     int item, failed;              /* bytes of a real */
 } sweeping;
 
-/* Where the reals of `place` begin in a chunk whose first element, or row, is `row`. */
+/* Return where the reals of vector `place` begin in a chunk whose first element, or row, is `row`. */
 static char *reals_at(const sweeping *it, int place, int64_t row)
 {
     return (char *)it->sweep->vectors[place] + row * it->width * it->item;
 }
 
+/* Execute a COMBINE step on one chunk; `at` is the number of its first coefficient. */
 static void combine(const sweeping *it, const int32_t *code, int64_t at, int64_t row, int64_t n)
 {
     const void *terms[ASP_SWEEP_TERMS];
@@ -87,6 +92,7 @@ static void combine(const sweeping *it, const int32_t *code, int64_t at, int64_t
     (is_real ? it->bodies->combine : it->bodies->combine_complex)(out, terms, c, n_terms, n);
 }
 
+/* Execute a SCALE step on one chunk. */
 static void scale(const sweeping *it, const int32_t *code, int64_t row, int64_t n)
 {
     const int is_real = !is_complex(it->sweep->dtype), is_d_real = code[4];
@@ -99,7 +105,7 @@ static void scale(const sweeping *it, const int32_t *code, int64_t row, int64_t 
         (is_real ? it->bodies->scale : is_d_real ? it->bodies->scale_by_real : it->bodies->scale_complex)(out, d, v, n);
 }
 
-/* Sums of the columns of a chunk: of the reals of a period, then of those that belong to a column, in order. */
+/* Compute the sums of the columns of a chunk: sums per real of a period, then the sums per column, in order. */
 static void dot_columns(sweeping *it, const void *u, const void *v, int64_t n, double *sums)
 {
     const int is_pair = is_complex(it->sweep->dtype), n_columns = it->sweep->n_columns;
@@ -123,6 +129,7 @@ static void dot_columns(sweeping *it, const void *u, const void *v, int64_t n, d
     if (room != stack) free(room);
 }
 
+/* Execute all steps on one chunk. */
 static void run_chunk(sweeping *it, int64_t chunk)
 {
     const asp_sweep *sweep = it->sweep;
@@ -148,8 +155,8 @@ static void run_chunk(sweeping *it, int64_t chunk)
     }
 }
 
-/* The pool learns for each task whether the program is faster with helpers (cycles.c), from one call of it to the next:
- * the sweeps of an iteration are tasks of their own, so that a cycle is an iteration. */
+/* The call-interval tuner (call_intervals.c) decides per task whether helpers make the program faster, from one call of the
+ * task to the next. Different sweeps of an iteration are different tasks, so that an interval is one iteration. */
 #define TASK(number)                                                                            \
     static void run_chunks_##number(void *context, int64_t begin, int64_t end)                  \
     {                                                                                           \
@@ -164,7 +171,7 @@ static asp_task task_of(const asp_sweep *sweep)
     return tasks[(3 * sweep->n_coefficients + sweep->n_dots) % 7];
 }
 
-/* sums[j] = partials[0][j] + partials[1][j] + ..., for `width` doubles. */
+/* Compute sums[j] = partials[0][j] + partials[1][j] + ..., for `width` doubles. */
 static void add_up(const double *partials, int64_t n_chunks, int64_t width, double *sums)
 {
     for (int64_t at = 0; at < width; at++) sums[at] = n_chunks ? partials[at] : 0;
@@ -174,7 +181,7 @@ static void add_up(const double *partials, int64_t n_chunks, int64_t width, doub
 
 static int threads_of(int n_threads) { return n_threads ? n_threads : asp_max_threads(); }
 
-/* Coefficients of columns, spread over a period; NULL without memory. */
+/* Repeat the coefficients of columns over a period; returns their memory, NULL without. */
 static char *spread_coefficients(sweeping *it)
 {
     const asp_sweep *sweep = it->sweep;

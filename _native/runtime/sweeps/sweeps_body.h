@@ -1,6 +1,6 @@
-/* Operations of sweeps on the reals of a chunk (asp_sweep_bodies): R is the type, NAME(x) the function's name. VECTOR_BYTES is
- * the width of the instruction set. Each of them computes the same lanes in the same order; products are rounded before
- * they are added, so that the bits are the same. */
+/* Operations of sweeps on the reals of a chunk (asp_sweep_bodies): R is the type, NAME(x) the function's name.
+ * VECTOR_BYTES is the vector width of the instruction set. All instruction sets sum the same lanes in the same order,
+ * and products are rounded before they are added, so results are bitwise the same. */
 
 enum { NAME(VL) = (int)(VECTOR_BYTES / sizeof(R)) };
 #define VL NAME(VL)
@@ -8,7 +8,7 @@ typedef R NAME(vec) __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(R))
 #define V NAME(vec)
 #define LOAD(from) (*(const V *)(from))
 
-/* a b, rounded. */
+/* Return a b, rounded (ASP_PIN_VECTOR prevents a fused multiply-add). */
 ASP_INLINE V NAME(product)(V a, V b)
 {
     V product = a * b;
@@ -16,6 +16,7 @@ ASP_INLINE V NAME(product)(V a, V b)
     return product;
 }
 
+/* Return a vector with `value` in all lanes. */
 ASP_INLINE V NAME(all)(R value)
 {
     V all;
@@ -23,7 +24,7 @@ ASP_INLINE V NAME(all)(R value)
     return all;
 }
 
-/* (re, im) becomes (im, re). */
+/* Swap the parts of complex numbers: (re, im) becomes (im, re). */
 ASP_INLINE V NAME(swap)(V v)
 {
     V swapped;
@@ -31,7 +32,7 @@ ASP_INLINE V NAME(swap)(V v)
     return swapped;
 }
 
-/* -im, im, ...: what swapped pairs are multiplied by. */
+/* Return (-im, im, ...), the factors of swapped pairs. */
 ASP_INLINE V NAME(turning)(R im)
 {
     V turning;
@@ -39,7 +40,7 @@ ASP_INLINE V NAME(turning)(R im)
     return turning;
 }
 
-/* The sum of coefficient * term; complex where `turning` is given. */
+/* Return the sum of coefficient * term; complex if `turning` is given. */
 ASP_INLINE V NAME(combined)(const R *const *terms, const V *c, const V *turning, const int n_terms, int64_t at)
 {
     V sum = NAME(product)(c[0], LOAD(terms[0] + at));
@@ -53,7 +54,7 @@ ASP_INLINE V NAME(combined)(const R *const *terms, const V *c, const V *turning,
     return sum;
 }
 
-/* The last `n` reals, fewer than a vector, of each term as whole vectors. */
+/* Copy the last `n` reals of each term, fewer than a vector, to whole vectors. */
 ASP_INLINE void NAME(pad)(R (*ends)[NAME(VL)], const R **tails, const R *const *terms, int n_terms, int64_t at, int64_t n)
 {
     for (int t = 0; t < n_terms; t++) {
@@ -62,6 +63,7 @@ ASP_INLINE void NAME(pad)(R (*ends)[NAME(VL)], const R **tails, const R *const *
     }
 }
 
+/* Compute out = sum of coefficient * term for n reals. */
 ASP_INLINE void NAME(combine_of)(R *out, const R *const *terms, const V *c, const V *turning, const int n_terms, int64_t n)
 {
     int64_t i = 0;
@@ -116,7 +118,7 @@ static void NAME(scale_by_real)(void *out, const void *d, const void *v, int64_t
     }
 }
 
-/* The complex product, its four products rounded. */
+/* Compute the complex product with its four products rounded. */
 ASP_INLINE void NAME(times)(R *to, const R *a, const R *b)
 {
     R both_re = a[0] * b[0], both_im = a[1] * b[1], re_im = a[0] * b[1], im_re = a[1] * b[0];
@@ -133,10 +135,11 @@ static void NAME(scale_complex)(void *out, const void *d, const void *v, int64_t
     for (int64_t i = 0; i < n; i += 2) NAME(times)((R *)out + i, (const R *)d + i, (const R *)v + i);
 }
 
-/* As many elements as a vector holds doubles. */
+/* Vector of as many elements of R as a vector holds doubles. */
 typedef R NAME(few) __attribute__((vector_size(DOUBLES * sizeof(R)), aligned(sizeof(R)), may_alias));
 #define WIDENED(from) __builtin_convertvector(*(const NAME(few) *)(from), doubles)
 
+/* Add the products of u and v to the real and, unless NULL, the imaginary sums. */
 ASP_INLINE void NAME(add_products)(doubles *re, doubles *im, const R *u, const R *v)
 {
     const doubles a = WIDENED(u), b = WIDENED(v);
@@ -144,7 +147,8 @@ ASP_INLINE void NAME(add_products)(doubles *re, doubles *im, const R *u, const R
     if (im) *im += double_product(a, double_swap(b));
 }
 
-/* Lane l of 32 sums the products l, l + 32, ...; of what is left, eights go to lanes 0 to 7, and the rest to 8 to 15. */
+/* Compute a dot product. Lane l of 32 sums the products l, l + 32, ...; of the remainder, groups of eight go to lanes
+ * 0 to 7, and the rest to lanes 8 to 15. */
 ASP_INLINE void NAME(dot_of)(const R *u, const R *v, int64_t n, double *sum, const int is_pair)
 {
     doubles re[LANES], im[LANES];
@@ -176,7 +180,7 @@ ASP_INLINE void NAME(dot_of)(const R *u, const R *v, int64_t n, double *sum, con
 static void NAME(dot)(const void *u, const void *v, int64_t n, double *sum) { NAME(dot_of)(u, v, n, sum, 0); }
 static void NAME(dot_complex)(const void *u, const void *v, int64_t n, double *sum) { NAME(dot_of)(u, v, n, sum, 1); }
 
-/* Columns: coefficients and sums of the reals of some whole rows, `period` of them, which repeat (asp_sweep_bodies). */
+/* Compute linear combinations of columns; coefficients repeat after `period` reals (asp_sweep_bodies). */
 ASP_INLINE void NAME(combine_rows)(R *out, const R *const *terms, const R *re, const R *im, int64_t period,
                                    const int n_terms, int64_t n)
 {
@@ -210,6 +214,7 @@ static void NAME(combine_columns)(void *out, const void *const *terms, const voi
     else EACH_COUNT(NAME(combine_rows)(out, from, re, NULL, period, N, n))
 }
 
+/* Add the products of DOUBLES reals to the sums of columns. */
 ASP_INLINE void NAME(add_columns)(double *re, double *im, const R *u, const R *v)
 {
     doubles re_sums = *(doubles *)re, im_sums = im ? *(doubles *)im : re_sums;
@@ -236,7 +241,7 @@ static void NAME(dot_columns)(const void *u, const void *v, double *re, double *
     }
 }
 
-/* `width` reals in a row; d has one element for each row, complex where `is_d_complex`. */
+/* Scale rows of `width` reals; d has one element per row, complex if `is_d_complex`. */
 static void NAME(scale_rows)(void *out, const void *d, const void *v, int64_t width, int is_d_complex, int64_t n)
 {
     const R *factors = d, *from = v;
@@ -250,8 +255,8 @@ static void NAME(scale_rows)(void *out, const void *d, const void *v, int64_t wi
     }
 }
 
-/* One part of the coefficients of columns as R, for each real of a row, repeated to fill the period. Imaginary parts have
- * the sign of `turning`. */
+/* Write one part of the columns' coefficients as R, per real of a row, repeated to fill the period. Imaginary parts
+ * have the signs of `turning`. */
 static void NAME(spread)(const double *pairs, int part, int64_t n_columns, int64_t reals, int64_t period, void *spread)
 {
     for (int64_t at = 0; at < period; at++) {

@@ -1,4 +1,5 @@
-/* The bodies of one instruction set for both types: ISA(x) is a table's name, VECTOR_BYTES the width of its vectors. */
+/* Instantiate sweeps_body.h for one instruction set and both types. ISA(x) names the table; VECTOR_BYTES is the vector
+ * width. */
 #if defined(__clang__)
 #define ASP_INDEPENDENT _Pragma("clang loop vectorize(assume_safety)")
 #else
@@ -8,6 +9,7 @@
 enum { DOUBLES = VECTOR_BYTES / 8, LANES = 32 / DOUBLES };
 typedef double doubles __attribute__((vector_size(VECTOR_BYTES), aligned(8), may_alias));
 
+/* Return a b, rounded. */
 ASP_INLINE doubles double_product(doubles a, doubles b)
 {
     doubles product = a * b;
@@ -29,7 +31,7 @@ ASP_INLINE doubles double_swap(doubles v)
     return swapped;
 }
 
-/* Lane l of eight: (l + l8) + (l16 + l24) of 32. */
+/* Reduce the lanes of 32 sums to eight: (l + l8) + (l16 + l24). */
 ASP_INLINE void lanes_of(const doubles *sums, double *lanes)
 {
     ASP_UNROLL for (int at = 0; at < LANES / 4; at++)

@@ -7,8 +7,8 @@
 #include "pool_api.h"
 #include "taylor_api.h"
 
-enum { CHUNK_BYTES = 16384 }; /* of one block: three of them share an L1 of 48 KB */
-#define NS_PER_BYTE 0.04      /* of one thread, all blocks together */
+enum { CHUNK_BYTES = 16384 }; /* of one block: three of them share an L1 cache of 48 KB */
+#define NS_PER_BYTE 0.04      /* on one thread, for all blocks together */
 
 #if defined(__clang__)
 #define ASP_IVDEP _Pragma("clang loop vectorize(assume_safety)")
@@ -16,16 +16,17 @@ enum { CHUNK_BYTES = 16384 }; /* of one block: three of them share an L1 of 48 K
 #define ASP_IVDEP _Pragma("GCC ivdep")
 #endif
 
+/* Arguments of the tasks. */
 typedef struct {
     int64_t n, k, chunk;
     void *Q, *F;
     const void *B;
     double scale, shift[2];
-    double *norms; /* two for each chunk */
+    double *norms; /* two per chunk */
     int is_step;
 } asp_taylor;
 
-/* The larger of two; what is not a number stays. */
+/* Return the larger of two numbers; nan is kept. */
 ASP_INLINE double asp_larger(double a, double b) { return !(b > a) && b == b ? a : b; }
 
 #define GLUED(x, isa, r, parts) ASP_GLUE(x, isa, r, parts)

@@ -1,6 +1,7 @@
-/* Taylor terms on rows [begin, end) (not guarded). R: the real type; N(x): a name of its own; PARTS: 2 for complex
- * values, else 1. */
+/* Taylor terms on the chunks [begin, end) (no include guard). R: the real type; N(x): a unique name; PARTS: 2 for
+ * complex values, else 1. */
 
+/* Return the absolute value of element `at`. */
 ASP_INLINE double N(size)(const R *u, int64_t at)
 {
 #if PARTS == 1
@@ -11,7 +12,7 @@ ASP_INLINE double N(size)(const R *u, int64_t at)
 #endif
 }
 
-/* The largest sum of a row; a sum that is not a number stays. */
+/* Return the largest sum of a row's absolute values; nan is kept. */
 static double N(norm)(const R *u, int64_t rows, int64_t k)
 {
     enum { LANES = 32 };
@@ -36,6 +37,7 @@ static double N(norm)(const R *u, int64_t rows, int64_t k)
     return found;
 }
 
+/* Compute the term, add it to F and compute both norms, for `rows` rows. */
 static void N(step)(const asp_taylor *s, int64_t begin, int64_t rows, double *norms)
 {
     R *q = (R *)s->Q + PARTS * begin * s->k, *f = (R *)s->F + PARTS * begin * s->k;
@@ -61,6 +63,7 @@ static void N(step)(const asp_taylor *s, int64_t begin, int64_t rows, double *no
     norms[1] = N(norm)(f, rows, s->k);
 }
 
+/* Compute F = G + factor K and its norm, for `rows` rows. */
 static void N(add)(const asp_taylor *s, int64_t begin, int64_t rows, double *norms)
 {
     R *f = (R *)s->F + PARTS * begin * s->k;

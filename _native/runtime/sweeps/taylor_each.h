@@ -1,4 +1,4 @@
-/* Includes taylor_body.h for each dtype (not guarded). */
+/* Include taylor_body.h for each dtype. Has no include guard. */
 #define PARTS 1
 #define R float
 #include "taylor_body.h"

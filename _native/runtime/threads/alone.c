@@ -1,4 +1,4 @@
-/* The pool where the system has no threads that this runtime can use: the caller computes everything. */
+/* The thread pool's interface for systems without POSIX threads: the caller computes everything. */
 #include "common.h"
 
 #include "hooks.h"
@@ -15,7 +15,7 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 }
 void asp_after_fork(void) {}
 void asp_pool_wait(int how) { (void)how; }
-int asp_pool_is_crowded(void) { return 0; }
+int asp_pool_is_contended(void) { return 0; }
 int64_t asp_pool_caution_left_ns(void) { return 0; }
 #ifdef ASP_HOOKS
 void asp_force_helpers(int on) { (void)on; }

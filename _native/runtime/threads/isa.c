@@ -1,8 +1,9 @@
-/* Which instruction set is used: asked of the CPU once, lowered by asp_force_isa. */
+/* Choice of the instruction set: detected once by CPUID, optionally lowered by asp_force_isa. */
 #include "kernels.h"
 
 #include "matmul_api.h"
 
+/* Upper bound set by asp_force_isa; -1: none. */
 static _Atomic int forced = -1;
 
 int asp_best_isa(void)
@@ -13,7 +14,7 @@ int asp_best_isa(void)
     int found = 0;
 #if ASP_X86
     __builtin_cpu_init();
-    /* All that generated kernels are compiled with (ISA_FLAGS in c/build.py). */
+    /* All features that generated kernels are compiled with (ISA_FLAGS in c/build.py). */
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi") &&
         __builtin_cpu_supports("bmi2") && __builtin_cpu_supports("popcnt"))
         found = 1;
@@ -44,7 +45,8 @@ const asp_kernels *asp_kernels_for(int dtype, int itype, int64_t row_bytes)
 #if ASP_X86
     static const asp_kernels(*const tables[])[2] = {asp_kernels_base, asp_kernels_avx2, asp_kernels_avx512};
     const int isa = asp_isa();
-    /* Rows that fill no more than half of the widest vectors: a masked load of 64 bytes mostly touches two lines. */
+    /* Rows that fill at most half of the widest vectors run faster with AVX2: a masked 64-byte load mostly touches two
+     * cache lines. */
     const int is_narrow = row_bytes <= 32 && row_bytes > asp_element_bytes(dtype);
     return &tables[isa == 2 && is_narrow ? 1 : isa][dtype][itype];
 #else

@@ -1,7 +1,8 @@
-/* How many threads this process should use: OpenMP's answer, and no more than its control group's quota is worth.
+/* The number of threads this process should use: OpenMP's setting, bounded by the CPU-time quota of the process's
+ * control group.
  *
- * A quota (`docker run --cpus=2`, a pod's limit, systemd's CPUQuota) does not show as affinity: a process of 64 threads
- * under a quota of two CPUs uses it up in a thirty-second of each period and is stopped for the rest.
+ * A quota (`docker run --cpus=2`, a pod's limit, systemd's CPUQuota) is not visible as affinity. A process of 64
+ * threads under a quota of two CPUs uses up its quota in 1/32 of each period and is stopped for the rest.
  */
 #include <limits.h>
 #include <stdatomic.h>
@@ -22,6 +23,7 @@
 #include <omp.h>
 #endif
 
+/* Read the first line of the file root/group/name; return whether that succeeded. */
 static int read_line(char *line, int size, const char *root, const char *group, const char *name)
 {
     char path[PATH_MAX];
@@ -33,7 +35,7 @@ static int read_line(char *line, int size, const char *root, const char *group, 
     return found;
 }
 
-/* Whole CPUs of quota / period, at least one; 0: no limit. */
+/* Return quota / period rounded to whole CPUs, at least 1; 0 means no limit. */
 static int cpus_of(double quota, double period)
 {
     if (!(quota > 0) || !(period > 0)) return 0;
@@ -41,7 +43,7 @@ static int cpus_of(double quota, double period)
     return cpus < 1 ? 1 : cpus > INT_MAX ? 0 : (int)(cpus + 0.5);
 }
 
-/* The limit in this one group, in version 2's file or version 1's; 0: none. */
+/* Return the limit of one control group in CPUs, from version 2's file or version 1's; 0 means no limit. */
 static int limit_of(const char *root, const char *group)
 {
     char line[128];
@@ -54,7 +56,7 @@ static int limit_of(const char *root, const char *group)
     return read_line(line, sizeof line, root, group, "cpu.cfs_period_us") ? cpus_of(quota, atof(line)) : 0;
 }
 
-/* The least limit of a group and those above it. */
+/* Return the smallest limit of a group and its ancestors, 0 without a limit. Overwrites `group`. */
 static int least_limit(const char *root, char *group)
 {
     int least = 0;
@@ -90,7 +92,7 @@ int asp_cgroup_cpus(const char *membership, const char *root)
     return least;
 }
 
-static _Atomic int limit; /* of asp_limit_threads; 0: none */
+static _Atomic int limit; /* set by asp_limit_threads; 0: no limit */
 
 int asp_limit_threads(int n)
 {

@@ -1,4 +1,5 @@
-/* See placing.h. A thread that is woken often starts on the CPU of the thread that woke it, where it is of no use. */
+/* CPU affinity of the helper threads (placing.h). A thread that is woken often starts on the CPU of the thread that
+ * woke it, where it cannot run in parallel. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* pthread_setaffinity_np */
 #endif
@@ -11,12 +12,13 @@
 #include "placing.h"
 
 #ifdef __linux__
-enum { KEPT_OFF_CPUS = 8 }; /* with more CPUs than this the system finds an idle one */
+enum { KEPT_OFF_CPUS = 8 }; /* with more CPUs than this the kernel's scheduler finds an idle CPU itself */
 
+/* Exclude `cpu` from the affinity masks of n threads; return 0 if the process may use only one CPU. */
 static int keep_off(int cpu, const pthread_t *threads, int n)
 {
     cpu_set_t allowed;
-    if (sched_getaffinity(0, sizeof allowed, &allowed)) return 1; /* more CPUs than fit */
+    if (sched_getaffinity(0, sizeof allowed, &allowed)) return 1; /* the system has more CPUs than cpu_set_t holds */
     const int n_allowed = CPU_COUNT(&allowed);
     if (n_allowed < 2) return 0;
     if (n_allowed > KEPT_OFF_CPUS) return 1;

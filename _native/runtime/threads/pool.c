@@ -1,17 +1,16 @@
-/* Short jobs on several threads: the caller, and helpers that live beside the threads of other libraries.
+/* Thread pool for short jobs: the calling thread and helpers, which coexist with the threads of other libraries.
  *
- * The caller opens a gate and starts working at once; helpers that are awake, or wake in time, pass the gate and take
- * ranges from shared counters; when nothing is left the caller closes the gate and waits only for those inside. A helper
- * that comes late finds the gate closed: it costs nothing but the call that woke it.
+ * The caller opens a gate and starts working at once. Helpers that are awake, or wake in time, pass the gate and take
+ * ranges from shared counters. When no range is left, the caller closes the gate and waits only for helpers inside. A
+ * helper that arrives late finds the gate closed, so it costs no more than the system call that woke it.
  *
- * Waiting for the next job awake is of use only where it comes soon and nobody else wants the core. OpenBLAS's workers
- * spin for 50 ms after each call, without yielding; a helper that lingers before them holds up the caller's next call of
- * BLAS, and the job that it waits for comes late. So a helper lingers as long as lingering is answered, and sleeps at
- * once where it was not. Where the gaps between jobs are short and no thread of the process waits for a core, a helper
- * lingers longer, across the Python code between two products (waiting.h). A sleeper is woken within 16 us beside such a spinner and 35 us on an idle core (measured,
- * docs/adr/0029-good-neighbours.md), but often on the caller's own core, where it is of no use: helpers are kept off it.
- * How long they took to arrive is remembered, and jobs too short for that stay on the calling thread; so do those whose
- * program is slower with helpers (cycles.c).
+ * Spinning until the next job pays only if that job comes soon and no other thread needs the core. OpenBLAS's workers
+ * spin for 50 ms after each call; a helper that spins beside them delays the caller's next BLAS call. So a helper spins
+ * (up to LINGER_NS) only if a job came when it last did so, and else blocks at once. Where gaps between jobs are short
+ * and no thread of the process is delayed by another, a helper spins longer, across Python code (waiting.h).
+ * A blocked helper is woken within 16 us beside a spinning thread and within 35 us on an idle core (measured), but
+ * often on the caller's own core, so helpers are kept off it (placing.h). Jobs shorter than the mean arrival time of
+ * helpers stay on the calling thread, and so do jobs whose program is slower with helpers (call_intervals.c).
  */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* sched_getcpu, pthread_setaffinity_np */
@@ -28,58 +27,60 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-#include "bell.h"
-#include "company.h"
-#include "cycles.h"
+#include "wakeup.h"
+#include "concurrent_callers.h"
+#include "call_intervals.h"
 #include "placing.h"
 #include "team.h"
 #include "waiting.h"
 
 enum { MAX_HELPERS = 255 };
-enum { BELL_NS = 7000 };          /* what ringing the bell costs the caller */
-enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays */
-enum { SHARE_WORTH_NS = 6000 };   /* ... and of which each further one has at least so much */
-enum { TEAMMATE_WORTH_NS = 1000 };/* ... and of which each thread of a host's team has; chosen, not measured above two */
-enum { ARRIVAL_FIRST_NS = 25000 };/* how long a woken helper takes to arrive, before any was seen */
-enum { ARRIVAL_MOST_NS = 4000000 };
-enum { STALL_NS = 250000 };       /* time lost in one job that only a descheduled thread explains */
-enum { PENALTY_FIRST_NS = 4000000, PENALTY_MOST_NS = 1000000000, SMALL_JOB_NS = 3000000 };
+enum { WAKEUP_NS = 7000 };          /* cost of signalling the event for the caller */
+enum { SPIN_WORTH_NS = 7000 };    /* serial time from which a helper that is awake pays off */
+enum { SHARE_WORTH_NS = 6000 };   /* minimum serial time per further helper */
+enum { TEAMMATE_WORTH_NS = 1000 };/* minimum serial time per thread of a host's team; measured on two threads only */
+enum { ARRIVAL_FIRST_NS = 25000 };/* initial estimate of the time a woken helper takes to arrive */
+enum { ARRIVAL_MAX_NS = 4000000 }; /* upper bound of one observed arrival time */
+enum { STALL_NS = 250000 };       /* delay of one job that only a descheduled thread explains */
+/* After a stall, jobs below SMALL_JOB_NS stay on the caller for PENALTY_FIRST_NS, doubling up to PENALTY_MAX_NS. */
+enum { PENALTY_FIRST_NS = 4000000, PENALTY_MAX_NS = 1000000000, SMALL_JOB_NS = 3000000 };
 
-/* gate: generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16). */
+/* The gate packs generation (32 bits) | open (1) | helpers wanted (15) | helpers inside (16) into one atomic word. */
 #define GATE_OPEN ((uint64_t)1 << 31)
 #define GATE_WANTED(gate) (((gate) >> 16) & 0x7fff)
 #define GATE_INSIDE(gate) ((gate) & 0xffff)
 #define GATE_GENERATION(gate) ((uint32_t)((gate) >> 32))
 
+/* Fields without _Atomic belong to the thread that holds the lock `taken`; helpers inside the gate read the job. */
 static struct {
     _Alignas(128) _Atomic uint64_t gate;
     struct {
         _Alignas(128) _Atomic int64_t next;
-    } shares[MAX_HELPERS + 1];
+    } shares[MAX_HELPERS + 1]; /* next item of each thread's share of the job, on separate cache lines */
     _Alignas(128) asp_task task;
     void *context;
     int64_t n_items, min_items, max_items;
     int n_sharing;
-    bell bell; /* helpers sleep on it */
-    _Atomic int is_for_next; /* it rang for the jobs that follow: who comes too late for this one waits for those */
-    _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* when the job began, and its first helper */
-    _Alignas(128) atomic_flag taken; /* one job at a time; a second caller works alone */
+    wakeup wakeup; /* helpers block on it */
+    _Atomic int is_for_next; /* helpers were woken for later jobs: one too late for this job spins for the next */
+    _Alignas(128) _Atomic int64_t opened_ns, arrived_ns; /* begin of the job, arrival of its first helper (0: none) */
+    _Alignas(128) atomic_flag taken; /* lock: one job at a time; a concurrent caller works alone */
     int n_helpers;
     asp_placing placing;
     pthread_t helpers[MAX_HELPERS];
-    int64_t arrival_ns; /* how long woken helpers took lately */
+    int64_t arrival_ns; /* running mean of the arrival time of woken helpers */
     asp_succession jobs;
-    asp_waiting waiting; /* how long helpers linger */
-    int64_t penalty_ns, cautious_until_ns;
-    asp_company callers;
-    int64_t n_shared, n_held_back, n_stalls;
+    asp_waiting waiting; /* how long helpers spin */
+    int64_t penalty_ns, cautious_until_ns; /* length and end of the restriction to one thread after a stall */
+    asp_concurrent_callers callers;
+    int64_t n_shared, n_held_back, n_stalls; /* see asp_pool_counters */
     int forked;
 } pool = {.taken = ATOMIC_FLAG_INIT, .arrival_ns = ARRIVAL_FIRST_NS};
 
 ASP_FORCIBLE(forced_helpers, asp_force_helpers)
 #define IS_RECKLESS (ASP_FORCED(forced_helpers) > 0)
 
-/* Take ranges of one share until none is left: large ones first, then smaller, so that all threads end together. */
+/* Process one share in ranges of half of what remains, within [min_items, max_items], so that threads end together. */
 static void take_share(int share)
 {
     const int64_t end = pool.n_items * (share + 1) / pool.n_sharing, least = pool.min_items, most = pool.max_items;
@@ -97,8 +98,7 @@ static void take_share(int share)
     }
 }
 
-/* The thread's own share first, the same at every job of this size: its part of the operands is in the caches of its
- * core (measured: 3x on operands that fit them). Then what others have left. */
+/* Process the thread's own share, whose operands stay in its core's caches between jobs (3x), then the others'. */
 static void take_ranges(int self)
 {
     for (int turn = 0; turn < pool.n_sharing; turn++) take_share((self + turn) % pool.n_sharing);
@@ -111,7 +111,7 @@ static void open_shares(int n_sharing)
         atomic_store_explicit(&pool.shares[share].next, pool.n_items * share / n_sharing, memory_order_relaxed);
 }
 
-/* Number of this helper in the job, from 1; 0 when there is none to join. */
+/* Join the open job unless its generation is *served; return this helper's number in it, from 1, or 0 without a job. */
 static int pass_gate(uint32_t *served)
 {
     uint64_t gate = atomic_load_explicit(&pool.gate, memory_order_acquire);
@@ -124,11 +124,11 @@ static int pass_gate(uint32_t *served)
     return 0;
 }
 
-/* Whether a helper waits for the next job awake. */
 typedef struct {
-    int rest, rest_next; /* jobs until it is tried again; and after the next failure */
+    int rest, rest_next; /* jobs until a helper spins again, and their number after the next vain attempt */
 } lingering;
 
+/* Spin until a job opens; return this helper's number in it, or 0 after the limit or if others need the core. */
 static int linger(uint32_t *served, lingering *it)
 {
     const int64_t begin_ns = clock_ns(), limit_ns = asp_linger_ns(&pool.waiting, begin_ns);
@@ -155,17 +155,18 @@ static int linger(uint32_t *served, lingering *it)
         }
     } while (now_ns - begin_ns < limit_ns);
     it->rest = it->rest_next;
-    it->rest_next = it->rest_next < LINGER_REST_MOST ? 2 * it->rest_next : LINGER_REST_MOST;
+    it->rest_next = it->rest_next < LINGER_REST_MAX ? 2 * it->rest_next : LINGER_REST_MAX;
     return 0;
 }
 
+/* Block until the next signal, unless a job is open that this helper has not served. */
 static void sleep_unless_open(uint32_t served)
 {
-    uint32_t seen = atomic_load(&pool.bell.rings);
-    atomic_fetch_add(&pool.bell.n_sleeping, 1);
-    uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: either we see the job or its caller sees us */
-    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_bell(&pool.bell, seen);
-    atomic_fetch_sub(&pool.bell.n_sleeping, 1);
+    uint32_t seen = atomic_load(&pool.wakeup.count);
+    atomic_fetch_add(&pool.wakeup.n_sleeping, 1);
+    uint64_t gate = atomic_load(&pool.gate); /* after n_sleeping: this thread sees the job or its caller this thread */
+    if (!(gate & GATE_OPEN) || GATE_GENERATION(gate) == served) sleep_until_wakeup(&pool.wakeup, seen);
+    atomic_fetch_sub(&pool.wakeup.n_sleeping, 1);
 }
 
 static void serve(int self)
@@ -192,8 +193,8 @@ static void *helper(void *unused)
     return NULL;
 }
 
-/* Start helpers until there are n; fewer when the system refuses. Signals stay with the threads of the application. */
-static void hire(int n)
+/* Start helpers until there are n, or fewer if the system refuses. They block signals: the application gets those. */
+static void start_workers(int n)
 {
     sigset_t all, before;
     sigfillset(&all);
@@ -217,7 +218,7 @@ static void hire(int n)
 void asp_after_fork(void)
 {
     atomic_store(&pool.gate, 0);
-    atomic_store(&pool.bell.n_sleeping, 0);
+    atomic_store(&pool.wakeup.n_sleeping, 0);
     atomic_flag_clear(&pool.taken);
     pool.n_helpers = pool.placing.n_placed = 0;
     atomic_store(&pool.callers.caller, NULL);
@@ -232,16 +233,16 @@ void asp_after_fork(void)
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_after_fork); }
 
-/* Helpers worth having, 0 when the job should stay on the calling thread; `is_waking`: such jobs let them sleep (cycles.c). */
+/* Return the number of helpers for a job, 0 for none. `is_waking`: earlier calls let helpers fall asleep (call_intervals.c). */
 static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_waking)
 {
     int wanted = n_threads - 1 < MAX_HELPERS ? n_threads - 1 : MAX_HELPERS;
     if (!IS_RECKLESS) {
-        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.bell.n_sleeping, memory_order_relaxed);
+        const int n_awake = pool.n_helpers - atomic_load_explicit(&pool.wakeup.n_sleeping, memory_order_relaxed);
         const int64_t linger_ns = asp_linger_ns(&pool.waiting, now_ns);
         const int is_for_next = asp_wakes_for_next(&pool.jobs, now_ns, (int64_t)serial_ns, linger_ns, n_awake > 0);
-        if (n_awake < 1 && serial_ns < 2 * BELL_NS + pool.arrival_ns) {
-            pool.arrival_ns -= pool.arrival_ns / 256; /* so that it is tried again */
+        if (n_awake < 1 && serial_ns < 2 * WAKEUP_NS + pool.arrival_ns) {
+            pool.arrival_ns -= pool.arrival_ns / 256; /* decays, so that waking is tried again */
             if (!is_waking && !is_for_next) return 0;
         }
         atomic_store_explicit(&pool.is_for_next, is_waking || is_for_next, memory_order_relaxed);
@@ -252,12 +253,12 @@ static int helpers_for(int n_threads, double serial_ns, int64_t now_ns, int is_w
         const double worth = serial_ns / SHARE_WORTH_NS - 1;
         if (worth < wanted) wanted = worth < 1 ? 1 : (int)worth;
     }
-    if (pool.n_helpers < wanted) hire(wanted);
+    if (pool.n_helpers < wanted) start_workers(wanted);
     if (!asp_place(&pool.placing, pool.helpers, pool.n_helpers)) return 0;
     return wanted < pool.n_helpers ? wanted : pool.n_helpers;
 }
 
-/* Further threads of the host's team, all of them or none. The caller waits until every thread has come and gone. */
+/* Return the number of further threads of the host's team: all or none, because the caller waits for every one. */
 static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
 {
     const int is_cautious = now_ns < pool.cautious_until_ns && serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
@@ -266,18 +267,19 @@ static int teammates_for(int n_threads, double serial_ns, int64_t now_ns)
     return is_cautious || is_short ? 0 : (n_threads < MAX_HELPERS ? n_threads : MAX_HELPERS) - 1;
 }
 
-/* Wait for the helpers inside the closed gate; returns the time that took. */
+/* Wait for the helpers inside the closed gate; return the time that took, ns. */
 static int64_t wait_for_helpers(void)
 {
     if (!GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire))) return 0;
     int64_t begin_ns = clock_ns();
     for (int turn = 1; GATE_INSIDE(atomic_load_explicit(&pool.gate, memory_order_acquire)); turn++) {
-        if (turn > 400) sched_yield(); /* the helper may be waiting for this very core */
+        if (turn > 400) sched_yield(); /* the helper may need this core */
         else relax();
     }
     return clock_ns() - begin_ns;
 }
 
+/* Start or shorten the restriction of small jobs to one thread, after a job that did or did not stall. */
 static void note_stall(int stalled, int64_t now_ns)
 {
     if (!stalled) {
@@ -286,19 +288,19 @@ static void note_stall(int stalled, int64_t now_ns)
     }
     pool.n_stalls++;
     pool.penalty_ns = pool.penalty_ns < PENALTY_FIRST_NS ? PENALTY_FIRST_NS : 2 * pool.penalty_ns;
-    if (pool.penalty_ns > PENALTY_MOST_NS) pool.penalty_ns = PENALTY_MOST_NS;
+    if (pool.penalty_ns > PENALTY_MAX_NS) pool.penalty_ns = PENALTY_MAX_NS;
     pool.cautious_until_ns = now_ns + pool.penalty_ns;
 }
 
-/* Remember how long woken helpers take; one that came too late counts as long as the job. */
+/* Update the mean arrival time of woken helpers; no arrival counts as the duration of the job. */
 static void note_arrival(int64_t end_ns)
 {
     const int64_t arrived_ns = atomic_load_explicit(&pool.arrived_ns, memory_order_relaxed);
     const int64_t took_ns = (arrived_ns ? arrived_ns : end_ns) - pool.opened_ns;
-    pool.arrival_ns += ((took_ns < ARRIVAL_MOST_NS ? took_ns : ARRIVAL_MOST_NS) - pool.arrival_ns) / 8;
+    pool.arrival_ns += ((took_ns < ARRIVAL_MAX_NS ? took_ns : ARRIVAL_MAX_NS) - pool.arrival_ns) / 8;
 }
 
-/* The job on the caller and helpers; returns when it ended. */
+/* Run the job on the caller and n_helpers helpers; return when it ended. */
 static int64_t share(int n_helpers, double serial_ns)
 {
     uint64_t generation = (uint64_t)(GATE_GENERATION(atomic_load(&pool.gate)) + 1);
@@ -307,8 +309,8 @@ static int64_t share(int n_helpers, double serial_ns)
     atomic_store_explicit(&pool.arrived_ns, 0, memory_order_relaxed);
     pool.opened_ns = clock_ns();
     atomic_store(&pool.gate, generation << 32 | GATE_OPEN | (uint64_t)n_helpers << 16);
-    const int n_woken = atomic_load(&pool.bell.n_sleeping);
-    if (n_woken > 0) ring_bell(&pool.bell, n_woken < n_helpers ? n_woken : n_helpers);
+    const int n_woken = atomic_load(&pool.wakeup.n_sleeping);
+    if (n_woken > 0) wake_sleepers(&pool.wakeup, n_woken < n_helpers ? n_woken : n_helpers);
     take_ranges(0);
     atomic_fetch_and(&pool.gate, ~GATE_OPEN);
     const int64_t done_ns = clock_ns();
@@ -320,7 +322,7 @@ static int64_t share(int n_helpers, double serial_ns)
     return end_ns;
 }
 
-/* The job on the threads of the host's team; returns when it ended. */
+/* Run the job on the threads of the host's team; return when it ended. */
 static int64_t share_in_team(int n_threads, double serial_ns)
 {
     const int64_t begin_ns = clock_ns();
@@ -340,14 +342,14 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
     const int is_worth = n_threads > 1 && n_items > min_items && (serial_ns >= SPIN_WORTH_NS || IS_RECKLESS);
     const int64_t now_ns = is_worth ? clock_ns() : 0;
     static _Thread_local char self;
-    const int is_beside = is_worth && asp_has_company(&pool.callers, &self, now_ns) && !IS_RECKLESS;
+    const int is_beside = is_worth && asp_has_concurrent_callers(&pool.callers, &self, now_ns) && !IS_RECKLESS;
     if (is_worth && n_threads > 1 + is_beside &&
         !atomic_flag_test_and_set_explicit(&pool.taken, memory_order_acquire)) {
         pthread_once(&fork_handler, install_fork_handler);
         asp_note_gap(&pool.waiting, now_ns);
         int64_t end_ns = now_ns + (int64_t)serial_ns;
         const int is_watched = serial_ns < SMALL_JOB_NS && !IS_RECKLESS;
-        asp_cycle *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
+        asp_call_interval *it = is_watched ? asp_watched((const void *)(uintptr_t)task, n_items, n_threads) : NULL;
         const int stays = it && asp_stays_alone(it, now_ns);
         const int has_team = asp_has_team();
         if (!stays)
@@ -374,9 +376,9 @@ int asp_parallel(asp_task task, void *context, int64_t n_items, int64_t min_item
 
 void asp_pool_wait(int how) { atomic_store_explicit(&pool.waiting.how, how, memory_order_relaxed); }
 
-int asp_pool_is_crowded(void)
+int asp_pool_is_contended(void)
 {
-    return clock_ns() < atomic_load_explicit(&pool.waiting.crowded_until_ns, memory_order_relaxed);
+    return clock_ns() < atomic_load_explicit(&pool.waiting.contended_until_ns, memory_order_relaxed);
 }
 
 int64_t asp_pool_caution_left_ns(void)

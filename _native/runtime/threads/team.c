@@ -1,5 +1,5 @@
-/* See team.h. The functions are those of the OpenMP library that the host has loaded, which need not be the one that
- * this runtime is linked with; `GOMP_parallel` is part of the interface of libgomp and of LLVM's library. */
+/* Jobs on a host's OpenMP threads (team.h). The functions are those of the OpenMP library that the host has loaded,
+ * which may differ from the one linked with this runtime. Both libgomp and LLVM's library export `GOMP_parallel`. */
 #include "common.h"
 
 #include "pool_api.h"
@@ -14,9 +14,11 @@
 typedef void (*parallel_function)(void (*)(void *), void *, unsigned, unsigned);
 typedef int (*number_function)(void);
 
+/* Addresses of the host's GOMP_parallel and omp_get_thread_num; 0: helpers of the pool are used. */
 static _Atomic uintptr_t parallel, thread_number;
 
-/* The pool's own handler is installed at its first job, which may come only after the fork. */
+/* Installed here too, because the pool's own fork handler is installed at its first job, which may come only after the
+ * fork. */
 static pthread_once_t fork_handler = PTHREAD_ONCE_INIT;
 static void install_fork_handler(void) { pthread_atfork(NULL, NULL, asp_forget_team); }
 
@@ -36,6 +38,7 @@ int asp_has_team(void) { return atomic_load_explicit(&parallel, memory_order_rel
 
 void asp_forget_team(void) { set_team(0, 0); }
 
+/* Adapter with the signature that GOMP_parallel calls: run *work, a void (*)(int), with this thread's number. */
 static void run_one(void *work)
 {
     const number_function number = (number_function)atomic_load_explicit(&thread_number, memory_order_relaxed);
@@ -48,7 +51,7 @@ void asp_run_in_team(void (*work)(int), int n_threads)
     if (run)
         run(run_one, &work, (unsigned)n_threads, 0);
     else
-        work(0); /* another thread has just switched back to helpers: the caller takes every share */
+        work(0); /* another thread has just switched back to helpers: the caller processes every share */
 }
 
 #else

@@ -1,7 +1,7 @@
-/* How long helpers wait awake (waiting.h). */
+/* Spinning time of helper threads before they block (waiting.h). */
 #include "common.h"
 
-#include "cycles.h"
+#include "call_intervals.h"
 #include "hooks.h"
 #include "pool_api.h"
 #include "waiting.h"
@@ -13,22 +13,28 @@
 #include <stdio.h>
 #include <unistd.h>
 
-enum { LOOK_NS = 10000000 };                             /* least time between two looks at schedstat */
-enum { HOLD_FIRST_NS = 50000000, HOLD_MOST_NS = 1000000000 }; /* how long one look that found waiting threads counts */
-enum { DELAY_PART = 32 };  /* threads wait for cores when their run delays sum to this part of the time that passed */
-enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: waking a thread takes less */
-enum { NEAR_WHOLE = 256, NEAR_ENOUGH = 128, NEAR_STEP = 8 };
-enum { TASKS_MOST = 128 }; /* threads that are looked at: more threads than this count as waiting */
+enum { LOOK_NS = 10000000 };                             /* minimum time between two reads of schedstat */
+/* Bounds of the time for which a check that found delayed threads forbids long spinning. */
+enum { HOLD_FIRST_NS = 50000000, HOLD_MAX_NS = 1000000000 };
+/* Threads count as delayed when their run delays sum to more than 1/32 of the elapsed time. */
+enum { DELAY_PART = 32 };
+enum { WAKE_DELAY_NS = 100000 }; /* ... and to more than this per time slice: an ordinary wake-up takes less */
+/* Share of recent gaps that were short: fixed-point 1.0, the threshold of long spinning, and the smoothing of the
+ * running mean. */
+enum { SHORT_GAP_UNIT = 256, SHORT_GAPS_ENOUGH = 128, SHORT_GAP_STEP = 8 };
+/* Number of threads that are inspected: a process with more counts as having delayed threads. */
+enum { TASKS_MAX = 128 };
 
 void asp_note_gap(asp_waiting *it, int64_t now_ns)
 {
-    const int is_near = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
-    const int n_near = atomic_load_explicit(&it->n_near, memory_order_relaxed);
-    const int next = n_near + ((is_near ? NEAR_WHOLE : 0) - n_near) / NEAR_STEP;
-    atomic_store_explicit(&it->n_near, next, memory_order_relaxed);
+    const int is_short = it->ended_ns && now_ns - it->ended_ns < LINGER_LONG_NS;
+    const int short_gaps = atomic_load_explicit(&it->short_gaps, memory_order_relaxed);
+    const int next = short_gaps + ((is_short ? SHORT_GAP_UNIT : 0) - short_gaps) / SHORT_GAP_STEP;
+    atomic_store_explicit(&it->short_gaps, next, memory_order_relaxed);
 }
 
 static int has_quota(void)
+/* Return whether a control group limits the CPU time of this process. Reads the file system once. */
 {
     static _Atomic int known = -1;
     int found = atomic_load_explicit(&known, memory_order_relaxed);
@@ -40,19 +46,20 @@ static int has_quota(void)
 }
 
 static int64_t linger_ns(asp_waiting *it, int64_t now_ns, int is_limited)
+/* Return the time a helper spins, ns; `is_limited`: a control group limits CPU time. */
 {
     const int how = atomic_load_explicit(&it->how, memory_order_relaxed);
     if (how == ASP_WAIT_PASSIVE) return 0;
     if (how == ASP_WAIT_ACTIVE) return LINGER_LONG_NS;
-    const int is_near = atomic_load_explicit(&it->n_near, memory_order_relaxed) >= NEAR_ENOUGH;
-    const int is_free = now_ns >= atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
-    return is_near && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
+    const int is_short = atomic_load_explicit(&it->short_gaps, memory_order_relaxed) >= SHORT_GAPS_ENOUGH;
+    const int is_free = now_ns >= atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
+    return is_short && is_free && !is_limited ? LINGER_LONG_NS : LINGER_NS;
 }
 
 int64_t asp_linger_ns(asp_waiting *it, int64_t now_ns) { return linger_ns(it, now_ns, has_quota()); }
 
-/* Time that the threads of this process have waited for a core since they began, ns, and how often they began to run;
- * -1: not known. */
+/* Return the total time in ns that all threads of this process have been runnable without a core, or -1 if unknown;
+ * store the number of their time slices in *n_slices. */
 static int64_t run_delay_ns(int64_t *n_slices)
 {
     DIR *tasks = opendir("/proc/self/task");
@@ -63,7 +70,7 @@ static int64_t run_delay_ns(int64_t *n_slices)
     for (struct dirent *task; (task = readdir(tasks));) {
         char name[300], text[96];
         if (task->d_name[0] == '.') continue;
-        if (++n > TASKS_MOST || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
+        if (++n > TASKS_MAX || snprintf(name, sizeof name, "/proc/self/task/%s/schedstat", task->d_name) < 0) {
             total_ns = -1;
             break;
         }
@@ -79,7 +86,8 @@ static int64_t run_delay_ns(int64_t *n_slices)
     return n ? total_ns : -1;
 }
 
-/* Judge the run delays and time slices that were found `now_ns`: pure, for tests with given times. */
+/* Decide whether threads are delayed, from run delays and time slices read at now_ns; 1 forbids long spinning. Calls
+ * no clock, so that tests can pass times. */
 static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t now_ns)
 {
     const int64_t passed_ns = now_ns - it->looked_ns, waited_ns = delay_ns - it->delay_ns;
@@ -92,16 +100,16 @@ static int judge(asp_waiting *it, int64_t delay_ns, int64_t n_slices, int64_t no
         it->hold_ns = asp_max(it->hold_ns - it->hold_ns / 4, HOLD_FIRST_NS);
         return 0;
     }
-    atomic_store_explicit(&it->crowded_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
-    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MOST_NS);
+    atomic_store_explicit(&it->contended_until_ns, now_ns + asp_max(it->hold_ns, HOLD_FIRST_NS), memory_order_relaxed);
+    it->hold_ns = asp_min(2 * asp_max(it->hold_ns, HOLD_FIRST_NS), HOLD_MAX_NS);
     return 1;
 }
 
 int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 {
     if (atomic_load_explicit(&it->how, memory_order_relaxed) == ASP_WAIT_ACTIVE) return 0;
-    if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper looks */
-    int is_wanted = now_ns < atomic_load_explicit(&it->crowded_until_ns, memory_order_relaxed);
+    if (atomic_flag_test_and_set_explicit(&it->looking, memory_order_acquire)) return 0; /* another helper checks */
+    int is_wanted = now_ns < atomic_load_explicit(&it->contended_until_ns, memory_order_relaxed);
     if (!is_wanted && now_ns - it->looked_ns >= LOOK_NS) {
         int64_t n_slices;
         const int64_t delay_ns = run_delay_ns(&n_slices);
@@ -113,8 +121,8 @@ int asp_cores_are_wanted(asp_waiting *it, int64_t now_ns)
 
 void asp_forget_waiting(asp_waiting *it)
 {
-    atomic_store(&it->n_near, 0);
-    atomic_store(&it->crowded_until_ns, 0);
+    atomic_store(&it->short_gaps, 0);
+    atomic_store(&it->contended_until_ns, 0);
     atomic_flag_clear(&it->looking);
     it->ended_ns = it->looked_ns = it->delay_ns = it->n_slices = it->hold_ns = 0;
 }
@@ -136,7 +144,7 @@ int64_t asp_looks_that_refuse(const int64_t *delays_ns, const int64_t *n_slices,
     int64_t n_refused = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t now_ns = (i + 1) * step_ns;
-        n_refused += now_ns < it.crowded_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
+        n_refused += now_ns < it.contended_until_ns || judge(&it, delays_ns[i], n_slices[i], now_ns);
     }
     return n_refused;
 }

@@ -1,3 +1,4 @@
+/* Lists of candidate tiles by gain; see tile_lists.h. */
 #include <stdint.h>
 #include <stdlib.h>
 #include "tile_lists.h"
@@ -13,7 +14,7 @@ int64_t asp_tile_groups(const tile_planner *p, int64_t k)
     return (p->n_rows + height - 1) / height;
 }
 
-/* Repeated entries make a tile's gain exceed its cells: such tiles share the last list. */
+/* With repeated entries a tile's gain may exceed its number of cells: such tiles share the last list. */
 int32_t *asp_tile_list(const tile_planner *p, int64_t k, int64_t group, int64_t gain)
 {
     gain = gain < p->most_gain ? gain : p->most_gain;
@@ -58,7 +59,7 @@ static int by_key(const void *left, const void *right)
     return (a->entry > b->entry) - (a->entry < b->entry);
 }
 
-/* Blocks of operator k that hold an entry, by runs of rows. */
+/* Create the blocks of operator k that hold an entry, by groups of rows. */
 void asp_cut_blocks(tile_planner *p, int64_t k)
 {
     const asp_tile_operator *one = &p->operators[k];
@@ -87,7 +88,8 @@ void asp_cut_blocks(tile_planner *p, int64_t k)
         asp_join_list(p, k, at);
 }
 
-/* Runs of at most c of the entries that are left of a row; half of a run must be filled. Tiles are named by their first entry. */
+/* Create runs of at most c uncovered entries of a row; at least half of a run must be filled. Tiles are identified by
+ * their first entry. */
 void asp_cut_runs(tile_planner *p, int64_t k, int64_t row)
 {
     const int64_t most = p->operators[k].c, n = p->n_entries;

@@ -1,8 +1,9 @@
-/* The greedy choice of tiles of a matrix, window of rows after window: nothing but rows of C is shared by tiles, and no tile
- * crosses windows, so that each is planned as if it were alone.
+/* Greedy choice of tiles of a matrix, window of rows by window. Tiles share nothing but rows of C, and no tile crosses
+ * windows, so each window is planned independently.
  *
- * Of one operator, all tiles in the same run of rows that cover the same number of new entries cost the same per entry:
- * tiles lie in lists by that number, and the best tile is the head of the last list that is not empty. */
+ * For one operator, all tiles in the same group of rows with the same gain (number of uncovered entries) cost the same
+ * per entry. Tiles are kept in lists by gain, and the best tile is the head of the last nonempty list.
+ */
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #define EPSILON 1e-9
 
+/* Return the cost of writing a row by a tile of operator k: none if the operator writes it already. */
 static double row_price(const tile_planner *p, int64_t k, int64_t row)
 {
     if (p->touched[k * p->options->window + row] > 0)
@@ -21,6 +23,7 @@ static double row_price(const tile_planner *p, int64_t k, int64_t row)
     return p->options->first_row;
 }
 
+/* Return the cost of writing a group of rows by a tile of operator k. */
 static double group_price(const tile_planner *p, int64_t k, int64_t group)
 {
     const int64_t height = asp_tile_height(&p->operators[k]);
@@ -30,12 +33,13 @@ static double group_price(const tile_planner *p, int64_t k, int64_t group)
     return price;
 }
 
+/* The best tile: cost per newly covered entry, operator and group of rows. */
 typedef struct {
     double average;
     int64_t k, group;
 } choice;
 
-/* The least cost per newly covered entry among the operators from `first` to `last`. */
+/* Find the smallest cost per newly covered entry among the operators from `first` to `last`. */
 static choice best_of(tile_planner *p, int64_t first, int64_t last)
 {
     choice best = {INFINITY, -1, -1};
@@ -58,6 +62,7 @@ static choice best_of(tile_planner *p, int64_t first, int64_t last)
     return best;
 }
 
+/* Mark entry e as covered by operator k and update the gains of all tiles that contain it. */
 static void cover(tile_planner *p, int64_t k, int64_t e)
 {
     if (p->owner[e] >= 0)
@@ -77,6 +82,7 @@ static void cover(tile_planner *p, int64_t k, int64_t e)
     }
 }
 
+/* Add the chosen tile to the plan. */
 static void take(tile_planner *p, const choice *one)
 {
     const int64_t k = one->k, group = one->group, n = p->n_entries, height = asp_tile_height(&p->operators[k]);
@@ -102,6 +108,7 @@ static void take(tile_planner *p, const choice *one)
     }
 }
 
+/* Return the cost of writing rows in the current plan. */
 static double rows_cost(const tile_planner *p)
 {
     double cost = 0.0;
@@ -115,7 +122,7 @@ static double rows_cost(const tile_planner *p)
     return cost;
 }
 
-/* Rows that operator k writes when it computes the whole window. */
+/* Return the number of rows that operator k writes when it computes the whole window. */
 static int64_t rows_alone(const tile_planner *p, int64_t k)
 {
     const int64_t height = asp_tile_height(&p->operators[k]);
@@ -127,7 +134,7 @@ static int64_t rows_alone(const tile_planner *p, int64_t k)
     return n;
 }
 
-/* Cost of the whole window by operator k, a block or CSR. */
+/* Return the cost of the whole window computed by operator k, a block or CSR. */
 static double alone(const tile_planner *p, int64_t k)
 {
     const asp_tile_operator *one = &p->operators[k];
@@ -136,6 +143,7 @@ static double alone(const tile_planner *p, int64_t k)
     return one->tile * (double)n_tiles + entries + p->options->first_row * (double)n_rows;
 }
 
+/* Replace the window's plan by operator k alone. */
 static void replace_all(tile_planner *p, int64_t k)
 {
     memset(p->touched, 0, (size_t)(p->n_operators * p->options->window) * sizeof *p->touched);
@@ -152,7 +160,8 @@ static void replace_all(tile_planner *p, int64_t k)
     p->n_left = 0;
 }
 
-/* Give everything that was taken back for blocks of one shape, where that covers what is left at no more than c each. */
+/* Replace all tiles chosen so far by blocks of one shape if this covers the remaining entries at a cost of at most c
+ * each; return whether it was done. */
 static int withdraw(tile_planner *p, double c)
 {
     if (!p->n_taken)
@@ -172,6 +181,7 @@ static int withdraw(tile_planner *p, double c)
     return best >= 0;
 }
 
+/* Plan the current window. */
 static void plan_window(tile_planner *p)
 {
     const asp_tile_options *options = p->options;
@@ -210,6 +220,7 @@ static void plan_window(tile_planner *p)
     }
 }
 
+/* Allocate the state for windows of up to `most` entries; return whether that succeeded. */
 static int allocate(tile_planner *p, int64_t most, int64_t window)
 {
     const int64_t n = p->n_operators, lists = n * window * (p->most_gain + 1);
@@ -243,7 +254,7 @@ static int64_t index_at(int itype, const void *array, int64_t at)
     return itype == 0 ? ((const int32_t *)array)[at] : ((const int64_t *)array)[at];
 }
 
-/* Rows from `first` on, with nothing chosen yet. */
+/* Load the rows from `first` on, with nothing chosen yet. */
 static void load_window(tile_planner *p, int itype, int64_t first, int64_t n_rows, const void *indptr, const void *indices, int32_t *owner)
 {
     const int64_t window = p->options->window, begin = index_at(itype, indptr, first);

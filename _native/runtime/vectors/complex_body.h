@@ -1,9 +1,11 @@
-/* Pairs of reals as complex numbers: what the tiles need beyond real arithmetic. */
+/* Complex arithmetic on pairs of reals, in addition to the real operations of vec_*.h. Included once per instruction
+ * set, value type and index type. */
 
-/* c (+)= sum + i * imaginary, for `width` reals (two for each column). */
+/* Store c = sum + i * imaginary, or add it to c if `accumulate`, for `width` reals (two per column). nv vectors hold
+ * the sums of the products with the real and the imaginary parts of A. */
 ASP_TILE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, int width, int accumulate)
 {
-    R by_real[TILE_MOST * VL], by_imaginary[TILE_MOST * VL];
+    R by_real[TILE_MAX * VL], by_imaginary[TILE_MAX * VL];
     ASP_UNROLL for (int v = 0; v < nv; v++) /* not memcpy: taking their address would put the sums in memory */
     {
         v_store(by_real + v * VL, sum[v]);
@@ -16,7 +18,7 @@ ASP_TILE void NAME(join)(R *c, const int nv, const V *sum, const V *imaginary, i
     }
 }
 
-/* turned = i * b: (re, im) becomes (-im, re). */
+/* Compute turned = i * b for width / 2 complex numbers: (re, im) becomes (-im, re). */
 ASP_INLINE void NAME(turn)(R *turned, const R *b, const int width)
 {
     for (int w = 0; w < width; w += 2) {
@@ -25,7 +27,8 @@ ASP_INLINE void NAME(turn)(R *turned, const R *b, const int width)
     }
 }
 
-/* C[i] = A[i] B, one dense column. */
+/* Complex SpMV for the rows [begin, end): C[i] = A[i] B for one dense column with unit stride. Two partial sums hide
+ * the latency of the additions. */
 static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
 {
     const I *indptr = args->indptr, *indices = args->indices;
@@ -34,8 +37,8 @@ static void NAME(spmv)(const asp_args *args, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         int64_t k = indptr[i];
         const int64_t stop = indptr[i + 1];
-        if (stop - k > args->giant_length) {
-            asp_note_giant(args, i);
+        if (stop - k > args->long_row_length) {
+            asp_note_long_row(args, i);
             continue;
         }
         R re[2] = {0, 0}, im[2] = {0, 0};

@@ -1,4 +1,5 @@
-/* Vectors of R with AVX2: 32 bytes, a mask is a vector of sign bits. */
+/* Vector operations on R with AVX2: 32-byte vectors; a mask is a vector of sign bits. vec_base.h describes the
+ * operations. */
 #include "vec_undef.h"
 
 #define VL (32 / RBYTES)

@@ -1,4 +1,5 @@
-/* Vectors of R with AVX-512: 64 bytes, a mask is a bit for each lane. */
+/* Vector operations on R with AVX-512: 64-byte vectors; a mask has one bit per lane. vec_base.h describes the
+ * operations. */
 #include "vec_undef.h"
 
 #define v_can_join(lanes) 1

@@ -1,4 +1,4 @@
-/* Forget the vector words, so that the next vec_*.h can define them for another type. */
+/* Undefine the vector operations, so that the next vec_*.h can define them for another type. */
 #undef V
 #undef VM
 #undef VL

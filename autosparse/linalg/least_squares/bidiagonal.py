@@ -28,7 +28,7 @@ REASONS: Final = (
 """Meanings of `istop` from 1 on, as SciPy prints them."""
 
 
-class System:
+class LeastSquaresSystem:
     """A matrix of shape (m, n), a right-hand side of shape (m,), and an initial guess of shape (n,) or None."""
 
     __slots__ = ("A", "b", "dtype", "is_operator", "operator", "x0")
@@ -39,7 +39,7 @@ class System:
         self.dtype = np.result_type(operator.dtype, b.dtype, *(() if x0 is None else (x0.dtype,)))
 
     @classmethod
-    def of(cls, A: Any, b: Any, x0: Any, limit: int | None) -> System | None:  # Any: as `lsqr`
+    def of(cls, A: Any, b: Any, x0: Any, limit: int | None) -> LeastSquaresSystem | None:  # Any: as `lsqr`
         """Return the system, or None if SciPy must solve or reject it."""
         if not runtime_api.available or (limit is not None and limit < 1):
             return None
@@ -119,7 +119,7 @@ class Bidiagonalisation:
         "v_scale",
     )
 
-    def __init__(self, system: System, solve: Solve) -> None:
+    def __init__(self, system: LeastSquaresSystem, solve: Solve) -> None:
         b, operator, dtype = system.b, system.operator, system.dtype
         self.b_norm = norm(np.ascontiguousarray(b))
         r = np.ascontiguousarray(b if system.x0 is None else b - operator.matvec(system.x0))
@@ -197,7 +197,7 @@ def reason(is_last: bool, tests: tuple[float, float, float, float], limits: tupl
     return 7 if is_last else 0
 
 
-def solution(system: System, n: int, default: np.dtype[Any]) -> Vector:
+def solution(system: LeastSquaresSystem, n: int, default: np.dtype[Any]) -> Vector:
     """Return a new vector for the solution, initialized by the guess, of at least the dtype of the system."""
     if system.x0 is None:
         return np.zeros(n, np.result_type(default, system.dtype))

@@ -12,8 +12,8 @@ from autosparse.linalg.arguments import root, scipys
 from autosparse.linalg.least_squares.bidiagonal import (
     REASONS,
     Bidiagonalisation,
+    LeastSquaresSystem,
     Log,
-    System,
     criterion,
     reason,
     rotation,
@@ -44,7 +44,7 @@ def lsmr(  # noqa: PLR0917  (as SciPy's)
     numbers overflow.
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "maxiter": maxiter, "show": show, "x0": x0}
-    system = System.of(A, b, x0, maxiter)
+    system = LeastSquaresSystem.of(A, b, x0, maxiter)
     if system is not None and system.is_for_lsmr():
         try:
             most = min(system.operator.shape) if maxiter is None else maxiter
@@ -111,7 +111,7 @@ class _Lsmr:
         "x",
     )
 
-    def __init__(self, system: System, solve: Solve, damp: float) -> None:
+    def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float) -> None:
         self.space = space = Bidiagonalisation(system, solve)
         self._note = solve.step
         self.system, self.x = system, solution(system, space.v.size, np.dtype(np.float64))
@@ -160,7 +160,7 @@ class _Lsmr:
             log.say("The exact solution is x = 0, or x = x0, if x0 was given  ")
         if not is_needed or space.b_norm == 0:
             return self._start(is_zero=is_needed)
-        table, row = _Table(log, limit, self.x.size), [""] * 4
+        table, row = _IterationTable(log, limit, self.x.size), [""] * 4
         if log.shows:
             row = log.row(0, self.x, (self._residual.norm, self._zeta_bar), (1, space.alpha / space.beta))
             table.begin(row)
@@ -182,7 +182,7 @@ class _Lsmr:
         return self.x, 0, 0, real(space.beta), real(self._zeta_bar), self.norma, 1, 0
 
     def _iterate(
-        self, limit: int, tolerances: tuple[float, float, float], table: _Table, row: list[str]
+        self, limit: int, tolerances: tuple[float, float, float], table: _IterationTable, row: list[str]
     ) -> tuple[int, list[str]]:
         """Run one iteration; return `istop` and the last printed row."""
         (atol, btol, ctol), b_norm = tolerances, self.space.b_norm
@@ -227,7 +227,7 @@ class _Lsmr:
         self.normx = root(square, self.x.dtype)
 
 
-class _Table:
+class _IterationTable:
     """The table printed for `show`, with its head repeated after every 20 rows."""
 
     __slots__ = ("_limit", "_n", "_n_rows", "log")

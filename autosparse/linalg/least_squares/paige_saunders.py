@@ -13,8 +13,8 @@ from autosparse.linalg.arguments import scipys
 from autosparse.linalg.least_squares.bidiagonal import (
     REASONS,
     Bidiagonalisation,
+    LeastSquaresSystem,
     Log,
-    System,
     criterion,
     reason,
     rotation,
@@ -64,7 +64,7 @@ def lsqr(  # noqa: PLR0917  (as SciPy's)
     """
     how = {"damp": damp, "atol": atol, "btol": btol, "conlim": conlim, "iter_lim": iter_lim, "show": show,
            "calc_var": calc_var, "x0": x0}  # fmt: skip
-    system = System.of(A, b, x0, iter_lim)
+    system = LeastSquaresSystem.of(A, b, x0, iter_lim)
     if system is not None:
         try:
             most = 2 * system.operator.shape[1] if iter_lim is None else iter_lim
@@ -106,7 +106,7 @@ class _Lsqr:
         "xnorm",
     )
 
-    def __init__(self, system: System, solve: Solve, damp: float, is_var_asked: bool) -> None:
+    def __init__(self, system: LeastSquaresSystem, solve: Solve, damp: float, is_var_asked: bool) -> None:
         self.space = space = Bidiagonalisation(system, solve)
         self._note = solve.step
         n = space.v.size

@@ -56,7 +56,7 @@ def states_of(operand: Operand) -> list[DispatchState]:
     ]
     found = {id(state): state for key, state in hot if isinstance(key[1], bool)}
     for state in found.values():
-        state.settle()
+        state.commit()
     return list(found.values())
 
 

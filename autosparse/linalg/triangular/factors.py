@@ -64,7 +64,7 @@ def ic0(A: Any, shift: float = 0.0) -> LinearOperator:  # Any: as `ilu0`
     array([1., 1.])
     """
     if not 0 <= shift < np.inf:
-        raise InputError.refused("ic0: shift must not be negative", given=f"shift={shift!r}", cure="shift=0.01")
+        raise InputError.refused("ic0: shift must not be negative", given=f"shift={shift!r}", hint="shift=0.01")
     parts = Parts(A, "ic0")
     diagonal = np.ascontiguousarray(parts.diagonal().real * (1 + float(shift)))
     inverse = np.empty(parts.n, parts.dtype)

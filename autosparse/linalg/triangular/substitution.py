@@ -109,7 +109,7 @@ class _Side(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What is known from the structure of a triangle: the split of its rows, None unless their indices ascend."""
+    """Facts of the structure of a triangle: the split of its rows, None unless their indices ascend."""
 
     split: Split | None
     schedule: Schedule
@@ -117,7 +117,7 @@ class _Plan(NamedTuple):
 
 
 class _Values(NamedTuple):
-    """What is known from the values too. Rows whose indices do not ascend are copied."""
+    """Facts of the values of a triangle. Rows whose indices do not ascend are copied."""
 
     copy: tuple[Rows, Split] | None
     inverse: AnyArray | None

@@ -19,7 +19,7 @@ from autosparse._native import runtime_api
 from autosparse.torch import native
 from autosparse.torch.autograd.derivatives import by_steps, is_followed, row_of_entries
 from autosparse.torch.autograd.functions import Ctx, EdgeSoftmax, MaybeTensor, product, sampled
-from autosparse.torch.structure import VALUE_CODES, Rows, Structure, Transposed, ffi, lib, pointer
+from autosparse.torch.structure import VALUE_CODES, IndexArrays, Structure, Transposed, ffi, lib, pointer
 
 
 def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool, **fields: object) -> None:
@@ -38,7 +38,7 @@ def _call(structure: Structure, q: torch.Tensor, V: torch.Tensor, backward: bool
 
 
 def _forward(
-    ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
+    ctx: Ctx, rows: IndexArrays, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, **fields: float
 ) -> torch.Tensor:  # fmt: skip
     """Compute the result; save the operands, alpha and `fields` (numbers of the scoring function) for `_backward`."""
     structure = rows.structure
@@ -75,11 +75,13 @@ def _backward(
     return dscore, dq, native.heads_mm(turned, alpha, grad) if ctx.needs_input_grad[3] else None, turned
 
 
-class Dot(torch.autograd.Function):
+class DotAttention(torch.autograd.Function):
     """Dot-product attention: Q (n, H, D), K (m, H, D), V (m, H, F) → (n, H, F)."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scale: float) -> torch.Tensor:
+    def forward(
+        ctx: Ctx, rows: IndexArrays, Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, scale: float
+    ) -> torch.Tensor:
         return _forward(ctx, rows, Q, K, V, D=Q.shape[2], scale=scale)
 
     @staticmethod
@@ -99,7 +101,9 @@ class Additive(torch.autograd.Function):
     """Additive (GAT) attention: q (n, H), k (m, H), V (m, H, F) → (n, H, F)."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, slope: float) -> torch.Tensor:
+    def forward(
+        ctx: Ctx, rows: IndexArrays, q: torch.Tensor, k: torch.Tensor, V: torch.Tensor, slope: float
+    ) -> torch.Tensor:
         return _forward(ctx, rows, q, k, V, slope=slope, additive=1)
 
     @staticmethod

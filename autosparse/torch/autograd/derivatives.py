@@ -65,5 +65,5 @@ class Last(torch.autograd.Function):
     def backward(ctx: Any, *grads: torch.Tensor) -> Any:
         raise RuntimeError(
             f"{ctx.what} has first derivatives only, and a derivative of its gradient was asked for.\n"
-            f"  Cure: torch.einsum of dense tensors has all of them"
+            f"  Hint: torch.einsum of dense tensors has all of them"
         )

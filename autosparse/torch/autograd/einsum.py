@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 from autosparse.arrays.sparse_tensor import tensor
-from autosparse.asymptotic.contraction import compute
-from autosparse.asymptotic.kinds import AnyArray, check_coordinates, sound
-from autosparse.asymptotic.lower.ordered_entries import keys
-from autosparse.asymptotic.operands import Sparse, distinct
-from autosparse.asymptotic.results import dense
-from autosparse.asymptotic.subscripts import Subscripts
+from autosparse.contraction.execution import compute
+from autosparse.contraction.kinds import AnyArray, check_coordinates, sound
+from autosparse.contraction.lower.ordered_entries import keys
+from autosparse.contraction.operands import Sparse, distinct
+from autosparse.contraction.results import dense
+from autosparse.contraction.subscripts import Subscripts
 from autosparse.errors import InputTypeError
 from autosparse.operands.native_rows import check_bounds
 from autosparse.ops import EINSUM
@@ -37,7 +37,7 @@ Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function store
 
 
 @dataclass(frozen=True, eq=False, slots=True)
-class Places:
+class EntryCoordinates:
     """Coordinates of a sparse operand's values: (modes, entries), without duplicates, and the operand's shape."""
 
     coords: AnyArray
@@ -60,28 +60,32 @@ def einsum(subscripts: Subscripts, operands: Sequence[Any]) -> torch.Tensor:
     return result
 
 
-def _split(operand: Any) -> tuple[Places | None, torch.Tensor]:
-    """Return the `Places` of a sparse operand (None for a dense one) and the tensor of its values for autograd."""
+def _split(operand: Any) -> tuple[EntryCoordinates | None, torch.Tensor]:
+    """Return the `EntryCoordinates` of a sparse operand (None for a dense one) and the tensor of its values for
+    autograd.
+    """
     if not isinstance(operand, torch.Tensor):
         if hasattr(operand, "tocoo"):
             coo = sound(operand).tocoo()
             coo.sum_duplicates()
             coords = np.stack([np.asarray(row, dtype=np.int64) for row in coo.coords])
-            return Places(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
+            return EntryCoordinates(coords, tuple(coo.shape)), torch.from_numpy(np.ascontiguousarray(coo.data))
         if hasattr(operand, "coords"):
             coords = np.asarray(operand.coords, np.int64)
-            return Places(coords, tuple(operand.shape)), torch.from_numpy(np.ascontiguousarray(operand.values))
+            return EntryCoordinates(coords, tuple(operand.shape)), torch.from_numpy(
+                np.ascontiguousarray(operand.values)
+            )
         return None, torch.as_tensor(operand, device="cpu")
     if operand.dtype not in OF_NUMPY:
         known = f"operands as one of {', '.join(str(one).removeprefix('torch.') for one in OF_NUMPY)}"
         raise InputTypeError.refused(
-            "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", cure=known
+            "einsum: an operand holds numbers that NumPy has no type for", given=f"dtype {operand.dtype}", hint=known
         )
     if operand.layout == torch.strided:
         return None, operand
     _check(operand.detach())
     coo = operand.to_sparse_coo().coalesce()
-    return Places(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
+    return EntryCoordinates(coo.indices().detach().numpy(), tuple(coo.shape)), coo.values()
 
 
 def _check(operand: torch.Tensor) -> None:
@@ -101,7 +105,7 @@ def _check(operand: torch.Tensor) -> None:
     values = operand.values()
     if starts.dim() != 1 or len(shape) != 2:
         raise InputTypeError.refused(
-            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", cure="to_sparse_coo()"
+            "einsum: a compressed torch tensor must be one matrix", given=f"shape {shape}", hint="to_sparse_coo()"
         )
     is_of_blocks = operand.layout in (torch.sparse_bsr, torch.sparse_bsc)
     r, c = tuple(values.shape[1:3]) if is_of_blocks else (1, 1)
@@ -111,8 +115,8 @@ def _check(operand: torch.Tensor) -> None:
 
 
 def _diagonal(
-    letters: str, places: Places | None, held: torch.Tensor
-) -> tuple[str, Places | None, torch.Tensor]:  # fmt: skip
+    letters: str, places: EntryCoordinates | None, held: torch.Tensor
+) -> tuple[str, EntryCoordinates | None, torch.Tensor]:  # fmt: skip
     """Return the operand with each letter once: the entries whose repeated indices agree (extent 1 is broadcast)."""
     once = "".join(dict.fromkeys(letters))
     if once == letters:
@@ -128,7 +132,7 @@ def _diagonal(
         if shape[mode] != 1:
             keep &= places.coords[mode] == places.coords[widest[index][1]]
     coords = places.coords[[mode for _, mode in widest.values()]][:, keep]
-    return once, Places(coords, tuple(extent for extent, _ in widest.values())), held[torch.from_numpy(keep)]
+    return once, EntryCoordinates(coords, tuple(extent for extent, _ in widest.values())), held[torch.from_numpy(keep)]
 
 
 class Einsum(torch.autograd.Function):
@@ -136,7 +140,7 @@ class Einsum(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Ctx, subscripts: Subscripts, places: tuple[Places | None, ...], *held: torch.Tensor
+        ctx: Ctx, subscripts: Subscripts, places: tuple[EntryCoordinates | None, ...], *held: torch.Tensor
     ) -> torch.Tensor:  # fmt: skip
         ctx.subscripts, ctx.places = subscripts, places
         ctx.save_for_backward(*held)
@@ -162,7 +166,7 @@ class Einsum(torch.autograd.Function):
         return (None, None, *found)
 
 
-def _arrays(places: Sequence[Places | None], held: Sequence[torch.Tensor]) -> list[Any]:
+def _arrays(places: Sequence[EntryCoordinates | None], held: Sequence[torch.Tensor]) -> list[Any]:
     arrays = [np.asarray(one.detach().numpy(), order="C") for one in held]  # order="C" keeps zero-dimensional arrays
     return [array if at is None else at.filled(array) for at, array in zip(places, arrays, strict=True)]
 
@@ -197,7 +201,7 @@ def _gradient(ctx: Ctx, n: int, operands: Sequence[Any], grad: AnyArray) -> torc
     return torch.from_numpy(np.array(np.broadcast_to(spread, shape)))
 
 
-def _at(places: Places, result: Any) -> AnyArray:
+def _at(places: EntryCoordinates, result: Any) -> AnyArray:
     """Return the values of `result` at the coordinates; zero where it stores none."""
     if not isinstance(result, Sparse):
         return np.ascontiguousarray(np.asarray(result)[tuple(places.coords)])

@@ -1,7 +1,8 @@
 """Autograd functions of the products on one structure, whose derivatives are products of the same kinds.
 
 C = A X has dX = Aᴴ dC and dA = (dC Xᴴ sampled at A's entries). A sampled product v = ⟨X[i], Y[j]⟩ has
-dX = A(dv) Ȳ and dY = A(dv)ᵀ X̄. So `Product` and `Sampled` compute each other's backward pass, to any order. Gradients
+dX = A(dv) Ȳ and dY = A(dv)ᵀ X̄. So `TorchProduct` and `TorchSampledProduct` compute each other's backward pass, to any
+order. Gradients
 of the values have one number per stored entry. Both are bilinear, which gives their tangents (forward mode).
 """
 
@@ -18,7 +19,7 @@ import torch
 from autosparse.torch import native, products
 from autosparse.torch.autograd.derivatives import by_steps, has_tangent, is_followed, row_of_entries
 from autosparse.torch.sampled import dots
-from autosparse.torch.structure import Rows
+from autosparse.torch.structure import IndexArrays
 
 Ctx = Any  # torch.autograd.function.FunctionCtx takes whatever a Function stores on it
 MaybeTensor = torch.Tensor | None
@@ -39,22 +40,22 @@ def _sum_over(
     return sum(terms[1:], terms[0]) if terms else None
 
 
-def product(rows: Rows, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
+def product(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, *, transposed: bool = False) -> torch.Tensor:
     """Compute A X or Aᵀ X, differentiable: values (nnz,), X (m, k); with heads values (nnz, H), X (m, H, F), real."""
     if wants_grad(values, X):
-        result: torch.Tensor = Product.apply(rows, values, X, transposed)
+        result: torch.Tensor = TorchProduct.apply(rows, values, X, transposed)
         return result
     return _multiply(rows, values, X, transposed)
 
 
-def _multiply(rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+def _multiply(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
     if X.dim() < 3:
         return products.mm(rows, native.whole(values), X, transposed=transposed)
     structure = rows.structure
     return native.heads_mm(structure.transposed() if transposed else structure, native.whole(values), X)
 
 
-def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+def sampled(rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     """Compute ⟨X[i], Y[j]⟩ for each entry (i, j), differentiable: X (n, K), Y (m, K) → (nnz,).
 
     With heads (n, H, K), (m, H, K) → (nnz, H). Vectors (n,) and (m,) count as K = 1.
@@ -62,16 +63,16 @@ def sampled(rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
     if X.dim() == 1:
         X, Y = X.unsqueeze(1), Y.unsqueeze(1)
     if wants_grad(X, Y):
-        result: torch.Tensor = Sampled.apply(rows, X, Y)
+        result: torch.Tensor = TorchSampledProduct.apply(rows, X, Y)
         return result
     return dots(rows, X, Y)
 
 
-class Product(torch.autograd.Function):
+class TorchProduct(torch.autograd.Function):
     """Product C = A X, or Aᵀ X; with heads C[i, h] = Σ w[p, h] X[j, h] over entries p = (i, j), or over columns."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
+    def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, transposed: bool) -> torch.Tensor:
         ctx.rows, ctx.transposed = rows, transposed
         ctx.save_for_backward(values, X)
         ctx.save_for_forward(values, X)
@@ -95,11 +96,11 @@ class Product(torch.autograd.Function):
         return None, d_values, d_X, None
 
 
-class Sampled(torch.autograd.Function):
+class TorchSampledProduct(torch.autograd.Function):
     """Sampled product v[p] = ⟨X[i], Y[j]⟩ for entry p = (i, j), without conjugation, as X @ Y.T."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Ctx, rows: IndexArrays, X: torch.Tensor, Y: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(X, Y)
         ctx.save_for_forward(X, Y)
@@ -121,11 +122,11 @@ class Sampled(torch.autograd.Function):
         return None, d_X, d_Y
 
 
-class Mean(torch.autograd.Function):
+class MeanAggregation(torch.autograd.Function):
     """Mean over each row's entries: C = D⁻¹ A X with D the numbers of entries of the rows, scaled in place."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor) -> torch.Tensor:
         ctx.rows = rows
         ctx.save_for_backward(values, X)
         ctx.save_for_forward(values, X)
@@ -150,7 +151,7 @@ class Extreme(torch.autograd.Function):
     """Extreme C[i, k] = max (or min) of value · X[j, k] over row i; the gradient goes to the entry that attains it."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, values: torch.Tensor, X: torch.Tensor, least: bool) -> torch.Tensor:
+    def forward(ctx: Ctx, rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, least: bool) -> torch.Tensor:
         out, arg = native.extreme(rows.structure, native.whole(values), X, least=least, with_arg=True)
         ctx.rows = rows
         ctx.save_for_backward(values, X, arg)
@@ -168,7 +169,7 @@ class Extreme(torch.autograd.Function):
         return None, *native.extreme_backward(rows.structure, values, X, grad, arg, wanted=wanted), None
 
 
-def _winners(rows: Rows, values: torch.Tensor, X: torch.Tensor, arg: torch.Tensor) -> torch.Tensor:
+def _winners(rows: IndexArrays, values: torch.Tensor, X: torch.Tensor, arg: torch.Tensor) -> torch.Tensor:
     """Return value · X[j, k] of the entry (i, j) that attains the extreme in row i, column k; 0 for empty rows."""
     nnz = values.shape[0]
     if not nnz:
@@ -183,7 +184,7 @@ class EdgeSoftmax(torch.autograd.Function):
     """Softmax over the entries of each row; (nnz,) or (nnz, H)."""
 
     @staticmethod
-    def forward(ctx: Ctx, rows: Rows, scores: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Ctx, rows: IndexArrays, scores: torch.Tensor) -> torch.Tensor:
         out = native.row_softmax(rows.structure, scores)
         ctx.rows = rows
         ctx.save_for_backward(out)

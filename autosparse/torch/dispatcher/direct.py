@@ -151,7 +151,7 @@ def sample(S: torch.Tensor, X: torch.Tensor, Y: torch.Tensor, beta: Any, alpha: 
         *Y.stride(), K, alpha, beta, base.data_ptr(), values.data_ptr(), 0 if new_col is None else new_col.data_ptr(),
     )  # fmt: skip
     if is_planned:
-        status = sampled.compute(sampled.Sample(given, (crow, col), X, Y, values, alpha, beta, base, new_col))
+        status = sampled.compute(sampled.SampledAddmm(given, (crow, col), X, Y, values, alpha, beta, base, new_col))
     else:
         status = lib.asp_sddmm_at(*given, native.threads())
     if status:

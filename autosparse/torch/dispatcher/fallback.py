@@ -16,7 +16,9 @@ from autosparse.errors import StructureError
 from autosparse.torch import native, thresholds
 from autosparse.torch.structure import CPU, INDEX_CODES, VALUE_CODES, Structure, checked, index_arrays
 
-originals: Final[dict[str, Any]] = {}  # operator → PyTorch's kernel (torch.library.get_kernel), set by `registration`
+aten_fallbacks: Final[
+    dict[str, Any]
+] = {}  # operator → PyTorch's kernel (torch.library.get_kernel), set by `registration`
 
 _COO, _CSR, _STRIDED = torch.sparse_coo, torch.sparse_csr, torch.strided
 _HAS_MKL: Final[bool] = torch._C.has_mkl
@@ -60,9 +62,9 @@ def mm_outside(keys: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     if _is_ordinary(a, b) and b.dim() == 2 and not (b.is_conj() or b.is_neg()):
         zero = _ZEROS[a.dtype]
         result = zero.new_empty(a.shape[0], b.shape[1])
-        originals["addmm.out"].call_boxed(keys, zero, a, b, beta=0, out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, zero, a, b, beta=0, out=result)
     else:
-        result = originals["mm"].call_boxed(keys, a, b)
+        result = aten_fallbacks["mm"].call_boxed(keys, a, b)
     return result
 
 
@@ -70,9 +72,9 @@ def mv_outside(keys: Any, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Compute aten::mv by PyTorch outside every block of the override, directly by `addmv.out`."""
     if _is_ordinary(a, x) and x.dim() == 1 and not (x.is_conj() or x.is_neg()):
         result = _ZEROS[a.dtype].new_empty(a.shape[0])
-        originals["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
+        aten_fallbacks["addmv.out"].call_boxed(keys, result, a, x, beta=0, out=result)
     else:
-        result = originals["mv"].call_boxed(keys, a, x)
+        result = aten_fallbacks["mv"].call_boxed(keys, a, x)
     return result
 
 
@@ -85,9 +87,9 @@ def addmm_outside(
         base.is_conj() or base.is_neg() or b.is_conj() or b.is_neg()
     ):  # fmt: skip
         result = _ZEROS[a.dtype].new_empty(base.shape)
-        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     else:
-        result = originals["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+        result = aten_fallbacks["addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     return result
 
 
@@ -101,10 +103,10 @@ def _is_ordinary(a: torch.Tensor, b: torch.Tensor) -> bool:
 
 
 OUTSIDE: Final[dict[str, Callable[..., Any]]] = {"mm": mm_outside, "mv": mv_outside, "addmm": addmm_outside}
-"""Functions by name in `originals` that compute the same as the kernel, with fewer calls of the dispatcher."""
+"""Functions by name in `aten_fallbacks` that compute the same as the kernel, with fewer calls of the dispatcher."""
 
 
-def settled(tensor: torch.Tensor) -> torch.Tensor:
+def resolved(tensor: torch.Tensor) -> torch.Tensor:
     """Return `tensor` in a form that PyTorch's kernels below the dispatcher read correctly.
 
     Lazy conjugation and negation are resolved, and indices of CSR and CSC tensors are checked. Raises StructureError.
@@ -113,7 +115,7 @@ def settled(tensor: torch.Tensor) -> torch.Tensor:
         if (tensor.layout is _CSR or tensor.layout is torch.sparse_csc) and tensor.is_cpu:
             _check(tensor)
         return tensor
-    return native.settled(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
+    return native.resolved(tensor) if tensor.is_conj() or tensor.is_neg() else tensor
 
 
 def _check(A: torch.Tensor) -> None:
@@ -142,7 +144,7 @@ def has_bits(out: torch.Tensor) -> bool:
 
 def write_through(out: torch.Tensor, write: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
     """Call `write` with a plain copy of `out`, a lazily conjugated or negated view; copy the result to `out`."""
-    plain = write(native.settled(out))
+    plain = write(native.resolved(out))
     if plain.shape != out.shape:  # as PyTorch does, which has given a warning
         out.resize_(plain.shape)
     return out.copy_(plain)
@@ -152,12 +154,12 @@ def addmm(
     keys: Any, base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, *, beta: complex, alpha: complex
 ) -> torch.Tensor:
     """Compute ``beta · base + alpha · a @ b`` by PyTorch; `base` is broadcast."""
-    base, a, b = settled(base), settled(a), settled(b)
+    base, a, b = resolved(base), resolved(a), resolved(b)
     if a.layout is _COO:
-        result: torch.Tensor = originals["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
+        result: torch.Tensor = aten_fallbacks["coo::addmm"].call_boxed(keys, base, a, b, **scales(beta, alpha))
     else:
         result = native.empty((a.shape[0], b.shape[1]), a.dtype)
-        originals["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
+        aten_fallbacks["addmm.out"].call_boxed(keys, base, a, b, **scales(beta, alpha), out=result)
     return result
 
 
@@ -165,7 +167,7 @@ def addmv(
     keys: Any, base: torch.Tensor, a: torch.Tensor, x: torch.Tensor, *, beta: complex, alpha: complex, out: torch.Tensor
 ) -> torch.Tensor:
     """Compute ``beta · base + alpha · a @ x`` by PyTorch, into `out`."""
-    base, a, x, kernel = settled(base), settled(a), settled(x), originals["addmv.out"].call_boxed
+    base, a, x, kernel = resolved(base), resolved(a), resolved(x), aten_fallbacks["addmv.out"].call_boxed
     if beta == 1 and alpha == 1:
         kernel(keys, base, a, x, out=out)
     else:
@@ -174,5 +176,5 @@ def addmv(
 
 
 def scales(beta: complex, alpha: complex) -> dict[str, complex]:
-    """Return beta and alpha as keyword arguments for a kernel of `originals`; omitting defaults saves 2 µs."""
+    """Return beta and alpha as keyword arguments for a kernel of `aten_fallbacks`; omitting defaults saves 2 µs."""
     return {} if beta == 1 and alpha == 1 else {"beta": beta, "alpha": alpha}

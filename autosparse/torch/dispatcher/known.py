@@ -10,7 +10,7 @@ from autosparse.torch import products, results
 from autosparse.torch.structure import Structure, checked, index_arrays
 
 
-class Known:
+class KnownIndices:
     """Weak references to the storages of a tensor's index arrays, and the tensor's structure once it is needed.
 
     While this object lives, no other storage gets their addresses, which identify the arrays. Their memory may be

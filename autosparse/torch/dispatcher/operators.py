@@ -16,8 +16,8 @@ from autosparse.errors import StructureError
 from autosparse.torch import coordinates, native, products, thresholds
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import direct, fallback, small_operands
-from autosparse.torch.dispatcher.fallback import has_bits, has_few, is_tiny, originals, settled, write_through
-from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, has_bits, has_few, is_tiny, resolved, write_through
+from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import INDEX_CODES, VALUE_CODES, Placed, Structure, checked, structure_of
 
 Keys: TypeAlias = Any  # torch.DispatchKeySet
@@ -27,7 +27,7 @@ SERVED: Final = frozenset((*VALUE_CODES, *HALF))
 """Value dtypes that autosparse supports; PyTorch computes others."""
 
 
-class Entries(Placed):
+class CompressedTensor(Placed):
     """Sparse tensor as compressed rows: of the tensor, or of its transpose when it was stored by columns.
 
     The `structure` with its plans and transpose is looked up on demand.
@@ -59,7 +59,7 @@ class Entries(Placed):
         return structure_of(*self.arrays, self.n_rows, self.n_cols)
 
 
-def entries_of(A: torch.Tensor) -> Entries | None:
+def entries_of(A: torch.Tensor) -> CompressedTensor | None:
     """Return the entries of a sparse matrix without dense dimensions on the CPU; None for any other tensor.
 
     Indices are checked. Raises StructureError.
@@ -86,10 +86,10 @@ def entries_of(A: torch.Tensor) -> Entries | None:
             n_stored=col.shape[0],
         )
     checked((crow, col), shape[0], shape[1], of=A)
-    return Entries((crow, col), native.whole(values), shape, transposed=by_columns)
+    return CompressedTensor((crow, col), native.whole(values), shape, transposed=by_columns)
 
 
-def _entries_of_coo(A: torch.Tensor) -> Entries | None:
+def _entries_of_coo(A: torch.Tensor) -> CompressedTensor | None:
     values = A._values()
     if values.dim() != 1 or A.sparse_dim() != 2 or not A.is_cpu:
         return None
@@ -98,7 +98,7 @@ def _entries_of_coo(A: torch.Tensor) -> Entries | None:
         return None
     col = A._indices()[0 if starts.by_columns else 1].contiguous()
     shape = A.shape[::-1] if starts.by_columns else A.shape
-    return Entries((starts.crow, col), native.whole(values), shape, transposed=starts.by_columns)
+    return CompressedTensor((starts.crow, col), native.whole(values), shape, transposed=starts.by_columns)
 
 
 def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
@@ -106,7 +106,7 @@ def is_plain(X: torch.Tensor, dtype: torch.dtype, n_dims: int) -> bool:
     return X.layout is torch.strided and X.dim() == n_dims and X.dtype is dtype and X.is_cpu
 
 
-def times(A: Entries, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor:
+def times(A: CompressedTensor, X: torch.Tensor, *, flipped: bool = False) -> torch.Tensor:
     """Compute A X, or Aᵀ X when `flipped`; half precision is computed in float32 and rounded once."""
     dtype = X.dtype
     if dtype in HALF:
@@ -161,7 +161,7 @@ def _takes(out: torch.Tensor, result: torch.Tensor) -> bool:
 
 
 def _home(a: torch.Tensor, b: torch.Tensor) -> str:
-    """Return the prefix in `originals` of PyTorch's kernels for these layouts."""
+    """Return the prefix in `aten_fallbacks` of PyTorch's kernels for these layouts."""
     layouts = (a.layout, b.layout)
     return "coo::" if torch.sparse_coo in layouts and not COMPRESSED_LAYOUTS.intersection(layouts) else ""
 
@@ -172,14 +172,14 @@ COMPRESSED_LAYOUTS: Final = {torch.sparse_csr, torch.sparse_csc, torch.sparse_bs
 def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Compute aten::mm: a b, with one or both of them sparse."""
     result = small_operands.matrix(a, b, None, 0, 1, None)
-    if isinstance(result, Known):
+    if isinstance(result, KnownIndices):
         return result.multiply(a, b)
     if result is None:
         result = direct.multiply(a, b)
     if result is None:
         result = fallback.mm(keys, a, b) if b.dim() == 2 and is_tiny(a, b) else multiply(a, b)
     if result is None:
-        result = originals[_home(a, b) + "mm"].call_boxed(keys, settled(a), settled(b))
+        result = aten_fallbacks[_home(a, b) + "mm"].call_boxed(keys, resolved(a), resolved(b))
     return result
 
 
@@ -193,7 +193,7 @@ def mm_out(keys: Keys, a: torch.Tensor, b: torch.Tensor, *, out: torch.Tensor) -
     if plain and (result := direct.multiply(a, b)) is None and not is_tiny(a, b):
         result = multiply(a, b)
     if result is None or not _takes(out, result):
-        originals[_home(a, b) + "mm.out"].call_boxed(keys, settled(a), settled(b), out=out)
+        aten_fallbacks[_home(a, b) + "mm.out"].call_boxed(keys, resolved(a), resolved(b), out=out)
         return out
     return out.copy_(result)
 
@@ -215,7 +215,7 @@ def _addmm(base: torch.Tensor, a: torch.Tensor, b: torch.Tensor, beta: Scalar, a
 def _large_product(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor | None:
     """Compute ``a @ b`` as `mm` does where the builtin has checked the structure; None where not supported."""
     found = small_operands.matrix(a, b, None, 0, 1, None)
-    if isinstance(found, Known):
+    if isinstance(found, KnownIndices):
         return found.multiply(a, b)
     return multiply(a, b) if found is None else found
 
@@ -225,14 +225,14 @@ def addmm(
 ) -> torch.Tensor:
     """Compute aten::addmm: beta · base + alpha · a b."""
     sum_of_few = small_operands.matrix(a, b, base, beta, alpha, None)
-    if isinstance(sum_of_few, torch.Tensor):  # with a base the result is never a `Known`
+    if isinstance(sum_of_few, torch.Tensor):  # with a base the result is never a `KnownIndices`
         return sum_of_few
     if a.layout is torch.sparse_coo and is_tiny(a, b) and b.dim() == 2 and base.dtype is a.dtype:
         return fallback.addmm(keys, base, a, b, beta=beta, alpha=alpha)
     result = _addmm(base, a, b, beta, alpha)
     if result is None:
-        operands = settled(base), settled(a), settled(b)
-        result = originals[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
+        operands = resolved(base), resolved(a), resolved(b)
+        result = aten_fallbacks[_home(a, b) + "addmm"].call_boxed(keys, *operands, beta=beta, alpha=alpha)
     return result
 
 
@@ -254,8 +254,8 @@ def addmm_out(
     ours = out.layout is torch.strided and not (is_tiny(a, b) and out is not b)
     result = _addmm(base, a, b, beta, alpha) if ours else None
     if result is None or not _takes(out, result):
-        operands = settled(base), settled(a), settled(b)
-        originals[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
+        operands = resolved(base), resolved(a), resolved(b)
+        aten_fallbacks[_home(a, b) + "addmm.out"].call_boxed(keys, *operands, **fallback.scales(beta, alpha), out=out)
         return out
     return out.copy_(result)
 
@@ -267,7 +267,7 @@ def addmm_inplace(
     dense = base.layout is torch.strided and b.layout is torch.strided and a.dim() == 2 and b.dim() == 2
     if dense and base.shape == (a.shape[0], b.shape[1]):
         return addmm_out(keys, base, a, b, beta=beta, alpha=alpha, out=base)
-    originals["coo::addmm_"].call_boxed(keys, settled(base), settled(a), settled(b), beta=beta, alpha=alpha)
+    aten_fallbacks["coo::addmm_"].call_boxed(keys, resolved(base), resolved(a), resolved(b), beta=beta, alpha=alpha)
     return base
 
 
@@ -286,12 +286,12 @@ def _times_vector(a: torch.Tensor, x: torch.Tensor) -> torch.Tensor | None:
 def mv(keys: Keys, a: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
     """Compute aten::mv: a x; PyTorch's own kernel is an addmv.out with beta 0."""
     result = small_operands.vector(a, x, None, 0, 1, None)
-    if isinstance(result, Known):
+    if isinstance(result, KnownIndices):
         return result.multiply(a, x)
     if result is None:
         result = _times_vector(a, x)
     if result is None:
-        result = originals["mv"].call_boxed(keys, settled(a), settled(x))
+        result = aten_fallbacks["mv"].call_boxed(keys, resolved(a), resolved(x))
     return result
 
 
@@ -323,7 +323,7 @@ def addmv_out(
 
 def _sampled_values(
     S: torch.Tensor, x: torch.Tensor, y: torch.Tensor, beta: Scalar, alpha: Scalar
-) -> tuple[Entries, torch.Tensor] | None:
+) -> tuple[CompressedTensor, torch.Tensor] | None:
     """Compute the values of alpha · (x @ y at S's entries) + beta · S; None where not supported."""
     dtype = S.dtype
     if S.layout is not torch.sparse_csr or dtype not in SERVED or S.dim() != 2 or not _holds(dtype, alpha, beta):
@@ -345,8 +345,8 @@ def sampled_addmm(
         return sample
     found = _sampled_values(S, x, y, beta, alpha)
     if found is None:
-        result: torch.Tensor = originals["sparse_sampled_addmm"].call_boxed(
-            keys, settled(S), x, y, beta=beta, alpha=alpha
+        result: torch.Tensor = aten_fallbacks["sparse_sampled_addmm"].call_boxed(
+            keys, resolved(S), x, y, beta=beta, alpha=alpha
         )
         return result
     A, values = found
@@ -366,7 +366,7 @@ def sampled_addmm_out(
     """Compute aten::sparse_sampled_addmm.out; by autosparse only in place (out is S), otherwise by PyTorch."""
     found = _sampled_values(S, x, y, beta, alpha) if out is S else None
     if found is None:
-        originals["sparse_sampled_addmm.out"].call_boxed(keys, settled(S), x, y, beta=beta, alpha=alpha, out=out)
+        aten_fallbacks["sparse_sampled_addmm.out"].call_boxed(keys, resolved(S), x, y, beta=beta, alpha=alpha, out=out)
     else:
         out.values().copy_(found[1])
     return out

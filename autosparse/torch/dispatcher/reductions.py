@@ -10,8 +10,8 @@ import torch
 from autosparse.torch import native, products
 from autosparse.torch.checks import HALF
 from autosparse.torch.dispatcher import small_operands
-from autosparse.torch.dispatcher.fallback import is_tiny, originals, settled
-from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.dispatcher.fallback import aten_fallbacks, is_tiny, resolved
+from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.dispatcher.operators import Keys, entries_of, is_plain
 from autosparse.torch.sampled import dots
 from autosparse.torch.structure import VALUE_CODES
@@ -22,12 +22,12 @@ def mm_reduce(keys: Keys, a: torch.Tensor, b: torch.Tensor, reduce: str) -> tupl
     is_known = reduce == "sum" and a.layout is torch.sparse_csr
     product = small_operands.matrix(a, b, None, 0, 1, None) if is_known else None
     if product is not None:
-        product = product.multiply(a, b) if isinstance(product, Known) else product
+        product = product.multiply(a, b) if isinstance(product, KnownIndices) else product
         return product, torch.empty(0, dtype=torch.int64, device=a.device)
     A = entries_of(a) if _reduces(a, b, reduce) else None
     if A is None or A.transposed:
-        result: tuple[torch.Tensor, torch.Tensor] = originals["_sparse_mm_reduce_impl"].call_boxed(
-            keys, settled(a), b, reduce
+        result: tuple[torch.Tensor, torch.Tensor] = aten_fallbacks["_sparse_mm_reduce_impl"].call_boxed(
+            keys, resolved(a), b, reduce
         )
         return result
     dtype = b.dtype
@@ -69,7 +69,9 @@ def mm_reduce_backward(  # noqa: PLR0917  the dispatcher's arguments
     A = entries_of(a) if ours else None
     if A is None or A.transposed:
         result: tuple[torch.Tensor | None, torch.Tensor | None]
-        result = originals["_sparse_mm_reduce_impl_backward"].call_boxed(keys, settled(a), grad, b, reduce, arg, wanted)
+        result = aten_fallbacks["_sparse_mm_reduce_impl_backward"].call_boxed(
+            keys, resolved(a), grad, b, reduce, arg, wanted
+        )
         return result
     if reduce in EXTREMES:
         d_values, d_b = native.extreme_backward(A, A.values, b, grad, arg, wanted=(wanted[0], wanted[1]))

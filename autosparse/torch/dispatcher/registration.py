@@ -62,11 +62,11 @@ PREFIXES: Final = {
     "SparseCsrCPU": "", "SparseCPU": "coo::", "AutogradCPU": "autograd::",
     "SparseCsrCUDA": "cuda::", "AutogradCUDA": "cuda::autograd::",
 }  # fmt: skip
-"""Prefixes of the names of PyTorch's own kernels in `fallback.originals`, by dispatch key."""
+"""Prefixes of the names of PyTorch's own kernels in `fallback.aten_fallbacks`, by dispatch key."""
 
 _lock = forking.rlock()
 _libraries: dict[bool, Any] = {}  # key: whether for sparse gradients; value: torch.library.Library
-_foreign: set[str] = set()  # names in `originals` of kernels that another library has registered
+_foreign: set[str] = set()  # names in `aten_fallbacks` of kernels that another library has registered
 
 
 def is_registered(sparse_gradients: bool) -> bool:
@@ -106,7 +106,7 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
     served = {key: table for key, table in tables.items() if any(key.endswith(end) for end in has if has[end])}
     for key, table in served.items():  # all of them first: PyTorch's kernels call each other through the dispatcher
         for operator in table:
-            _keep_original(PREFIXES[key] + operator, operator, key)
+            _keep_aten_fallback(PREFIXES[key] + operator, operator, key)
     library = torch.library.Library("aten", "IMPL")
     for key, table in served.items():
         for operator, kernel in table.items():
@@ -120,10 +120,10 @@ def _registered(tables: dict[str, Table], sparse_gradients: bool) -> Any:
 def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Callable[..., Any]:
     """Return a kernel that calls `ours` inside a block of the override, otherwise PyTorch's kernel `name`."""
     ours, is_asked = run_as_is(ours), scope.has_sparse_gradients if sparse_gradients else scope.is_on
-    theirs = fallback.originals.get(name)
-    if theirs is None:
+    aten_kernel = fallback.aten_fallbacks.get(name)
+    if aten_kernel is None:
         return ours
-    stock = theirs.call_boxed if name in _foreign else fallback.OUTSIDE.get(name, theirs.call_boxed)
+    stock = aten_kernel.call_boxed if name in _foreign else fallback.OUTSIDE.get(name, aten_kernel.call_boxed)
 
     def kernel(*given: Any, **more: Any) -> Any:  # Any: arguments of the dispatcher
         if is_asked():
@@ -133,17 +133,17 @@ def _switched(name: str, ours: Callable[..., Any], sparse_gradients: bool) -> Ca
     return run_as_is(kernel)
 
 
-def _keep_original(name: str, operator: str, key: str) -> None:
-    """Store PyTorch's (or another library's) present kernel in `originals`; delete the name where there is none.
+def _keep_aten_fallback(name: str, operator: str, key: str) -> None:
+    """Store PyTorch's (or another library's) present kernel in `aten_fallbacks`; delete the name where there is none.
 
     There is none e.g. for reductions on a GPU. PyTorch's own kernels are looked up only once, because `get_kernel`
     leaks 1 kB at each call.
     """
     is_foreign = f"aten/{operator}/{key}" in torch.library._impls
-    if name in fallback.originals and not is_foreign and name not in _foreign:
+    if name in fallback.aten_fallbacks and not is_foreign and name not in _foreign:
         return
     (_foreign.add if is_foreign else _foreign.discard)(name)
     try:
-        fallback.originals[name] = torch.library.get_kernel(f"aten::{operator}", key)
+        fallback.aten_fallbacks[name] = torch.library.get_kernel(f"aten::{operator}", key)
     except RuntimeError:
-        fallback.originals.pop(name, None)
+        fallback.aten_fallbacks.pop(name, None)

@@ -10,36 +10,36 @@ from typing import Any, Final
 import torch
 
 _KEY: Final = "autosparse.override"
-"""Key of a thread's `Blocks` among the objects that PyTorch copies to the threads of its autograd engine."""
+"""Key of a thread's `OpenScopes` among the objects that PyTorch copies to the threads of its autograd engine."""
 
 _has_inherited: Final = torch._C._is_key_in_tls  # type: ignore[attr-defined]
 _inherited: Final = torch._C._get_obj_in_tls  # type: ignore[attr-defined]
 _bequeath: Final = torch._C._stash_obj_in_tls  # type: ignore[attr-defined]
 
 
-class Blocks:
+class OpenScopes:
     """Counts of the active blocks of the override: all of them, and those with sparse gradients."""
 
     __slots__ = ("__weakref__", "before", "products", "sparse_gradients")
 
     def __init__(self) -> None:
         self.products = self.sparse_gradients = 0
-        self.before: Blocks | None = None  # Blocks that this thread had inherited when it entered its first block
+        self.before: OpenScopes | None = None  # Blocks that this thread had inherited when it entered its first block
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Blocks, ()  # a copy has no open blocks
+        return OpenScopes, ()  # a copy has no open blocks
 
 
 class _Local(threading.local):
     """Thread-local holder of the blocks that the thread itself has entered."""
 
     def __init__(self) -> None:
-        self.blocks = Blocks()
+        self.blocks = OpenScopes()
         _all.add(self.blocks)
 
 
-_all: weakref.WeakSet[Blocks] = weakref.WeakSet()
-process: Final = Blocks()
+_all: weakref.WeakSet[OpenScopes] = weakref.WeakSet()
+process: Final = OpenScopes()
 """Counts that hold for every thread, set by `install` and `enable`."""
 local: Final = _Local()
 

@@ -23,13 +23,13 @@ import torch
 
 from autosparse._native import runtime_api
 from autosparse.torch import native, results, thresholds
-from autosparse.torch.dispatcher.known import Known
+from autosparse.torch.dispatcher.known import KnownIndices
 from autosparse.torch.structure import forgotten_too
 
-Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | Known | None]
+Few: TypeAlias = Callable[[object, object, object, object, object, object], torch.Tensor | KnownIndices | None]
 """Type of a builtin: (A, B, base, beta, alpha, out) → alpha · A B + beta · base, or None where it does not apply.
 
-Where base and out are None, the result may be a `Known` whose `multiply` calls the executor.
+Where base and out are None, the result may be a `KnownIndices` whose `multiply` calls the executor.
 """
 
 _WORD: Final = ctypes.sizeof(ctypes.c_void_p)
@@ -100,10 +100,10 @@ class _Search:
         types = (torch.Tensor, torch.nn.Parameter)
         named = tuple({"dtype": dtype} for dtype in (torch.float32, torch.float64))
         dtypes = (torch.float32, torch.float64)
-        self.kept = (*types, *named, *dtypes, torch.empty, _how, results.empty, Known, core)
+        self.kept = (*types, *named, *dtypes, torch.empty, _how, results.empty, KnownIndices, core)
         state.types, state.named = ([ffi.cast("void *", id(one)) for one in some] for some in (types, named))
         state.dtypes = [ffi.cast("void *", id(one)) for one in dtypes]
-        objects: dict[str, object] = {"empty": torch.empty, "how": _how, "room": results.empty, "watch": Known}
+        objects: dict[str, object] = {"empty": torch.empty, "how": _how, "room": results.empty, "watch": KnownIndices}
         for name, kept in objects.items():
             setattr(state, name, ffi.cast("void *", id(kept)))
         state.most, state.roomy = thresholds.BUILTIN_PRODUCT, thresholds.POOLED_BYTES

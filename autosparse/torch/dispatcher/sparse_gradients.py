@@ -10,7 +10,7 @@ import torch
 from autosparse.torch import matrix
 from autosparse.torch.autograd import functions
 from autosparse.torch.checks import HALF
-from autosparse.torch.dispatcher.fallback import originals
+from autosparse.torch.dispatcher.fallback import aten_fallbacks
 from autosparse.torch.dispatcher.operators import SERVED, Keys
 
 
@@ -21,7 +21,7 @@ def mm(keys: Keys, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         if a.dtype in HALF:  # as `operands.times`: computed in float32 and rounded once, as are the gradients
             return functions.product(A.rows, A.values.float(), b.float()).to(a.dtype)
         return functions.product(A.rows, A.values, b)
-    result: torch.Tensor = originals["autograd::mm"].call_boxed(keys, a, b)
+    result: torch.Tensor = aten_fallbacks["autograd::mm"].call_boxed(keys, a, b)
     return result
 
 

@@ -24,11 +24,11 @@ FAMILIES: Final = ("csr", "block", "ell", "panel")
 """Families of primitives with measured costs."""
 WIDTHS: Final = (1, 32, 256)
 """Numbers of dense columns for which costs are measured."""
-FAR: Final = 16
+STREAMING: Final = 16
 """Size of a streamed B as a multiple of the L2 cache."""
-MOST_FAR_BYTES: Final = 1 << 26
+MAX_STREAMING_BYTES: Final = 1 << 26
 """Maximum size in bytes of a streamed B."""
-MOST_NS: Final = 1e6
+MAX_NS: Final = 1e6
 """Maximum cost in nanoseconds of a tile, row or value; larger values mean a damaged record."""
 RATE_FIELDS: Final = ("tile", "read", "multiply")
 """Fitted rates of each family."""
@@ -39,14 +39,14 @@ class CostClass:
     """Products with `n_dense_cols` columns whose dense operand fits in a core's L2 cache, or exceeds it."""
 
     n_dense_cols: int
-    is_far: bool
+    is_streaming: bool
 
     def __str__(self) -> str:
         plural = "" if self.n_dense_cols == 1 else "s"
-        return f"{self.n_dense_cols} column{plural}, B {'beyond' if self.is_far else 'in'} the second cache"
+        return f"{self.n_dense_cols} column{plural}, B {'beyond' if self.is_streaming else 'in'} the second cache"
 
 
-CLASSES: Final = tuple(CostClass(width, is_far) for width in WIDTHS for is_far in (False, True))
+CLASSES: Final = tuple(CostClass(width, is_streaming) for width in WIDTHS for is_streaming in (False, True))
 """Classes for which costs are measured: each width with B in and beyond the L2 cache."""
 
 
@@ -64,9 +64,9 @@ class CostTable:
         if not self.costs:
             return None
 
-        def nearest(is_far: bool) -> CostClass:
+        def nearest(is_streaming: bool) -> CostClass:
             distance = {one: abs(math.log(one.n_dense_cols / n_dense_cols)) for one in self.costs}
-            return min(self.costs, key=lambda one: (one.is_far != is_far, distance[one]))
+            return min(self.costs, key=lambda one: (one.is_streaming != is_streaming, distance[one]))
 
         near, beyond = nearest(False), nearest(True)
         if far in {0.0, 1.0} or near.n_dense_cols != beyond.n_dense_cols:
@@ -86,7 +86,7 @@ class CostTable:
         classes = [
             {
                 "columns": one.n_dense_cols,
-                "far": one.is_far,
+                "far": one.is_streaming,
                 "rates": {
                     family: {name: getattr(rate, name) for name in RATE_FIELDS} for family, rate in costs.rates.items()
                 },
@@ -105,9 +105,9 @@ class CostTable:
         return cls(dict(map(_class_of_data, data["classes"])))
 
 
-def far_bytes(l2_bytes: int) -> int:
+def streaming_bytes(l2_bytes: int) -> int:
     """Return the bytes of B in classes beyond the L2 cache."""
-    return min(MOST_FAR_BYTES, FAR * l2_bytes)
+    return min(MAX_STREAMING_BYTES, STREAMING * l2_bytes)
 
 
 def farness(n_bytes: int, l2_bytes: int) -> float:
@@ -115,7 +115,7 @@ def farness(n_bytes: int, l2_bytes: int) -> float:
 
     A B slightly larger than the L2 cache is read partly from L2 and partly from L3.
     """
-    ratio = far_bytes(l2_bytes) / l2_bytes
+    ratio = streaming_bytes(l2_bytes) / l2_bytes
     return min(1.0, max(0.0, math.log(max(1, n_bytes) / l2_bytes) / math.log(ratio))) if ratio > 1.0 else 1.0
 
 
@@ -133,22 +133,22 @@ def _between(near: PrimitiveCosts, beyond: PrimitiveCosts, far: float) -> Primit
 
 
 def _class_of_data(data: Mapping[str, Any]) -> tuple[CostClass, PrimitiveCosts]:
-    columns, is_far = data["columns"], data["far"]
-    if type(columns) is not int or type(is_far) is not bool or columns not in WIDTHS:
-        raise ValueError(f"no class of costs: {columns!r} columns, far {is_far!r}")
+    columns, is_streaming = data["columns"], data["far"]
+    if type(columns) is not int or type(is_streaming) is not bool or columns not in WIDTHS:
+        raise ValueError(f"no class of costs: {columns!r} columns, far {is_streaming!r}")
     if set(data["rates"]) != set(FAMILIES):
         raise ValueError(f"families {sorted(data['rates'])}, expected {sorted(FAMILIES)}")
     rates = {family: Rate(*(_nanoseconds(data["rates"][family][name]) for name in RATE_FIELDS)) for family in FAMILIES}
     if not all(rate.of(1.0, 1.0, 1.0) > 0.0 for rate in rates.values()):
         raise ValueError("a family whose tiles cost nothing")
-    return CostClass(columns, is_far), PrimitiveCosts(
+    return CostClass(columns, is_streaming), PrimitiveCosts(
         rates, _nanoseconds(data["first_row"]), _nanoseconds(data["further_row"])
     )
 
 
 def _nanoseconds(value: Any) -> float:
-    if type(value) not in {int, float} or not 0.0 <= value <= MOST_NS:
-        raise ValueError(f"a cost must be a number of nanoseconds in 0..{MOST_NS:g}, not {value!r}")
+    if type(value) not in {int, float} or not 0.0 <= value <= MAX_NS:
+        raise ValueError(f"a cost must be a number of nanoseconds in 0..{MAX_NS:g}, not {value!r}")
     return float(value)
 
 

@@ -19,24 +19,24 @@ from autosparse import cache, forking
 from autosparse.core.target import Target
 from autosparse.core.values import dataclass, field
 from autosparse.errors import RecordError
-from autosparse.tuner.search.prices import Prices
+from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuning.memory.sizes import sized
 
 FLUSH_INTERVAL_S: Final = 30.0
 """Minimum seconds between writes of prices while the process runs."""
 WORTH_WRITING_S: Final = 0.05
 """Minimum product seconds of a problem whose history is written; for less, writing would cost more than 3 %."""
-MAX_TALLIES: Final = 512
+MAX_CALL_COUNTS: Final = 512
 """Maximum number of problems counted per process."""
 
 
-def packing_s(prices: Prices, n_entries: int) -> float:
+def packing_s(cost_estimates: CostEstimates, n_entries: int) -> float:
     """Return the expected seconds of packing `n_entries` in order."""
-    return prices.price_s(sized("pack", n_entries), n_entries)
+    return cost_estimates.price_s(sized("pack", n_entries), n_entries)
 
 
 @dataclass(slots=True)
-class Tally:
+class CallCounts:
     """Counts of one problem in this process that are not written yet."""
 
     n_calls: int = 0
@@ -45,43 +45,43 @@ class Tally:
 
 
 @dataclass(slots=True)
-class Experience:
+class TuningStats:
     """Prices and histories of one store; thread-safe."""
 
     store: cache.Store
     machine_key: str
-    prices: Prices = field(default_factory=Prices)
+    cost_estimates: CostEstimates = field(default_factory=CostEstimates)
     clock: Callable[[], float] = time.monotonic
-    _tallies: dict[str, Tally] = field(default_factory=dict)
+    _call_counts: dict[str, CallCounts] = field(default_factory=dict)
     _is_new: bool = False  # prices changed since the last write
     _flushed_s: float = 0.0
     _lock: threading.Lock = field(default_factory=forking.lock)
 
     def __post_init__(self) -> None:
-        self.prices = Prices.from_record(self.store.load("machine", self.machine_key))
+        self.cost_estimates = CostEstimates.from_record(self.store.load("machine", self.machine_key))
         self._flushed_s = self.clock()
 
     def observe(self, kind: str, seconds: float, units: float = 1.0) -> None:
         """Update the price of steps of `kind` with one that took `seconds` for `units`."""
         with self._lock:
-            self.prices = self.prices.observed(kind, seconds, units)
+            self.cost_estimates = self.cost_estimates.observed(kind, seconds, units)
             self._is_new = True
 
     def gained(self, kind: str, gain: float) -> None:
         """Update the expected gain of `kind` with one tuning that saved the fraction `gain` of the default time."""
         with self._lock:
-            self.prices = self.prices.gained(kind, gain)
+            self.cost_estimates = self.cost_estimates.gained(kind, gain)
             self._is_new = True
 
     def count(self, key: str, *, n_calls: int, spent_s: float, n_objects: int) -> None:
         """Add calls of the problem `key`, to be written later."""
         with self._lock:
-            if key not in self._tallies and len(self._tallies) >= MAX_TALLIES:
+            if key not in self._call_counts and len(self._call_counts) >= MAX_CALL_COUNTS:
                 return
-            tally = self._tallies.setdefault(key, Tally())
-            tally.n_calls += n_calls
-            tally.spent_s += spent_s
-            tally.n_objects += n_objects
+            counts = self._call_counts.setdefault(key, CallCounts())
+            counts.n_calls += n_calls
+            counts.spent_s += spent_s
+            counts.n_objects += n_objects
 
     def runs_expected(self, key: str) -> float | None:
         """Return the products per object expected from earlier processes; None if fewer than two processes ran.
@@ -99,41 +99,41 @@ class Experience:
     def flush_if_due(self) -> None:
         """Write prices if the last write was more than FLUSH_INTERVAL_S ago."""
         if self._is_new and self.clock() - self._flushed_s > FLUSH_INTERVAL_S:
-            self.flush_prices()
+            self.flush_costs()
 
-    def flush_prices(self) -> None:
+    def flush_costs(self) -> None:
         """Write prices now; concurrent processes may overwrite each other, as both measure the same machine."""
         with self._lock:
-            record, self._is_new = self.prices.to_record(), False
+            record, self._is_new = self.cost_estimates.to_record(), False
             self._flushed_s = self.clock()
         self.store.save("machine", self.machine_key, record)
 
     def flush(self) -> None:
         """Write prices and histories at the end of the process."""
         with self._lock:
-            tallies, self._tallies = self._tallies, {}
+            call_counts, self._call_counts = self._call_counts, {}
             is_new = self._is_new
         if is_new:
-            self.flush_prices()
-        for key, tally in tallies.items():
-            if tally.spent_s >= WORTH_WRITING_S:
-                self.store.update("history", key, _adding(tally))
+            self.flush_costs()
+        for key, counts in call_counts.items():
+            if counts.spent_s >= WORTH_WRITING_S:
+                self.store.update("history", key, _adding(counts))
 
 
-def _adding(tally: Tally) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
+def _adding(counts: CallCounts) -> Callable[[dict[str, Any] | None], dict[str, Any]]:
     def change(record: dict[str, Any] | None) -> dict[str, Any]:
         try:
             history = cache.History.from_record(record)
         except RecordError:
             history = cache.History()
         return history.observe(
-            process=_process_token(), calls=tally.n_calls, spent_s=tally.spent_s, new_objects=tally.n_objects
+            process=_process_token(), calls=counts.n_calls, spent_s=counts.spent_s, new_objects=counts.n_objects
         ).to_record()
 
     return change
 
 
-_experiences: weakref.WeakKeyDictionary[cache.Store, Experience] = weakref.WeakKeyDictionary()
+_tuning_stats: weakref.WeakKeyDictionary[cache.Store, TuningStats] = weakref.WeakKeyDictionary()
 _lock = forking.lock()
 
 
@@ -143,16 +143,16 @@ def _process_token() -> str:
     return f"{os.getpid()}-{os.urandom(4).hex()}"
 
 
-def experience_of(store: cache.Store, target: Target) -> Experience:
+def tuning_stats_of(store: cache.Store, target: Target) -> TuningStats:
     """Return the statistics kept in `store`; one object per store and process."""
-    found = _experiences.get(store)
+    found = _tuning_stats.get(store)
     if found is None:
         with _lock:
-            found = _experiences.get(store)
+            found = _tuning_stats.get(store)
             if found is None:
-                if not _experiences:
+                if not _tuning_stats:
                     atexit.register(flush_all)
-                found = _experiences[store] = Experience(store, f"tuner|{target.key()}")
+                found = _tuning_stats[store] = TuningStats(store, f"tuner|{target.key()}")
     return found
 
 
@@ -168,13 +168,13 @@ def flush_all() -> None:
     """Write the statistics of all stores."""
     for report in _at_exit:
         report()
-    for experience in list(_experiences.values()):
-        experience.flush()
+    for stats in list(_tuning_stats.values()):
+        stats.flush()
 
 
 @forking.in_child
 def _forget_counts() -> None:
     """Discard counts in a forked child; the parent writes them."""
     _process_token.cache_clear()
-    for experience in list(_experiences.values()):
-        experience._tallies = {}
+    for stats in list(_tuning_stats.values()):
+        stats._call_counts = {}

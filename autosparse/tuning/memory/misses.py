@@ -8,11 +8,11 @@ from typing import Any, Final
 from autosparse import cache
 from autosparse.core.plan import Plan
 from autosparse.tuning.memory.plan_lookup import key_of
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
-MOST_COMPARED: Final = 32
+MAX_COMPARED: Final = 32
 """Maximum number of remembered plans of one pattern that are compared, newest first."""
-MOST_CHARACTERS: Final = 60
+MAX_CHARACTERS: Final = 60
 """Maximum number of characters shown of a field's value; a record may contain anything."""
 WORDS: Final[Mapping[str, str]] = {
     "pattern": "the sparsity pattern",
@@ -36,16 +36,16 @@ DIGESTS: Final = frozenset({"pattern", "target", "space", "emitter", "runtime"})
 """Fields whose values are digests and are not shown."""
 
 
-def why_not_remembered(lab: KernelLab) -> str:
+def why_not_remembered(context: TuningContext) -> str:
     """Return the differences from the nearest remembered plan of this pattern; "" if the plan itself is remembered.
 
     It reads cache records, so it is called only for users' requests.
     """
-    if not lab.options.cache:
+    if not context.options.cache:
         return "plans are not kept between processes (option cache)"
-    wanted, store = key_of(lab), lab.store
+    wanted, store = key_of(context), context.store
     best: tuple[tuple[str, ...], Mapping[str, Any]] | None = None
-    for name in store.keys_with_prefix("plan", wanted.pattern_prefix)[:MOST_COMPARED]:
+    for name in store.keys_with_prefix("plan", wanted.pattern_prefix)[:MAX_COMPARED]:
         if name == wanted.stable_hash():
             return ""
         fields = cache.plan_key_of(store.load("plan", name) or {})
@@ -58,11 +58,11 @@ def why_not_remembered(lab: KernelLab) -> str:
     return f"the nearest remembered plan differs in {', '.join(told)}"
 
 
-def why_searched(lab: KernelLab, known: Plan | None) -> str:
+def why_searched(context: TuningContext, known: Plan | None) -> str:
     """Return the reason for a search although `known` is remembered, or the reason why no plan is."""
     if known is None:
-        return why_not_remembered(lab)
-    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s: more was asked for"
+        return why_not_remembered(context)
+    return f"the remembered plan was found with effort {known.effort} in {known.tune_s:.3g} s, less than requested"
 
 
 def _told(name: str, then: object, now: object) -> str:
@@ -72,4 +72,4 @@ def _told(name: str, then: object, now: object) -> str:
 
 def _short(value: object) -> str:
     text = " ".join(str(value).split())
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}..."
+    return text if len(text) <= MAX_CHARACTERS else f"{text[:MAX_CHARACTERS]}..."

@@ -16,53 +16,53 @@ from autosparse.dispatch import accounts
 from autosparse.errors import BuildError
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.memory.plan_lookup import key_of
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 
-def note(lab: KernelLab, plan: Plan, *, is_asked: bool = False) -> None:
+def note(context: TuningContext, plan: Plan, *, is_asked: bool = False) -> None:
     """Write the location of the problem's plan into its account, so that the next process finds it without a search.
 
     Nothing is written for options that store nothing, for composites (`recall` cannot use them), and for effort "off".
     """
-    problem, options = lab.problem, lab.options
+    problem, options = context.problem, context.options
     place = accounts.place_of(options)
     is_simple = plan.schedule is None or isinstance(plan.schedule, SuperSchedule)
-    if not lab.account_key or place is None or plan.effort == "off" or not is_simple or lab.is_stale:
+    if not context.account_key or place is None or plan.effort == "off" or not is_simple or context.is_stale:
         return
     stamp = stamps.stamp_of(problem, options)
     if stamp is None or identity.backend_name(options.compiler) != "c":
         return
     made = PlanNote(
-        plan=bytes.fromhex(key_of(lab).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
+        plan=bytes.fromhex(key_of(context).stable_hash()), stamp=stamp, default_s=plan.default_s or 0.0,
         measured_s=(plan.measured_s or 0.0) if plan.schedule is not None else 0.0,
-        flags=_flags(lab, plan, is_asked=is_asked),
+        flags=_flags(context, plan, is_asked=is_asked),
     )  # fmt: skip
-    _write(lab, place[0], place[1], made)
+    _write(context, place[0], place[1], made)
 
 
-def note_next_step(lab: KernelLab, price_s: float) -> None:
+def note_next_step(context: TuningContext, price_s: float) -> None:
     """Write the price of the next step of an unfinished search into the problem's account."""
-    place = accounts.place_of(lab.options)
-    if lab.account_key and place is not None and not lab.is_stale:
-        ledger.append(place[0], [search_row(lab.account_key, price_s, process=ledger.token(), now=time.time())])
+    place = accounts.place_of(context.options)
+    if context.account_key and place is not None and not context.is_stale:
+        ledger.append(place[0], [search_row(context.account_key, price_s, process=ledger.token(), now=time.time())])
 
 
-def _write(lab: KernelLab, folder: Path, root: Path, made: PlanNote) -> None:
-    known = ledger.read(root, lab.account_key)
+def _write(context: TuningContext, folder: Path, root: Path, made: PlanNote) -> None:
+    known = ledger.read(root, context.account_key)
     old = known.plan if known is not None else None
     if old is not None and old.is_asked:
         made = dataclasses.replace(made, flags=made.flags | ASKED)
     if old != made:
-        row = plan_row(lab.account_key, made, process=ledger.token(), now=time.time())
+        row = plan_row(context.account_key, made, process=ledger.token(), now=time.time())
         ledger.append(folder, [row])
 
 
-def _flags(lab: KernelLab, plan: Plan, *, is_asked: bool) -> int:
+def _flags(context: TuningContext, plan: Plan, *, is_asked: bool) -> int:
     flags = ASKED if is_asked else 0
     if plan.schedule is None:
         return flags | NOTHING_FASTER
     try:
-        kernel = lab.loaded(plan.schedule)
+        kernel = context.loaded(plan.schedule)
     except BuildError:
         return flags
-    return flags | (NEEDS_SORTED if isinstance(kernel, _native.Kernel) and kernel.needs_sorted else 0)
+    return flags | (NEEDS_SORTED if isinstance(kernel, _native.CompiledKernel) and kernel.needs_sorted else 0)

@@ -24,7 +24,7 @@ from autosparse.tuner.search.outcome import plan_of
 from autosparse.tuner.space.families import TILES
 from autosparse.tuner.space.spaces import space_signature
 from autosparse.tuning import amortization
-from autosparse.tuning.trials.lab import KernelLab
+from autosparse.tuning.trials.context import TuningContext
 
 MAX_TILE: Final = max(TILES)
 """Maximum width in columns of a generated kernel's tile; wider ones would take minutes to compile."""
@@ -39,17 +39,17 @@ def gain_kind(problem: Problem) -> str:
     return f"{problem.operation}|{columns_bucket(problem.n_dense_cols)}"
 
 
-def expected_gain(lab: KernelLab) -> float:
+def expected_gain(context: TuningContext) -> float:
     """Return the expected fraction of the default time saved: the operation's prior, corrected by past gains."""
-    problem = lab.problem
+    problem = context.problem
     prior = OPS[problem.operation].prior_gain(problem.n_dense_cols)
-    seen = lab.experience.prices.gains.get(gain_kind(problem))
+    seen = context.stats.cost_estimates.gains.get(gain_kind(problem))
     return amortization.shrunk_gain(prior, n_seen=seen.n_seen, mean_seen=seen.value) if seen else prior
 
 
-def recall(lab: KernelLab) -> Plan | None:
+def recall(context: TuningContext) -> Plan | None:
     """Return the plan that an earlier call or process found for this problem on this machine; None if none is valid."""
-    record = lab.store.load("plan", key_of(lab).stable_hash())
+    record = context.store.load("plan", key_of(context).stable_hash())
     if record is None:
         return None
     try:
@@ -57,12 +57,12 @@ def recall(lab: KernelLab) -> Plan | None:
     except RecordError as err:
         reason: str | None = str(err)
     else:
-        reason = reason_foreign(lab.problem, found.schedule)
+        reason = reason_foreign(context.problem, found.schedule)
         if reason is None:
-            is_foreign = reason_foreign(lab.problem, found.in_place) is not None
+            is_foreign = reason_foreign(context.problem, found.in_place) is not None
             return dataclasses.replace(found, in_place=None, in_place_s=None) if is_foreign else found
     event("fallback", f"a remembered plan is not used: {reason}")
-    forget(lab)
+    forget(context)
     return None
 
 
@@ -76,7 +76,7 @@ def reason_foreign(problem: Problem, schedule: Schedule | None) -> str | None:
     if schedule.operation != problem.operation:
         return f"it computes {schedule.operation}, not {problem.operation}"
     if schedule.format.values not in ("", problem.storage):
-        return f"it stores values as {schedule.format.values}: nobody asked for that, or they are none"
+        return f"it stores values as {schedule.format.values}, but the option storage is {problem.storage or None}"
     tile = schedule.dense_split("j")
     if isinstance(schedule, Composite):
         reasons = (_foreign_columns(problem, part, part.dense_split("j")) for part in schedule.schedules)
@@ -107,62 +107,62 @@ def _foreign_columns(problem: Problem, schedule: SuperSchedule, tile: int) -> st
     return f"its tiles have {tile} columns" if tile > MAX_TILE else None
 
 
-def supported(lab: KernelLab, known: Plan | None) -> Plan | None:
+def supported(context: TuningContext, known: Plan | None) -> Plan | None:
     """Return the remembered plan if it has a kernel, else forget it and return None; this check needs the backend."""
     if known is None or known.schedule is None:
         return known
     try:
-        reason = lab.supports(lab.problem.operation, known.schedule)
-        if reason is None and known.schedule.is_precompiled and lab.loaded(known.schedule) is None:
+        reason = context.supports(context.problem.operation, known.schedule)
+        if reason is None and known.schedule.is_precompiled and context.loaded(known.schedule) is None:
             reason = "the runtime has no such loops"
     except TUNING_FAILURES as err:
         reason = f"{type(err).__name__}: {err}"
     if reason is None:
         return known
     event("fallback", f"a remembered plan is not used: {reason}")
-    forget(lab)
+    forget(context)
     return None
 
 
-def forget(lab: KernelLab) -> None:
+def forget(context: TuningContext) -> None:
     """Remove the plan of this problem from the store."""
-    lab.store.remove("plan", key_of(lab).stable_hash())
+    context.store.remove("plan", key_of(context).stable_hash())
 
 
-def remember(lab: KernelLab, plan: Plan, *, at_once: bool = False) -> None:
+def remember(context: TuningContext, plan: Plan, *, at_once: bool = False) -> None:
     """Store `plan` for later objects, calls or processes, unless a plan found with more effort is stored.
 
     Another thread writes it soon, or the caller `at_once`: there are no threads at exit.
     """
-    old = recall(lab)
+    old = recall(context)
     if old is None or Effort(old.effort).rank <= Effort(plan.effort).rank:
-        key = key_of(lab)
+        key = key_of(context)
         if at_once:
-            lab.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
+            context.store.save("plan", key.stable_hash(), cache.plan_to_record(plan, key))
         else:
-            lab.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
+            context.store.save_later("plan", key.stable_hash(), lambda: cache.plan_to_record(plan, key))
 
 
-def remember_measured(lab: KernelLab, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
+def remember_measured(context: TuningContext, search: Search, known: Plan | None, *, tune_s: float) -> Plan | None:
     """Store the measurements of an interrupted search; return the stored plan, None if nothing is worth storing.
 
     Its effort is that of `known`, so that the next search continues it.
     """
     raced = [trial.schedule for trial in search.trials if id(trial) in search.measured_s]
     has_met_known = known is None or known.schedule is None or known.schedule in raced
-    if raced and has_met_known and not lab.is_stale:
+    if raced and has_met_known and not context.is_stale:
         effort = known.effort if known is not None else Effort.ESTIMATE.value
         found = dataclasses.replace(plan_of(search, tune_s=tune_s), effort=effort)
-        return _kept(lab, found)
+        return _kept(context, found)
     return None
 
 
-def _kept(lab: KernelLab, found: Plan) -> Plan | None:
+def _kept(context: TuningContext, found: Plan) -> Plan | None:
     """Store the plan of an unfinished search, merged with other processes' measurements; None if a better plan exists.
 
     The record is locked, so that two processes that end at once do not lose measurements.
     """
-    key, kept = key_of(lab), list[Plan]()
+    key, kept = key_of(context), list[Plan]()
 
     def change(record: dict[str, Any] | None) -> dict[str, Any]:
         old = _plan_from(record)
@@ -171,7 +171,7 @@ def _kept(lab: KernelLab, found: Plan) -> Plan | None:
         kept.append(with_candidates_of(old, found))
         return cache.plan_to_record(kept[0], key)
 
-    lab.store.update("plan", key.stable_hash(), change)
+    context.store.update("plan", key.stable_hash(), change)
     return kept[0] if kept else None
 
 
@@ -198,15 +198,15 @@ def with_candidates_of(old: Plan | None, found: Plan) -> Plan:
     return dataclasses.replace(found, candidates=(*rest, *more))
 
 
-def key_of(lab: KernelLab) -> cache.PlanKey:
+def key_of(context: TuningContext) -> cache.PlanKey:
     """Return the key of the problem's plan in the cache, computed once."""
-    if lab.plan_key is None:
-        problem = lab.problem
+    if context.plan_key is None:
+        problem = context.problem
         space = space_signature(problem.operation, storage=problem.storage)
-        space += HYBRIDS[lab.options.hybrid]
-        maker = identity.maker_of(lab.options.compiler)
-        lab.plan_key = cache.PlanKey.of(problem, space=space, maker=maker)
-    return lab.plan_key
+        space += HYBRIDS[context.options.hybrid]
+        toolchain = identity.toolchain_of(context.options.compiler)
+        context.plan_key = cache.PlanKey.of(problem, space=space, toolchain=toolchain)
+    return context.plan_key
 
 
 def history_key(operand: AnyOperand, *, operation: str, transposed: bool, n_dense_cols: int, dtype: str) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from autosparse._native.c.build import FLAGS, ISA_FLAGS
-from autosparse._native.kernels.kernel import Kernel
+from autosparse._native.kernels.kernel import CompiledKernel
 from autosparse.cache import artefacts
 from autosparse.cache.accounts.rows import NEEDS_SORTED, NOTHING_FASTER, PlanNote, plan_row
 from autosparse.cache.folder import Folder
@@ -31,8 +31,8 @@ from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.packed_copies import PackedCopyCache
 from autosparse.tuning.memory import stamps
 from autosparse.tuning.problems import problem_of
-from autosparse.tuning.trials.handling import Handling, handling_of
 from autosparse.tuning.trials.kernel_trial import KernelTrial
+from autosparse.tuning.trials.operand_adapter import OperandAdapter, adapter_of
 from autosparse.tuning.trials.service import Service
 from autosparse.tuning.trials.specs import spec_of
 
@@ -40,14 +40,14 @@ if TYPE_CHECKING:
     from autosparse.operands.unfolding import AnyOperand
 
 REFRESH_S: Final = 2e-9
-"""Seconds per entry of writing new values to a packed copy; the initial value in `tuner.search.prices`."""
+"""Seconds per entry of writing new values to a packed copy; the initial value in `tuner.search.cost_estimates`."""
 
 
-class _NoExperience:
+class _NoTuningStats:
     """Prices for a process that has not imported the learned ones."""
 
     @property
-    def prices(self) -> _NoExperience:
+    def cost_estimates(self) -> _NoTuningStats:
         """This object, which serves as its own prices."""
         return self
 
@@ -68,14 +68,14 @@ class RecallBench:
         self.packed_copies: PackedCopyCache = dispatcher_of(operand).packed_copies
         self.structure_version: int = operand.structure_version
         self.is_stale = False
-        self.experience: Any = _NoExperience()  # Any: has the methods of `Experience` that trials use
+        self.stats: Any = _NoTuningStats()  # Any: has the methods of `TuningStats` that trials use
         self.operand: Callable[[], AnyOperand | None] = weakref.ref(operand)
         self._account = account
 
     @property
-    def handling(self) -> Handling:
+    def adapter(self) -> OperandAdapter:
         """The operand adapter of the problem's operation."""
-        return handling_of(self.problem.operation)
+        return adapter_of(self.problem.operation)
 
     @property
     def limit_bytes(self) -> int:
@@ -88,7 +88,7 @@ class RecallBench:
 
         return self.options.threads or runtime_api.max_threads()
 
-    def loaded(self, schedule: Any) -> Kernel | None:
+    def loaded(self, schedule: Any) -> CompiledKernel | None:
         """Return None: the caller sets the kernel of the trial."""
         return None
 
@@ -133,7 +133,7 @@ def _ready(state: DispatchState, operand: AnyOperand, account: ProblemAccount, n
     found = folder.read_record("plan", note.plan.hex())
     if found is None or not _is_same_problem(bench.problem, found.record.get("key")):
         return None
-    account.is_settled = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
+    account.is_finished = Effort(found.record.get("effort", "off")).rank >= state.options.effort.rank
     if note.flags & NOTHING_FASTER or found.record.get("schedule") is None:
         return None
     schedule = SuperSchedule.from_json(json.dumps(found.record["schedule"]))
@@ -164,7 +164,7 @@ def _is_same_problem(problem: Problem, key: object) -> bool:
 
 def _kernel(
     bench: RecallBench, folder: Folder, schedule: SuperSchedule, note: PlanNote, key: Mapping[str, Any]
-) -> Kernel | None:
+) -> CompiledKernel | None:
     """Return the plan's kernel if it exists: one of the runtime, a shipped one, or one compiled earlier."""
     spec: Any = spec_of(bench.problem, schedule)  # Any: a KernelSpec, since the schedule is no composite
     if folder.read_record("failure", spec.key()) is not None:
@@ -182,7 +182,7 @@ def _kernel(
     place = artefacts.find(folder, name)
     if place is None:
         return None
-    return Kernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
+    return CompiledKernel.load(spec, place / "kernel.so", needs_sorted=bool(note.flags & NEEDS_SORTED))
 
 
 def _forget(account: ProblemAccount) -> None:

@@ -87,16 +87,17 @@ class PlanChoice:
             if self.cost_s > self.gain_s:
                 self._change(serves_packed=False)
 
-    def recheck(self, n_products: int, *, n_touched: int, is_exposed: bool) -> bool:
+    def recheck(self, n_products: int, *, n_invalidated: int, is_exposed: bool) -> bool:
         """Return whether the packed kernel serves again after `n_products` by the fallback.
 
-        Before `n_touched` of these products, arrays were exported or replaced, and a packed copy would have needed a
+        Before `n_invalidated` of these products, arrays were exported or replaced, and a packed copy would have needed
+        a
         check.
         """
         if self.serves_packed or n_products <= 0:
             return self.serves_packed
         self._n_waited += n_products
-        self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, min(n_touched, n_products))
+        self.look_rate = 1.0 if is_exposed else _blended(self.look_rate, n_products, min(n_invalidated, n_products))
         self.repack_rate = self.look_rate * self.change_share
         if self.gain_s is None or self.cost_s < RETURN_SHARE * self.gain_s:
             self._change(serves_packed=True)

@@ -13,24 +13,24 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from autosparse._native import memory, runtime_api
-from autosparse.core.formats import NUMBERED
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.problem import Problem
 from autosparse.ops import OPS
 from autosparse.tuning.memory.sizes import sized
-from autosparse.tuning.trials.handling import AnyArray, Trustworthy, handling_of
+from autosparse.tuning.trials.operand_adapter import AnyArray, Trustworthy, adapter_of
 
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
     from autosparse.dispatch.protocols import Bound
     from autosparse.operands.unfolding import AnyOperand
 
-MOST_COLUMNS: Final = 45
+MAX_COLUMNS: Final = 45
 """Maximum number of columns compared if the schedule has no column tile narrower than the product."""
 BESIDE_TILE: Final = 13
 """Maximum number of columns compared beside one whole tile: odd, and a sum of several powers of two."""
 BLOCK: Final = 1 << 16
 """Number of result entries compared at a time; they stay in the caches."""
-STORAGE_ROUNDING: Final = {"": 0.0, NUMBERED: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+STORAGE_ROUNDING: Final = {"": 0.0, DICTIONARY: 0.0, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 """Relative rounding error of values by their stored type ("" and dictionary-encoded: exact)."""
 FIXED_UNITS: Final = 1 << 17
 """Fixed cost of a comparison, expressed in entries."""
@@ -40,7 +40,7 @@ def columns_compared(problem: Problem, schedule: Schedule) -> int:
     """Return the number of columns that reach all of a kernel's code: one whole tile and a remainder."""
     n, tile = problem.n_dense_cols, schedule.dense_split("j")
     if n == 1 or not tile or tile > n:
-        return min(n, MOST_COLUMNS)
+        return min(n, MAX_COLUMNS)
     return tile + min(tile - 1, BESIDE_TILE)
 
 
@@ -69,7 +69,7 @@ def difference(problem: Problem, operand: AnyOperand, bound: Bound, schedule: Sc
     """
     n_columns = columns_compared(problem, schedule)
     with np.errstate(all="ignore"):  # values may be inf or NaN
-        default = handling_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
+        default = adapter_of(problem.operation).trustworthy(problem, operand, n_columns, n_threads)
         runtime_api.raise_for(default.call.by_default(n_threads, 0))
         found = _poisoned(default.result)
         if not default.anew(found).by(bound, n_threads):

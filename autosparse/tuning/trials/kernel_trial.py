@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from autosparse import _native
 from autosparse._native import runtime_api
-from autosparse.core.formats import NUMBERED
+from autosparse.containment import contained
+from autosparse.core.formats import DICTIONARY
 from autosparse.core.pattern import Pattern
 from autosparse.core.problem import Problem
 from autosparse.core.schedule import SuperSchedule
 from autosparse.core.values import dataclass
-from autosparse.errors import TUNING_FAILURES, PackError, StructureError
+from autosparse.errors import PackError, StructureError
 from autosparse.log import event
 from autosparse.notices import FallbackWarning, warn_once
 from autosparse.operands.csr import Operand
@@ -28,22 +29,24 @@ if TYPE_CHECKING:
     from autosparse.operands.native_rows import NativeRows
     from autosparse.operands.packed_copies import PackedCopyCache
     from autosparse.operands.unfolding import AnyOperand
-    from autosparse.tuning.memory.history import Experience
-    from autosparse.tuning.trials.handling import Handling
+    from autosparse.tuning.memory.history import TuningStats
+    from autosparse.tuning.trials.operand_adapter import OperandAdapter
     from autosparse.tuning.trials.service import Service
 
 
-class Workbench(Protocol):
-    """Interface of a context that builds kernels of one problem on one operand and prices them; see `lab.KernelLab`."""
+class TrialContext(Protocol):
+    """Interface of a context that builds kernels of one problem on one operand and prices them; see
+    `context.TuningContext`.
+    """
 
     problem: Problem
-    experience: Experience
+    stats: TuningStats
     packed_copies: PackedCopyCache
     structure_version: int
     is_stale: bool
 
     @property
-    def handling(self) -> Handling:
+    def adapter(self) -> OperandAdapter:
         """The operand adapter of the problem's operation."""
 
     @property
@@ -77,9 +80,9 @@ class KernelTrial:
     """A schedule (None: the default kernel) on its way to a bound kernel; see `tuner.search.trial.Trial`."""
 
     schedule: Schedule | None
-    lab: Workbench
+    context: TrialContext
     failed: str | None = None
-    crowded: bool = False
+    lacks_memory: bool = False
     packed_bytes: int = 0
     build_s: float = 0.0
     pack_s: float = 0.0
@@ -95,12 +98,12 @@ class KernelTrial:
     @property
     def reads_live(self) -> bool:
         """Return whether the kernel reads the user's own arrays, so that nothing is packed and nothing can be stale."""
-        return self.schedule is None or self.lab.handling.reads_live(self.lab.problem, self.schedule.format)
+        return self.schedule is None or self.context.adapter.reads_live(self.context.problem, self.schedule.format)
 
     def _late_repack_s(self, packed_copy: PackedCopy) -> float:
         """Return the recent seconds of repacking new values, or the expected seconds before the first time."""
         late_ns = min(packed_copy.refresh_ns, packed_copy.smoothed_refresh_ns)
-        return late_ns * 1e-9 or self.lab.experience.prices.price_s("refresh", self.lab.problem.pattern.nnz)
+        return late_ns * 1e-9 or self.context.stats.cost_estimates.price_s("refresh", self.context.problem.pattern.nnz)
 
     @property
     def ready(self) -> bool:
@@ -121,31 +124,31 @@ class KernelTrial:
         """Return the expected seconds of `build`: a compilation, a load from the cache, or nothing."""
         if self.schedule is None or self.kernel is not None:
             return 0.0
-        if self.lab.loaded(self.schedule) is not None:
+        if self.context.loaded(self.schedule) is not None:
             return 0.0
-        return self.lab.experience.prices.price_s("load" if self.lab.is_built(self.schedule) else "compile")
+        return self.context.stats.cost_estimates.price_s("load" if self.context.is_built(self.schedule) else "compile")
 
     def pack_price_s(self) -> float:
         """Return the expected seconds of `pack`, including its final comparison of results."""
-        problem = self.lab.problem
+        problem = self.context.problem
         if self.schedule is None:
             return 0.0
-        compare_s = 0.0 if self._is_compared() else self.lab.compare_price_s(self.schedule)
-        if self.reads_live or self.lab.packed_copies.has(self.schedule.format, self.lab.handling.view(problem)):
+        compare_s = 0.0 if self._is_compared() else self.context.compare_price_s(self.schedule)
+        if self.reads_live or self.context.packed_copies.has(self.schedule.format, self.context.adapter.view(problem)):
             return compare_s
-        return compare_s + self.lab.experience.prices.price_s(self._pack_kind(), self._pack_units())
+        return compare_s + self.context.stats.cost_estimates.price_s(self._pack_kind(), self._pack_units())
 
     def _pack_kind(self) -> str:
-        return sized("pack", self.lab.problem.pattern.nnz)
+        return sized("pack", self.context.problem.pattern.nnz)
 
     def _pack_units(self) -> float:
         assert self.schedule is not None
-        return _native.order_effort(self.schedule.format) * self.lab.problem.pattern.nnz
+        return _native.order_effort(self.schedule.format) * self.context.problem.pattern.nnz
 
     def build(self) -> None:
         """Compile the kernel or load it from the cache; a failure sets `failed` and is remembered."""
         if self.schedule is not None and self.kernel is None:
-            self.lab.build([self])
+            self.context.build([self])
 
     def fits(self) -> bool:
         """Return whether the packed pattern alone fits within the memory limit; if not, set `failed`.
@@ -154,14 +157,14 @@ class KernelTrial:
         """
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
-        problem, fmt, handling = self.lab.problem, self.schedule.format, self.lab.handling
-        unfit = handling.reason_unfit(problem, fmt)
+        problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
+        unfit = adapter.reason_unfit(problem, fmt)
         if not unfit:
-            self.packed_bytes = handling.packed_bytes(problem, fmt)
+            self.packed_bytes = adapter.packed_bytes(problem, fmt)
         if unfit:
             self._fail(PackError.unfit(fmt, unfit))
-        elif self.packed_bytes > self.lab.limit_bytes:
-            self._fail(PackError.too_large(fmt, needed_bytes=self.packed_bytes, limit_bytes=self.lab.limit_bytes))
+        elif self.packed_bytes > self.context.limit_bytes:
+            self._fail(PackError.too_large(fmt, needed_bytes=self.packed_bytes, limit_bytes=self.context.limit_bytes))
         return self.failed is None
 
     def _fail(self, err: Exception) -> None:
@@ -174,8 +177,8 @@ class KernelTrial:
         """
         if self.schedule is None or self.kernel is None:
             return
-        self.crowded = False
-        operand = self.lab.operand()
+        self.lacks_memory = False
+        operand = self.context.operand()
         if operand is None:
             self.failed = "the matrix is gone"
             return
@@ -184,10 +187,10 @@ class KernelTrial:
             if self._bound is not None and self._ends(self._bound, self.schedule):
                 self._compare(operand, self.schedule)
         except PackError as err:
-            self.crowded = (
-                self.packed_bytes <= self.lab.limit_bytes < self.packed_bytes + self.lab.packed_copies.n_bytes
+            self.lacks_memory = (
+                self.packed_bytes <= self.context.limit_bytes < self.packed_bytes + self.context.packed_copies.n_bytes
             )
-            if not self.crowded:
+            if not self.lacks_memory:
                 self._fail(err)
         except MemoryError:
             self.failed = "not enough memory to pack the operand"
@@ -200,28 +203,28 @@ class KernelTrial:
 
     def _pack_in_time(self, operand: AnyOperand, schedule: Schedule) -> None:
         start_s = time.perf_counter()
-        is_new = not self.reads_live and not self.lab.packed_copies.has(
-            schedule.format, self.lab.handling.view(self.lab.problem)
+        is_new = not self.reads_live and not self.context.packed_copies.has(
+            schedule.format, self.context.adapter.view(self.context.problem)
         )
         try:
             self._pack(operand, schedule)
         finally:
             self.pack_s = time.perf_counter() - start_s
         if is_new:
-            self.lab.experience.observe(self._pack_kind(), self.pack_s, self._pack_units())
+            self.context.stats.observe(self._pack_kind(), self.pack_s, self._pack_units())
 
     def _ends(self, bound: Bound, schedule: Schedule) -> bool:
         """Return whether the kernel's loops end in acceptable time; if not, set `failed`."""
         if isinstance(schedule, SuperSchedule):
-            self.failed = why_endless(schedule, bound.packed, self.lab.problem)
+            self.failed = why_endless(schedule, bound.packed, self.context.problem)
         return self.failed is None
 
     def _comparison_name(self) -> tuple[Any, ...]:
         """Return a key of the code, the data it reads, and the number of columns, so that each is compared once."""
         assert self.schedule is not None
-        problem = self.lab.problem
+        problem = self.context.problem
         n_columns = comparison.columns_compared(problem, self.schedule)
-        return self.code_address, self.schedule, self.lab.handling.view(problem), n_columns
+        return self.code_address, self.schedule, self.context.adapter.view(problem), n_columns
 
     @property
     def code_address(self) -> int:
@@ -230,38 +233,38 @@ class KernelTrial:
         return self.kernel.address
 
     def _is_compared(self) -> bool:
-        return self.kernel is not None and self._comparison_name() in self.lab.packed_copies.compared
+        return self.kernel is not None and self._comparison_name() in self.context.packed_copies.compared
 
     def _compare(self, operand: AnyOperand, schedule: Schedule) -> None:
         """Set `failed` unless the kernel's result agrees with the default kernel's."""
         if self._is_compared():
             return
-        lab, reason = self.lab, None
+        context, reason = self.context, None
         for _ in range(2):  # once more if the matrix was written in between
             operand.refresh()
             versions = operand.structure_version, operand.values_version
             packed_copy = self.packed_copy
-            if packed_copy is not None and lab.handling.keeps_values and not packed_copy.refresh(operand):
+            if packed_copy is not None and context.adapter.keeps_values and not packed_copy.refresh(operand):
                 reason = comparison.UNKNOWABLE_NOW
                 break
             start_s = time.perf_counter()
             assert self._bound is not None
-            reason = comparison.difference(lab.problem, operand, self._bound, schedule, lab.n_threads())
-            n_columns = comparison.columns_compared(lab.problem, schedule)
-            units = comparison.units(lab.problem, n_columns)
-            lab.experience.observe(comparison.kind(lab.problem, n_columns), time.perf_counter() - start_s, units)
+            reason = comparison.difference(context.problem, operand, self._bound, schedule, context.n_threads())
+            n_columns = comparison.columns_compared(context.problem, schedule)
+            units = comparison.units(context.problem, n_columns)
+            context.stats.observe(comparison.kind(context.problem, n_columns), time.perf_counter() - start_s, units)
             operand.refresh()
             if reason is None or versions == (operand.structure_version, operand.values_version):
                 break
         if reason is None:
-            lab.packed_copies.compared.add(self._comparison_name())
+            context.packed_copies.compared.add(self._comparison_name())
         elif reason in comparison.INCOMPARABLE:
             self.failed = reason
         else:
-            lab.note_wrong(self, reason)
+            context.note_wrong(self, reason)
 
     def _pack(self, operand: AnyOperand, schedule: Schedule) -> None:
-        problem, fmt, handling = self.lab.problem, schedule.format, self.lab.handling
+        problem, fmt, adapter = self.context.problem, schedule.format, self.context.adapter
         if self.reads_live:
             assert isinstance(operand, Operand)
             self._bind_live(operand, operand.rows or operand.validate())
@@ -270,16 +273,16 @@ class KernelTrial:
         def pack() -> tuple[Any, int]:
             operand.refresh()
             version = operand.values_version
-            if operand.structure_version != self.lab.structure_version:
-                self.lab.is_stale = True
+            if operand.structure_version != self.context.structure_version:
+                self.context.is_stale = True
                 raise PackError.unfit(fmt, "the structure of the matrix has changed meanwhile")
-            return handling.pack(problem, operand, fmt), version
+            return adapter.pack(problem, operand, fmt), version
 
-        self.packed_copy = self.lab.packed_copies.take(
+        self.packed_copy = self.context.packed_copies.take(
             fmt,
-            handling.view(problem),
+            adapter.view(problem),
             needed_bytes=self.packed_bytes,
-            limit_bytes=self.lab.limit_bytes,
+            limit_bytes=self.context.limit_bytes,
             pack=pack,
         )
         self.packed_bytes = self.packed_copy.n_bytes
@@ -292,7 +295,7 @@ class KernelTrial:
         packed_copy, self.packed_copy = self.packed_copy, None
         if packed_copy is not None:
             packed_copy.retire_fast_paths(self)
-            self.lab.packed_copies.give(packed_copy)
+            self.context.packed_copies.give(packed_copy)
 
     # -- running
 
@@ -309,7 +312,7 @@ class KernelTrial:
             if packed_copy is None:
                 if self._bound_to != _places(call.rows) and not self._bind_live(operand, call.rows):
                     return False
-                return call.by(self._bound or bound, self.lab.n_threads())
+                return call.by(self._bound or bound, self.context.n_threads())
             start_ns = time.perf_counter_ns()
             self.looked_ns = 0
             is_current = self._is_current(operand, packed_copy)
@@ -319,7 +322,7 @@ class KernelTrial:
             return is_current and self._run_packed(bound, packed_copy, call)
         except StructureError:
             raise
-        except TUNING_FAILURES as err:
+        except contained() as err:
             self._break(err)
             return False
 
@@ -333,14 +336,14 @@ class KernelTrial:
     def _run_packed(self, bound: Bound, packed_copy: PackedCopy, call: Call) -> bool:
         packed_copy.enter()
         try:
-            return call.by(bound, self.lab.n_threads())
+            return call.by(bound, self.context.n_threads())
         finally:
             packed_copy.leave()
 
     def _break(self, err: BaseException) -> None:
         self.failed = f"{type(err).__name__}: {err}".split("\n", 1)[0]
         self.drop()
-        event("fallback", self.failed)
+        event("fallback", self.failed, error=err)
         warn_once(FallbackWarning, "run", f"a tuned kernel failed, the default kernel is used: {self.failed}")
 
     def _is_current(self, operand: AnyOperand, packed_copy: PackedCopy) -> bool:
@@ -350,9 +353,9 @@ class KernelTrial:
         """
         n_looks = operand.n_looks if isinstance(operand, Operand) else 0
         operand.refresh()
-        if operand.structure_version != self.lab.structure_version:
+        if operand.structure_version != self.context.structure_version:
             return False
-        is_stale = self.lab.handling.keeps_values and operand.values_version != packed_copy.values_version
+        is_stale = self.context.adapter.keeps_values and operand.values_version != packed_copy.values_version
         if isinstance(operand, Operand) and self.service is not None and (is_stale or operand.n_looks != n_looks):
             repack_s = self._late_repack_s(packed_copy) if is_stale else None
             if not self.service.looked(operand, repack_s=repack_s):
@@ -362,10 +365,10 @@ class KernelTrial:
     def _bind_live(self, operand: AnyOperand, rows: NativeRows) -> bool:
         """Bind the kernel to the user's arrays at their present addresses; False if their index dtype has changed."""
         assert isinstance(operand, Operand)
-        pack_live = self.lab.handling.pack_live
+        pack_live = self.context.adapter.pack_live
         assert self.schedule is not None
         assert pack_live is not None
-        if rows.index_code != runtime_api.INDEX_CODES[self.lab.problem.pattern.index_dtype]:
+        if rows.index_code != runtime_api.INDEX_CODES[self.context.problem.pattern.index_dtype]:
             return False
         # The operand's cached pattern may refer to arrays that were replaced by equal ones.
         pattern = Pattern(rows.n_major, rows.n_minor, operand.indptr, operand.indices)
@@ -382,11 +385,13 @@ class KernelTrial:
             is_current = packed_copy.refresh(operand)
         except PackError as err:  # the format cannot hold the new values
             self._fail(err)
-            self.lab.is_stale |= self.lab.problem.storage == NUMBERED  # no longer a matrix with few distinct values
+            self.context.is_stale |= (
+                self.context.problem.storage == DICTIONARY
+            )  # no longer a matrix with few distinct values
             return False
         if is_current:
             seconds = time.perf_counter() - start_s
-            self.lab.experience.observe("refresh", seconds, self.lab.problem.pattern.nnz)
+            self.context.stats.observe("refresh", seconds, self.context.problem.pattern.nnz)
             event("pack", "refreshed", seconds=seconds)
         return is_current
 

@@ -12,10 +12,10 @@ from autosparse.core.formats import Format
 from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import MatmulCall
 from autosparse.operands.csr import Operand
-from autosparse.tuning.trials.handling import (
+from autosparse.tuning.trials.operand_adapter import (
     MOST,
     AnyArray,
-    Handling,
+    OperandAdapter,
     Trustworthy,
     dense,
     placed,
@@ -26,7 +26,7 @@ from autosparse.tuning.trials.handling import (
 if TYPE_CHECKING:
     from autosparse.dispatch.protocols import Call
     from autosparse.operands.unfolding import AnyOperand
-    from autosparse.tuning.trials.handling import Storage
+    from autosparse.tuning.trials.operand_adapter import Storage
 
 
 def packed_bytes(problem: Problem, fmt: Storage) -> int:
@@ -89,7 +89,7 @@ def _with_values(rows: Any, values: AnyArray) -> Any:  # Any: NativeRows
     return other
 
 
-HANDLING: Final = Handling(
+ADAPTER: Final = OperandAdapter(
     packed_bytes=packed_bytes,
     reason_unfit=reason_unfit,
     pack=pack,

@@ -14,7 +14,16 @@ from autosparse.core.problem import Problem
 from autosparse.dispatch.calls import TensorCall
 from autosparse.dispatch.protocols import Call
 from autosparse.operands.unfolding import AnyOperand, Unfolding
-from autosparse.tuning.trials.handling import MOST, AnyArray, Handling, Storage, Trustworthy, dense, placed, result
+from autosparse.tuning.trials.operand_adapter import (
+    MOST,
+    AnyArray,
+    OperandAdapter,
+    Storage,
+    Trustworthy,
+    dense,
+    placed,
+    result,
+)
 
 
 def _one(fmt: Storage) -> Format:
@@ -53,7 +62,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     return Trustworthy(_call(operand, factors, M), M, sums, n_terms)
 
 
-HANDLING: Final = Handling(
+ADAPTER: Final = OperandAdapter(
     packed_bytes=lambda one, fmt: _native.tensor_bytes(one.tensor, _one(fmt), np.dtype(one.dtype).itemsize, one.mode),
     reason_unfit=lambda one, fmt: _native.reason_unfit_tensor(one.tensor, _one(fmt), one.mode),
     pack=lambda one, operand, fmt: _native.pack_tensor(one.tensor, operand.data, _one(fmt), one.mode),

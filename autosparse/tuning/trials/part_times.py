@@ -11,11 +11,11 @@ from autosparse.core.values import dataclass
 from autosparse.dispatch.protocols import Bound, Serving
 from autosparse.errors import TUNING_FAILURES
 from autosparse.log import event
-from autosparse.tuning.trials.lab import KernelLab, unwatched
+from autosparse.tuning.trials.context import TuningContext, unwatched
 
-MOST_RUNS: Final = 7
+MAX_RUNS: Final = 7
 """Maximum number of timed runs of one part."""
-MOST_S: Final = 0.2
+MAX_S: Final = 0.2
 """Maximum seconds spent on timing one part, after a first run that is not counted."""
 
 
@@ -32,18 +32,18 @@ class PartTime:
         return self.n_bytes / self.seconds
 
 
-def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) -> tuple[PartTime, ...]:
+def part_times(context: TuningContext, serving: Serving | None, composite: Composite) -> tuple[PartTime, ...]:
     """Return the time of each part of `composite`; none if `serving` computes something else or parts cannot run."""
-    operand, bound = lab.operand(), serving.bound if serving is not None else None
+    operand, bound = context.operand(), serving.bound if serving is not None else None
     packed: Any = bound.packed if bound is not None else None  # a PackedComposite where parts are bound
     if operand is None or packed is None or packed.fmt != composite:
         return ()
     bounds: Any = getattr(bound, "bounds", ())
     try:
-        call = lab.handling.synthetic(lab.problem, operand)[0]
+        call = context.adapter.synthetic(context.problem, operand)[0]
 
         def run_alone(part: Bound) -> Callable[[], object]:
-            return lambda: unwatched(lambda given: given.by(part, lab.n_threads()), call)
+            return lambda: unwatched(lambda given: given.by(part, context.n_threads()), call)
 
         pairs = zip(bounds, packed.parts, strict=True)
         return tuple(PartTime(_fastest_s(run_alone(one)), part.nbytes) for one, part in pairs)
@@ -55,8 +55,8 @@ def part_times(lab: KernelLab, serving: Serving | None, composite: Composite) ->
 def _fastest_s(run: Callable[[], object], clock: Callable[[], float] = time.perf_counter) -> float:
     """Return the least seconds of several runs, after one that warms the caches."""
     run()
-    fastest_s, end_s = float("inf"), clock() + MOST_S
-    for _ in range(MOST_RUNS):
+    fastest_s, end_s = float("inf"), clock() + MAX_S
+    for _ in range(MAX_RUNS):
         start_s = clock()
         run()
         fastest_s = min(fastest_s, max(clock() - start_s, 1e-9))

@@ -15,10 +15,10 @@ from autosparse.dispatch.protocols import Call
 from autosparse.operands.csr import Operand
 from autosparse.operands.unfolding import AnyOperand
 from autosparse.tuning.trials import matmul
-from autosparse.tuning.trials.handling import (
+from autosparse.tuning.trials.operand_adapter import (
     MOST,
     AnyArray,
-    Handling,
+    OperandAdapter,
     Storage,
     Trustworthy,
     dense,
@@ -63,7 +63,7 @@ def _trustworthy(problem: Problem, operand: AnyOperand, n_columns: int, n_thread
     return Trustworthy(_call(operand, X, Y, S), S, sums, n_columns + 1)
 
 
-HANDLING: Final = Handling(
+ADAPTER: Final = OperandAdapter(
     packed_bytes=_packed_bytes,
     reason_unfit=matmul.reason_unfit,
     pack=_pack,

@@ -29,7 +29,7 @@ class Service:
     in_place: Any = None  # Any: a trial; None: the default kernel
     choice: PlanChoice = field(default_factory=PlanChoice)
     _n_calls: int = 0  # n_calls of the state at the last event
-    _n_touched: int = 0  # n_touched of the operand at the last event
+    _n_invalidated: int = 0  # n_touched of the operand at the last event
     _n_looks: int = 0  # n_looks of the operand at the last event
     _recheck_s: float = RECHECK_S
 
@@ -61,10 +61,10 @@ class Service:
         )
         if not is_kept:
             self.state.next_look_ns = 0.0  # makes the live tuner switch to the fallback
-            self._recheck_s, self._n_touched = RECHECK_S, operand.n_touched
+            self._recheck_s, self._n_invalidated = RECHECK_S, operand.n_invalidated
         return is_kept
 
-    def looked_past_python(self, operand: Operand, looked_ns: int) -> None:
+    def looked_in_fast_call(self, operand: Operand, looked_ns: int) -> None:
         """Account for a check of `looked_ns` before a finished fast call by the packed kernel."""
         self.choice.spent_s += looked_ns * 1e-9
         self.looked(operand, repack_s=None)
@@ -79,10 +79,10 @@ class Service:
         if self.choice.serves_packed or not isinstance(operand, Operand):
             return
         due_ns = RECHECK_PRODUCTS * self.state.product_ns / max(1, self.state.n_calls)
-        n_touched, before = operand.n_touched, self._n_touched
+        n_invalidated, before = operand.n_invalidated, self._n_invalidated
         if (n_products := self._n_new(least=RECHECK_PRODUCTS)) >= RECHECK_PRODUCTS:
-            self._n_touched = n_touched
-            if self.choice.recheck(n_products, n_touched=n_touched - before, is_exposed=operand.is_exposed):
+            self._n_invalidated = n_invalidated
+            if self.choice.recheck(n_products, n_invalidated=n_invalidated - before, is_exposed=operand.is_exposed):
                 self._recheck_s = RECHECK_S
                 return
             self._recheck_s = min(LAST_RECHECK_S, 2.0 * self._recheck_s)
@@ -92,7 +92,7 @@ class Service:
 
     def _n_new(self, least: int = 0) -> int:
         """Return the number of products since the last event; if at least `least`, start to count anew."""
-        self.state.settle()
+        self.state.commit()
         n_products = self.state.n_calls - self._n_calls
         if n_products >= least:
             self._n_calls = self.state.n_calls

@@ -14,7 +14,7 @@ from autosparse.core.schedule import SuperSchedule
 if TYPE_CHECKING:
     from autosparse.core.composite import Schedule
 
-MOST_SPECS: Final = 1024
+MAX_SPECS: Final = 1024
 """Maximum number of cached specifications; the oldest is dropped first."""
 # keyed by the schedule's id and the facts of the problem
 _specs: dict[tuple[Any, ...], _native.KernelSpec | _native.CompositeSpec] = {}
@@ -33,7 +33,7 @@ def spec_of(problem: Problem, schedule: Schedule) -> _native.KernelSpec | _nativ
         made = _native.KernelSpec(problem.operation, schedule, *facts)
     else:
         made = _native.CompositeSpec(problem.operation, schedule, *facts)
-    while len(_specs) >= MOST_SPECS:
+    while len(_specs) >= MAX_SPECS:
         _specs.pop(next(iter(_specs)), None)
     _specs[name] = made
     return made

@@ -23,7 +23,7 @@ import scipy.sparse.linalg
 
 import autosparse as asp
 from autosparse.linalg import arguments
-from autosparse.linalg.eigenvalues import Products
+from autosparse.linalg.eigenvalues import MatrixOperator
 from autosparse.linalg.solves import Solve
 
 SOLVERS: Final = (
@@ -121,7 +121,7 @@ def _watched(name: str, A: Any = None, *_: Any, **how: Any) -> Iterator[None]:
     def theirs(*args: Any, **how: Any) -> Any:
         is_given = name in ARPACK and (not sps.issparse(A) or how.get("sigma") is not None)
         is_given = is_given or (name == "lobpcg" and _is_for_lapack(*args[1:], **how)) or _is_long_double(args)
-        seen.add("ours" if isinstance(args[0], Products) else "as given" if is_given else "SciPy")
+        seen.add("ours" if isinstance(args[0], MatrixOperator) else "as given" if is_given else "SciPy")
         return function(*args, **how)
 
     began, function = Solve.__enter__, arguments.scipys(name)

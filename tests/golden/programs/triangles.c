@@ -42,9 +42,9 @@ static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp
                 const X e_T1_1 = T1_pos1[p_T1_0 + 1]; (void)e_T1_1;
                 if (e_T1_1 - p_T1_1 <= (int64_t)8 * (e_T2_1 - p_T2_1)) {
                   if (marks_set(&m_T2, T2_crd1, p_T2_1, e_T2_1)) { failed = 1; goto end; }
-                  for (X from_k = p_T1_1; from_k < e_T1_1; from_k += MOST_MET) {
-                    const X to_k = e_T1_1 - from_k < MOST_MET ? e_T1_1 : from_k + MOST_MET; (void)to_k;
-                    X met_k[MOST_MET];
+                  for (X from_k = p_T1_1; from_k < e_T1_1; from_k += MAX_MET) {
+                    const X to_k = e_T1_1 - from_k < MAX_MET ? e_T1_1 : from_k + MAX_MET; (void)to_k;
+                    X met_k[MAX_MET];
                     const int n_met_k = marks_meet(&m_T2, T1_crd1, from_k, to_k, met_k); (void)n_met_k;
                     for (X at_k = 0; at_k < n_met_k; at_k++) {
                       const X p_T1_1 = met_k[at_k]; (void)p_T1_1;

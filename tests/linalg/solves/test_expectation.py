@@ -19,7 +19,7 @@ from autosparse.dispatch.state import FOREVER_NS, DispatchState
 from autosparse.linalg.solves.convergence import Convergence
 from autosparse.linalg.solves.expectation import ProductCounts
 from autosparse.tuning import amortization, planner
-from autosparse.tuning.amortization import Account, Outlook
+from autosparse.tuning.amortization import Outlook, TuningAccount
 from autosparse.tuning.live import LiveTuner
 from tests.linalg.solves import scripts
 from tests.tuner.fakes import FakeClock, FakeTrial
@@ -30,27 +30,27 @@ PRODUCT_S = 1e-3
 class Session:
     """Tuning session with steps of given prices, followed by a race against a slower challenger.
 
-    With `on_credit`, its steps need no compiler and may be bought on credit.
+    With `in_advance`, its steps need no compiler and may be bought in advance.
     """
 
-    def __init__(self, clock: FakeClock, prices_s: list[float], *, on_credit: bool, gain: float) -> None:
-        self.clock, self.prices_s, self.on_credit, self.gain = clock, prices_s, on_credit, gain
+    def __init__(self, clock: FakeClock, prices_s: list[float], *, in_advance: bool, gain: float) -> None:
+        self.clock, self.prices_s, self.in_advance, self.gain = clock, prices_s, in_advance, gain
         self.total_runs: float | None = None
-        self.lab = self.search = self.champion = self.in_place = self.recalled = None
+        self.context = self.search = self.incumbent = self.in_place = self.recalled = None
         self.tuning_s = 0.0
         self.plan = planner.default_plan("fake")
 
     def keep_private(self, options: asp.Options) -> None:
         """Do nothing: no result is kept."""
 
-    def incumbent(self, *, is_over: bool) -> None:
+    def serving_trial(self, *, is_over: bool) -> None:
         return None
 
     def steps(self) -> Iterator[Any]:
         for at, price_s in enumerate(self.prices_s):
             path_s = sum(self.prices_s[at:])
             do = lambda price_s=price_s: self.clock.spend(price_s)  # noqa: E731
-            yield Work(kind="build", price_s=price_s, path_price_s=path_s, do=do, on_credit=self.on_credit)
+            yield Work(kind="build", price_s=price_s, path_price_s=path_s, do=do, in_advance=self.in_advance)
         trial = FakeTrial(None, self.clock, 1.0)
         for _ in range(10):
             yield Sample(trial=trial, price_s=0.0)
@@ -61,7 +61,7 @@ class Simulation:
     """Solver whose products take `PRODUCT_S` seconds each, with a tuner."""
 
     prices_s: list[float]
-    on_credit: bool = True
+    in_advance: bool = True
     gain: float = 0.2
     clock: FakeClock = field(default_factory=FakeClock)
     bought_at: list[int] = field(default_factory=list)  # numbers of products after which a step of tuning ran
@@ -73,7 +73,7 @@ class Simulation:
             next_look_ns=0.0,
         )  # fmt: skip
         self.tuner = LiveTuner(state, clock=self.clock)
-        self.tuner.begin(Session(self.clock, self.prices_s, on_credit=self.on_credit, gain=self.gain))  # type: ignore[arg-type]
+        self.tuner.begin(Session(self.clock, self.prices_s, in_advance=self.in_advance, gain=self.gain))  # type: ignore[arg-type]
         state.live_tuner = self.tuner
         self.operand: Any = OneProblem(state)
 
@@ -112,24 +112,24 @@ class OneProblem:
 
 
 @pytest.mark.parametrize("name", scripts.ALL)
-@pytest.mark.parametrize("on_credit", [True, False])
+@pytest.mark.parametrize("in_advance", [True, False])
 @given(
     length=st.integers(1, 1500),
     prices_s=st.lists(st.floats(1e-4, 0.3), min_size=1, max_size=6),
     gain=st.floats(0.05, 0.6),
 )
 def test_a_solve_with_tuning_takes_no_more_than_1_05_of_one_without(
-    name: str, on_credit: bool, length: int, prices_s: list[float], gain: float
+    name: str, in_advance: bool, length: int, prices_s: list[float], gain: float
 ) -> None:
     residuals = scripts.ALL[name](length)
-    took_s = Simulation(prices_s, on_credit=on_credit, gain=gain).solve(residuals, limit=len(residuals) - 1)
+    took_s = Simulation(prices_s, in_advance=in_advance, gain=gain).solve(residuals, limit=len(residuals) - 1)
     assert took_s <= 1.05 * PRODUCT_S * (len(residuals) - 1) + 1e-6
 
 
 @pytest.mark.parametrize("name", scripts.FALLING)
 def test_a_long_solve_tunes_before_its_middle_and_before_rent_alone_would(name: str) -> None:
     residuals, prices_s = scripts.FALLING[name](600), [0.002, 0.004, 0.006]
-    told, untold = Simulation(prices_s, on_credit=False), Simulation(prices_s, on_credit=False)
+    told, untold = Simulation(prices_s, in_advance=False), Simulation(prices_s, in_advance=False)
     told.solve(residuals)
     untold.solve(residuals, tells=False)
     assert len(told.bought_at) >= 3
@@ -159,7 +159,7 @@ def test_many_short_solves_of_one_matrix_pay_for_tuning_together() -> None:
 
 
 def test_a_diverging_solve_buys_nothing_once_it_diverges() -> None:
-    told, untold = Simulation([0.01], on_credit=False), Simulation([0.01], on_credit=False)
+    told, untold = Simulation([0.01], in_advance=False), Simulation([0.01], in_advance=False)
     told.solve(scripts.diverging(400))
     untold.solve(scripts.diverging(400), tells=False)
     assert not told.bought_at
@@ -199,7 +199,7 @@ expected = st.builds(Expected, n_calls=st.floats(0, 1e7), n_certain=st.floats(0,
 
 @given(expected, st.floats(1.0, 100.0), st.floats(1e-6, 10.0), st.integers(1, 10**5))
 def test_more_products_never_turn_yes_into_no(known: Expected, factor: float, price_s: float, n_calls: int) -> None:
-    account = Account(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
+    account = TuningAccount(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
     more = Expected(n_calls=known.n_calls * factor, n_certain=known.n_certain * factor)
     outlooks = [Outlook(gain=0.2, default_s=PRODUCT_S, expected=one) for one in (known, more)]
     now, later = (amortization.weigh(price_s, account=account, outlook=one).pays for one in outlooks)

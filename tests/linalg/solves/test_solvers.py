@@ -67,7 +67,7 @@ def test_tuning_is_told_of_what_is_left(name: str, monkeypatch: pytest.MonkeyPat
         if A._cell.dispatcher is not None and len(A._cell.dispatcher.hot) >= 2:
             break
     else:
-        A._cell.few_ns = 1 << 40
+        A._cell.small_product_ns = 1 << 40
         A @ b, A.T @ b
     getattr(asp.linalg, name)(A, b, **HOW[name])
     assert set(told) == ({False, True} if name in ("lsqr", "lsmr", "qmr") else {False})

@@ -1,4 +1,4 @@
-"""Gradients equal finite differences and PyTorch's own, to the values, the dense operands, and once more."""
+"""Tests of gradients of values and dense operands, also of second order, against finite differences and PyTorch."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_softmax_and_attention_have_gradients(heads):
 
 
 def whole_attention(present, scores, V):
-    """Over the entries that are present, by dense operations."""
+    """Return attention over the entries that are present, by dense operations."""
     return torch.softmax(scores.masked_fill(~present, -torch.inf), 1) @ V
 
 
 def test_penalties_on_gradients_are_those_of_dense_operations():
-    """Operands that are made of one another, with gaps between rows; losses whose own gradient is constant, too."""
+    """Check operands computed from one another, with gaps between rows, and losses with a constant gradient."""
     present = (dense(6, 6, dtype=torch.float64) != 0) | torch.eye(6, dtype=torch.bool)
     A = asp.csr(present.double().to_sparse_csr())
     (both,) = leaves((6, 8), dtype=torch.float64)
@@ -100,7 +100,7 @@ def test_einsum_tells_that_its_gradient_has_none():
 
 
 def test_forward_mode_follows_products_and_refuses_the_rest():
-    """Tangents of products are those of dense ones; nobody finds that there are none."""
+    """Check that tangents of products equal those of dense products, and that none is missing."""
     D = dense(6, 5, dtype=torch.float64)
     A = asp.csr(compressed(D))
     v, X, d_v, d_X = (numbers(*shape, dtype=torch.float64, seed=n) for n, shape in enumerate(2 * ((A.nnz,), (5, 3))))
@@ -177,7 +177,7 @@ def test_switch_keeps_gradients_of_matmul_sparse():
     mask = compressed(dense(30, 20)).to_dense() != 0
     assert_close(da_ours.to_dense(), da * mask)
     assert_close(dx_ours, dx)
-    with asp.override(sparse_gradients=True):  # dense products, and sparse ones without a gradient, as ever
+    with asp.override(sparse_gradients=True):  # dense products, and sparse ones without a gradient, work as before
         B = numbers(6, 6).requires_grad_()
         (B @ B).sum().backward()
         want = torch.ones(6, 6) @ B.detach().t() + B.detach().t() @ torch.ones(6, 6)
@@ -186,7 +186,7 @@ def test_switch_keeps_gradients_of_matmul_sparse():
 
 
 def test_sparse_gradients_need_no_dense_matrix():
-    """n × n would be 1.6 GB here; the kept gradient has as many numbers as A."""
+    """Check peak memory: a dense n × n gradient would take 1.6 GB here, while the sparse one has A's entries only."""
     n = 20_000
     crow, col = torch.arange(n + 1), torch.arange(n)
     A = torch.sparse_csr_tensor(crow, col, torch.ones(n), (n, n)).requires_grad_()
@@ -249,7 +249,7 @@ def test_half_precision_has_gradients(dtype):
 
 
 def fused(A):
-    """Functions of (n, k) features that are computed in one pass each."""
+    """Return functions of (n, k) features that are each computed in one pass."""
     return {
         "softmax": lambda X: asp.edge_softmax(A, X.flatten()[: A.nnz]),
         "max": lambda X: asp.spmm(A, X, "max"),
@@ -260,7 +260,7 @@ def fused(A):
 
 @pytest.mark.parametrize("name", ["softmax", "max", "attention", "gat"])
 def test_a_checkpoint_makes_operands_anew_and_tangents_go_through_gradients(name):
-    """Forward over reverse: what is followed is the gradient of the result alone."""
+    """Check forward over reverse mode: only the incoming gradient has a tangent."""
     function = fused(asp.csr(torch.ones(6, 6).double().to_sparse_csr()))[name]
     (X,) = leaves((6, 6), dtype=torch.float64)
     (wanted,) = torch.autograd.grad(function(X).square().sum(), X)

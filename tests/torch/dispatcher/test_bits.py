@@ -1,6 +1,7 @@
-"""Tensors that carry a bit instead of having been computed: conjugated, negated, all zero.
+"""Tests of tensors with the conjugate, the negative or the zero bit set.
 
-PyTorch resolves the bits before most kernels run, but not before `mm`: whatever a kernel hands on must be resolved.
+PyTorch resolves these bits before most kernels run, but not before `mm`. Operands that a kernel hands on must be
+resolved.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ WAYS = ("the builtin", "PyTorch's", "ours")
 
 
 def flagged(x, bit):
-    """`x`, or what has its memory and a bit; None where there is no such tensor."""
+    """Return `x` with the given bit on the same memory; None where there is no such tensor."""
     if bit == "conj":
         return x.conj() if x.is_complex() else None
     return torch._neg_view(x) if bit == "neg" else torch._efficientzerotensor(x.shape, dtype=x.dtype)
@@ -37,7 +38,7 @@ def stored(D, layout):
 
 @pytest.fixture(params=WAYS)
 def way(request, builtin, tiny_product):
-    """Who computes small products."""
+    """Select what computes small products: a builtin, our kernels or PyTorch."""
     builtin(yes=request.param == "the builtin")
     tiny_product(0 if request.param == "ours" else 1 << 13)
     return request.param
@@ -74,7 +75,7 @@ def whole(result):
 
 
 def agree(call, D, layout, operands, at, bit):
-    """Where the override takes such operands at all, it computes what dense operands without bits give."""
+    """Check that the override computes what dense operands without bits give, wherever it accepts such operands."""
     if (odd := flagged(operands[at], bit)) is None:
         return
     args, A = [*operands[:at], odd, *operands[at + 1 :]], stored(D, layout)
@@ -140,7 +141,7 @@ REAL_ONLY = ("max", "softmax", "attention", "gat")
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
 def test_our_functions_and_their_gradients_take_bits(name, bit, dtype):
-    """In every operand, and in the gradient that comes in: a zero tensor there was a null pointer."""
+    """Check the bit in every operand and in the incoming gradient, where a zero tensor was a null pointer."""
     if dtype.is_complex and name in REAL_ONLY:
         return
     call, shapes = FUNCTIONS[name]
@@ -182,7 +183,7 @@ def test_gradients_under_the_override_take_bits(way, sparse_gradients, bit, dtyp
 
 
 def test_a_conjugated_operand_of_a_few_multiplications_as_users_write_it(builtin, tiny_product):
-    """With every threshold as it is shipped."""
+    """Check with the default thresholds."""
     builtin(yes=True), tiny_product(1 << 13)
     A = dense(50, 40, dtype=torch.complex128)
     X, Y = numbers(40, 3, dtype=torch.complex128), numbers(50, 3, dtype=torch.complex128)

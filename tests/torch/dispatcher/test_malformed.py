@@ -1,4 +1,4 @@
-"""Tensors that PyTorch does not check, under the override: no kernel follows an index out of a matrix."""
+"""Tests of malformed tensors, which PyTorch does not check, under the override: no kernel reads out of bounds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import autosparse.torch as asp  # isort: skip
 from autosparse.errors import StructureError  # isort: skip
 from autosparse.torch import thresholds  # isort: skip
 from autosparse.torch.dispatcher import small_operands  # isort: skip
-from autosparse.torch.dispatcher.known import Known  # isort: skip
+from autosparse.torch.dispatcher.known import KnownIndices  # isort: skip
 
 pytestmark = pytest.mark.filterwarnings("ignore:Sparse")
 LAYOUTS = (torch.sparse_csr, torch.sparse_csc)
@@ -53,7 +53,7 @@ def test_no_product_follows_an_index_out_of_its_matrix(name, index_dtype, layout
 
 
 def chain(n, layout=torch.sparse_csr):
-    """A matrix with one entry beside the diagonal in each of n rows, to be spoiled."""
+    """Return a cyclic matrix with one entry in each of n rows, whose indices tests overwrite."""
     at, columns = torch.arange(n + 1), torch.roll(torch.arange(n), 1)
     return torch.sparse_compressed_tensor(at, columns, torch.ones(n), (n, n), layout=layout)
 
@@ -76,7 +76,7 @@ def test_writes_to_indices_that_were_checked_are_seen(layout, builtin):
         indices()[1] = 0
         for _ in range(10):
             assert_close(A @ X, A.to_dense() @ X)
-        indices().numpy()[2] = -1  # PyTorch does not count this
+        indices().numpy()[2] = -1  # PyTorch does not count this write
         asp.forget_structures()
         with pytest.raises(StructureError):
             A @ X
@@ -122,9 +122,9 @@ def test_the_first_products_of_a_structure_need_no_preparation(builtin):
     for _ in range(unprepared + 1):
         assert_close(small_operands.matrix(A, X, None, 0, 1, None), torch.roll(X, 1, 0))
     known = small_operands.matrix(A, X, None, 0, 1, None)
-    assert isinstance(known, Known)
+    assert isinstance(known, KnownIndices)
     assert_close(known.multiply(A, X), torch.roll(X, 1, 0))
-    assert small_operands.matrix(A, X, X, 1, 1, None) is None  # sums and `out` go the other way
+    assert small_operands.matrix(A, X, X, 1, 1, None) is None  # sums and `out` are not handled by the builtin
     assert_close(small_operands.vector(A, x, None, 0, 1, None), torch.roll(x, 1))
     with asp.override():
         for _ in range(3):
@@ -133,7 +133,7 @@ def test_the_first_products_of_a_structure_need_no_preparation(builtin):
             assert_close(torch.sparse.mm(A, X, "sum"), torch.roll(X, 1, 0))
     torch.use_deterministic_algorithms(True)
     try:
-        assert isinstance(small_operands.matrix(A, X, None, 0, 1, None), torch.Tensor)  # nothing would be prepared
+        assert isinstance(small_operands.matrix(A, X, None, 0, 1, None), torch.Tensor)  # still served by the builtin
     finally:
         torch.use_deterministic_algorithms(False)
 

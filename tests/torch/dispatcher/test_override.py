@@ -1,4 +1,4 @@
-"""Under the override PyTorch's sparse products are PyTorch's answers, whoever computes them."""
+"""Tests that PyTorch's sparse products under the override give PyTorch's answers, whatever computes them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ SHAPES = ((5, 7), (1, 9), (9, 1), (0, 4), (4, 0), (40, 30))
 
 @pytest.fixture(autouse=True)
 def switched_off():
-    """Every test leaves PyTorch as it found it."""
+    """Uninstall the override after every test."""
     yield
     while asp.installed():
         asp.uninstall()
 
 
 def operations(A, D, dtype):
-    """(name, PyTorch's answer from dense D, call on sparse A)."""
+    """Yield (name, PyTorch's answer from dense D, call on sparse A)."""
     n, m = D.shape
     B, x, C = numbers(m, 3, dtype=dtype), numbers(m, dtype=dtype), numbers(n, 3, dtype=dtype, seed=2)
     y, X = numbers(n, dtype=dtype, seed=3), numbers(4, n, dtype=dtype, seed=4)
@@ -77,7 +77,7 @@ def test_products_of_coordinate_tensors_are_pytorchs(dtype):
             assert_close(A.t() @ C, D.t() @ C)
             assert_close(torch.addmm(C, A, B, alpha=2, beta=-1), 2 * (D @ B) - C)
             n_ours = len(calls)
-            assert_close(doubled @ B, 2 * (D @ B))  # sorted neither by rows nor by columns: PyTorch's own
+            assert_close(doubled @ B, 2 * (D @ B))  # sorted neither by rows nor by columns: computed by PyTorch
             assert_close((A @ A.t()).to_dense(), D @ D.t())
         assert n_ours == 4
     leaf, B = D.to_sparse_coo().requires_grad_(), B.clone().requires_grad_()
@@ -204,7 +204,7 @@ def test_half_precision_is_rounded_once(dtype):
 
 
 def test_cases_of_pytorch_stay_pytorchs():
-    """Layouts, dtypes and shapes that we do not compute: the same answer or the same error, word for word."""
+    """Compare answers and error messages for layouts, dtypes and shapes that autosparse does not compute."""
     D, B = dense(4, 4), numbers(4, 4)
     A = compressed(D)
     batch = torch.stack([D, D]).to_sparse_csr()
@@ -245,7 +245,7 @@ def test_cases_of_pytorch_stay_pytorchs():
         theirs, ours = outcomes
         assert type(theirs) is type(ours), f"case {place}: {theirs} != {ours}"
         if isinstance(theirs, str):
-            # First lines: PyTorch goes on to list registered kernels by file, ours among them.
+            # First lines only: PyTorch goes on to list registered kernels by file, ours among them.
             assert ours.split("\n")[0].split("CPU: registered")[0] == theirs.split("\n")[0].split("CPU: registered")[0]
         else:
             assert_close(ours, theirs)
@@ -269,7 +269,7 @@ def test_nesting_exceptions_and_what_is_left():
             raise KeyError
         assert n_ours() == 1
     assert n_ours() == 0
-    asp.uninstall()  # one too many
+    asp.uninstall()  # one call too many
     assert n_ours() == 0
     asp.install()
     asp.install(sparse_gradients=True)
@@ -291,7 +291,7 @@ def test_without_the_runtime_pytorch_computes_and_one_warning_says_so(monkeypatc
     monkeypatch.setattr(runtime_api, "available", False)
     notices.forget_warnings()
     A, B = compressed(dense(5, 5)), numbers(5, 2)
-    asp.uninstall()  # the kernels that other tests have registered
+    asp.uninstall()  # removes kernels that other tests have registered
     with pytest.warns(notices.FallbackWarning, match="no C runtime"):
         asp.install()
     with counted() as calls:
@@ -327,7 +327,7 @@ def test_deterministic_mode_gives_the_same_bits():
 @pytest.mark.parametrize("dtype", VALUES, ids=str)
 @pytest.mark.parametrize("is_asked", [False, True], ids=["PyTorch", "builtin"])
 def test_few_multiplications_are_as_pytorchs(layout, dtype, is_asked, tiny_product, builtin):
-    """Tiny products: same answers, same errors, and operands that are written while they are read."""
+    """Compare answers and errors of tiny products, and operands that are overwritten while they are read."""
     tiny_product(1 << 13)
     builtin(yes=is_asked)
     D = dense(9, 9, dtype=dtype)
@@ -343,7 +343,7 @@ def test_few_multiplications_are_as_pytorchs(layout, dtype, is_asked, tiny_produ
         lambda: A @ B[1:], lambda: A @ torch.ones(9, 4, dtype=torch.int8), lambda: torch.addmm(base[1:], A, B),
         lambda: torch.mm(A, B, out=torch.empty(0, dtype=torch.int64)),
     ]  # fmt: skip
-    if layout is not torch.sparse_coo:  # PyTorch refuses it
+    if layout is not torch.sparse_coo:  # PyTorch refuses this
         calls.append(lambda: torch.addmm(base.t(), B.t(), A))
     for number, call in enumerate(calls):
         results = []

@@ -1,4 +1,4 @@
-"""Where the override holds: threads, blocks within blocks, decorated functions, the whole process."""
+"""Tests of the scope of the override: threads, nested blocks, decorated functions, the whole process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Sparse", "ignore:.*[Oo]verrid")
 
 @pytest.fixture(autouse=True)
 def switched_off():
-    """Every test begins and ends with PyTorch as it is without us."""
+    """Restore PyTorch's own kernels before and after every test."""
     asp.uninstall()
     yield
     asp.disable()
@@ -30,7 +30,7 @@ def switched_off():
 
 
 def in_thread(function):
-    """What `function` returns in another thread."""
+    """Return the result of `function` in another thread."""
     results = []
     thread = threading.Thread(target=lambda: results.append(function()))
     thread.start()
@@ -39,7 +39,7 @@ def in_thread(function):
 
 
 def n_ours():
-    """Products of our kernels among one."""
+    """Return how many of our kernels run in one product."""
     D, B = dense(5, 5), numbers(5, 2)
     with counted() as calls:
         assert_close(compressed(D) @ B, D @ B)
@@ -47,7 +47,7 @@ def n_ours():
 
 
 def sparse_gradient():
-    """Layout of the gradient of a CSR tensor in ``A @ B``."""
+    """Return whether the gradient of a CSR tensor in ``A @ B`` is a CSR tensor."""
     A = compressed(dense(5, 5)).requires_grad_()
     (A @ numbers(5, 2)).sum().backward()
     return A.grad.layout is torch.sparse_csr
@@ -56,7 +56,7 @@ def sparse_gradient():
 def test_nothing_is_registered_before_the_first_block_nor_after_the_last_uninstall():
     assert not registration.is_registered(sparse_gradients=False)
     with asp.override():
-        asp.uninstall()  # the block needs them
+        asp.uninstall()  # the block still needs the kernels
         assert registration.is_registered(sparse_gradients=False)
         assert n_ours() == 1
     assert registration.is_registered(sparse_gradients=False)
@@ -124,7 +124,7 @@ def test_enable_and_install_hold_for_every_thread():
 
 
 def test_threads_of_autograd_inherit_the_block():
-    """PyTorch copies a thread's objects to its engine's threads; restored here as the engine does it."""
+    """Check the state of engine threads: PyTorch copies a thread's objects to them, which is repeated here."""
     with asp.override(sparse_gradients=True):
         inherited = torch._C._get_obj_in_tls("autosparse.override")
 
@@ -273,10 +273,10 @@ def test_stock_products_outside_a_block_are_pytorchs():
 
 
 def test_kernels_of_pytorch_are_asked_for_once(monkeypatch):
-    """Each `get_kernel` loses 1 kB inside PyTorch."""
+    """Check that `get_kernel`, which leaks 1 kB inside PyTorch, is not called again."""
     with asp.override():
         pass
-    kept = dict(fallback.originals)
+    kept = dict(fallback.aten_fallbacks)
 
     def asked(*given):
         raise AssertionError(given)
@@ -286,11 +286,11 @@ def test_kernels_of_pytorch_are_asked_for_once(monkeypatch):
         with asp.override():
             assert n_ours() == 1
         asp.uninstall()
-    assert fallback.originals == kept
+    assert fallback.aten_fallbacks == kept
 
 
 def test_threads_multiply_while_another_one_enters_and_leaves():
-    """In another process, which a crash would end."""
+    """Run in another process, which a crash would end."""
     code = """
 import sys, threading, torch, autosparse as asp, autosparse.torch
 torch.set_num_threads(1)
@@ -315,7 +315,7 @@ sys.exit(len(wrong))
 
 
 def test_another_library_of_kernels_before_and_over_ours():
-    """Whoever registered last serves; what he leaves is there again when he goes."""
+    """Check that the last registration serves, and that the earlier one is back when it is removed."""
     asp.uninstall()
     A, B = compressed(dense(4, 4)), numbers(4, 4)
     bits = A.to(torch.int32), B.int()
@@ -332,7 +332,7 @@ def test_another_library_of_kernels_before_and_over_ours():
     library = register()
     asp.install()
     assert_close(A @ B, want)
-    assert_close(bits[0] @ bits[1], theirs(None, *bits))  # not ours: handed on to the one below
+    assert_close(bits[0] @ bits[1], theirs(None, *bits))  # not ours: passed to the kernels registered before
     asp.uninstall()
     assert_close(A @ B, theirs(None, A, B))
     library._destroy()

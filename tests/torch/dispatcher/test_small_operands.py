@@ -1,4 +1,4 @@
-"""Few multiplications are done by one builtin: PyTorch's answer, or none and the way of larger products."""
+"""Tests of the builtin for small products: it gives PyTorch's answer, or declines and the usual path computes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def stored(D, layout, index_dtype=torch.int64):
 
 
 def bases(shape, dtype):
-    """What is broadcast to `shape`, and None."""
+    """Yield tensors that broadcast to `shape`, and None."""
     whole = numbers(*shape, dtype=dtype, seed=5)
     yield from (None, whole, whole[..., :1], numbers(1, dtype=dtype), torch.tensor(0.5, dtype=dtype))
     if len(shape) == 2:
@@ -41,7 +41,7 @@ def bases(shape, dtype):
 
 
 def test_it_was_found_with_this_pytorch():
-    """Not a law of the library, but of this installation: else the tests below would say nothing."""
+    """Check that this installation has the builtin, without which the tests below would show nothing."""
     if not Path("/proc/self/mem").exists():
         pytest.skip("the builtin is looked for through /proc/self/mem")
     assert small_operands.none not in FOUND
@@ -73,7 +73,7 @@ def test_out_may_be_what_is_read():
     D, B = dense(6, 6), numbers(6, 6)
     A = stored(D, torch.sparse_csr)
     C = numbers(6, 6, seed=3)
-    assert small_operands.matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows have no steps
+    assert small_operands.matrix(A, B, C, 1, 1, C.t()) is None  # a result's rows must be contiguous
     for out, base in ((C, C), (C[:, :6], C.t()), (B, None)):
         want = D @ B + (0 if base is None else base)
         assert small_operands.matrix(A, B, base, 1, 1, out) is out
@@ -166,7 +166,7 @@ def test_values_are_read_live():
 
 def test_nothing_is_kept():
     A, B, out = stored(dense(6, 5), torch.sparse_csr), numbers(5, 3), numbers(6, 3)
-    for _ in range(3):  # what is made once is made
+    for _ in range(3):  # objects that are made once
         small_operands.matrix(A, B, out, 0.5, 2, None)
     gc.collect()
     before = len(gc.get_objects())

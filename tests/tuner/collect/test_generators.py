@@ -1,4 +1,4 @@
-"""Patterns from generators, files and augmentation: valid, seeded, of about the wanted size."""
+"""Tests of patterns from generators, files and augmentation: valid, seeded, of about the wanted size."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def same(a: Coordinates, b: Coordinates) -> bool:
 
 
 def assert_canonical(found: Coordinates) -> None:
-    """Within the shape, sorted by rows, each position once."""
+    """Check that indices lie within the shape, are sorted by rows, and occur once each."""
     assert found.nnz > 0
     for column, extent in zip(found.indices, found.shape, strict=True):
         assert column.min() >= 0
@@ -94,7 +94,7 @@ def test_augmented_patterns_are_canonical_and_bounded(change, family):
 
 
 def test_repeating_keeps_row_lengths():
-    """With no entry lost, every copy has the rows of the source."""
+    """Check that every copy keeps the rows of the source; at least 90 % of the entries must remain."""
     source = generate("mesh", nnz=1_000, seed=2)
     lengths = np.bincount(source.indices[0], minlength=source.shape[0])
     for seed in range(20):
@@ -116,7 +116,7 @@ def test_shrinking_merges_positions():
 
 @pytest.fixture
 def folder(tmp_path):
-    """Two files of one group, one of another, one too small, and a tensor."""
+    """Write files: two of one group, one of another, one that is too small, and a tensor; return the folder."""
     for name, seed, nnz in (("a1", 1, 6_000), ("a2", 2, 7_000), ("b", 3, 9_000), ("small", 4, 500)):
         found = generate("uniform", nnz=nnz, seed=seed)
         scipy.sparse.save_npz(
@@ -211,4 +211,4 @@ def test_a_third_of_the_groups_is_held_out_for_ever():
 
 
 HELD_OUT = [True, False, False, True]
-"""Never to be changed: models were trained on what this split allows."""
+"""Expected split; it must never change, because models were trained on the patterns that it allows."""

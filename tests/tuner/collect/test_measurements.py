@@ -1,4 +1,4 @@
-"""Heats, files and the collector: with kernels made of arithmetic, then with real ones through the command line."""
+"""Tests of batches, files and the collector: with simulated kernels, then with real ones through the command line."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from autosparse.tuner.analytic.matmul import TrafficModel
 from autosparse.tuner.analytic.models import statistics_model
 from autosparse.tuner.collect import collector as collecting
 from autosparse.tuner.collect import files
+from autosparse.tuner.collect.batches import Batches
 from autosparse.tuner.collect.duty import Load, wait_for_quiet
-from autosparse.tuner.collect.heats import Heats
 from autosparse.tuner.collect.operations import OPS
 from autosparse.tuner.collect.recipes import Recipe, is_held_out
 from autosparse.tuner.collect.sampling import Shares, first_draw, neighbourhood
@@ -51,13 +51,13 @@ def problem_of(op, pattern=None) -> Problem:
 
 
 def true_ratio(schedule: SuperSchedule) -> float:
-    """A made-up time, relative to the default kernel's: different for each schedule, some far too slow."""
+    """Return an invented time relative to the default kernel's: different for each schedule, some far too slow."""
     return 0.2 + int(schedule.stable_hash()[:4], 16) / 6_000
 
 
 @dataclass
 class FakeBench:
-    """Kernels of arithmetic; those whose hash begins with 0 do not fit."""
+    """Bench with simulated kernels; schedules whose hash begins with 0 do not fit into memory."""
 
     problem: Problem
     clock: FakeClock = field(default_factory=FakeClock)
@@ -83,12 +83,12 @@ class FakeBench:
         return lambda: self.clock.spend(trial.true_s)
 
     def proposed(self, n):
-        """The last `n` of the space: nothing else would draw just these."""
+        """Return the last `n` schedules of the space, a set that no other source would draw."""
         return spaces.everything(self.problem, _native.supports)[-n:] if n else []
 
 
-def heats_on(bench) -> Heats:
-    return Heats(bench, clock=bench.clock)
+def batches_on(bench) -> Batches:
+    return Batches(bench, clock=bench.clock)
 
 
 def some_schedules(n: int) -> list[SuperSchedule]:
@@ -100,20 +100,20 @@ def test_short_products_take_more_rounds():
     counts = []
     for default_s in (2e-5, 2e-4, 1e-2):
         bench = FakeBench(problem_of(OPS["spmv"]), default_s=default_s)
-        heats = heats_on(bench)
-        heats.run(some_schedules(40))
-        counts.append(max(one.n_rounds for one in heats.timings))
-        assert any(one.status == files.MEASURED for one in heats.timings)
-        assert all(one.n_rounds >= 7 for one in heats.timings if one.status == files.MEASURED)
+        batches = batches_on(bench)
+        batches.run(some_schedules(40))
+        counts.append(max(one.n_rounds for one in batches.timings))
+        assert any(one.status == files.MEASURED for one in batches.timings)
+        assert all(one.n_rounds >= 7 for one in batches.timings if one.status == files.MEASURED)
     assert counts == [21, 21, 7]
 
 
 def test_ratios_are_true_and_losers_leave_early():
     bench = FakeBench(problem_of(OPS["spmv"]))
-    heats = heats_on(bench)
-    heats.run(some_schedules(40))
-    assert len(heats.timings) == 40
-    for one in heats.timings:
+    batches = batches_on(bench)
+    batches.run(some_schedules(40))
+    assert len(batches.timings) == 40
+    for one in batches.timings:
         if one.status == files.REFUSED:
             assert one.schedule.stable_hash()[0] == "0"
             assert math.isnan(one.ratio)
@@ -121,8 +121,8 @@ def test_ratios_are_true_and_losers_leave_early():
         assert one.ratio == pytest.approx(true_ratio(one.schedule), rel=1e-6)
         assert one.seconds == pytest.approx(one.ratio * bench.default_s, rel=1e-6)
         assert (one.status == files.MEASURED) == (one.n_rounds == 7)
-    censored = [one for one in heats.timings if one.status == files.CENSORED]
-    measured = [one for one in heats.timings if one.status == files.MEASURED]
+    censored = [one for one in batches.timings if one.status == files.CENSORED]
+    measured = [one for one in batches.timings if one.status == files.MEASURED]
     assert censored, "some are far slower than the best of their heat"
     assert measured
     assert all(one.n_rounds < 7 for one in censored)
@@ -131,9 +131,9 @@ def test_ratios_are_true_and_losers_leave_early():
 
 
 def test_no_heat_begins_late():
-    heats = heats_on(FakeBench(problem_of(OPS["spmv"])))
-    heats.run(some_schedules(40), until_s=0.0)
-    assert heats.timings == []
+    batches = batches_on(FakeBench(problem_of(OPS["spmv"])))
+    batches.run(some_schedules(40), until_s=0.0)
+    assert batches.timings == []
 
 
 def test_crowded_trials_run_in_a_heat_of_their_own():
@@ -148,26 +148,26 @@ def test_crowded_trials_run_in_a_heat_of_their_own():
             return trial
 
     bench = Narrow(problem_of(OPS["spmv"]))
-    heats = heats_on(bench)
-    heats.run(schedules)
+    batches = batches_on(bench)
+    batches.run(schedules)
     assert n_packed, "some did not fit beside the others"
-    assert sorted(one.schedule.stable_hash() for one in heats.timings) == sorted(s.stable_hash() for s in schedules)
-    assert all(one.status != files.REFUSED for one in heats.timings)
+    assert sorted(one.schedule.stable_hash() for one in batches.timings) == sorted(s.stable_hash() for s in schedules)
+    assert all(one.status != files.REFUSED for one in batches.timings)
 
 
 def measurements(op="spmv") -> files.Measurements:
-    heats = heats_on(FakeBench(problem_of(OPS[op])))
-    heats.run(some_schedules(13))
-    columns, heat_columns = heats.columns()
+    batches = batches_on(FakeBench(problem_of(OPS[op])))
+    batches.run(some_schedules(13))
+    columns, batch_columns = batches.columns()
     recipe = {"kind": "generated", "source": "mesh", "group": "g", "n_dims": 2, "nnz": 3_000, "seed": 1}
     facts = {"op": op, "recipe": recipe, "machine": {"cpu": "this one"}, "nnz": PATTERN.nnz}
-    return files.Measurements(facts, [one.schedule.to_json() for one in heats.timings], columns, heat_columns)
+    return files.Measurements(facts, [one.schedule.to_json() for one in batches.timings], columns, batch_columns)
 
 
 def assert_same(a: files.Measurements, b: files.Measurements) -> None:
     assert a.facts == b.facts
     assert list(a.schedules) == list(b.schedules)
-    for mine, theirs in ((a.columns, b.columns), (a.heats, b.heats)):
+    for mine, theirs in ((a.columns, b.columns), (a.batches, b.batches)):
         assert all(np.array_equal(mine[name], theirs[name], equal_nan=True) for name in mine)
 
 
@@ -226,7 +226,7 @@ def test_draws_are_distinct_supported_and_seeded(op):
     assert all(_native.supports(op.operation, one) is None for one in drawn)
     assert drawn == draw(0)
     assert drawn != draw(1)
-    assert all(any(str(one.format) in DEFAULT_LIKE for one in draw(2, n)) for n in (1, 8))  # however few
+    assert all(any(str(one.format) in DEFAULT_LIKE for one in draw(2, n)) for n in (1, 8))  # for any number
     assert len(draw(2, 1)) <= 5
     near = neighbourhood(problem, _native.supports, drawn[:3], drawn, n=8, rng=np.random.default_rng(0))
     assert len(near) == 8
@@ -275,7 +275,7 @@ def test_what_is_done_is_not_done_again(tmp_path):
     for step in collector_of(order_of(tmp_path)).run(RECIPES):
         steps.append(step)
         if len(steps) == 3:
-            break  # killed here
+            break  # the collector stops here
     done = {path: path.read_bytes() for path in tmp_path.rglob("*.npz")}
     assert len(done) == 3
     rest = list(collector_of(order_of(tmp_path)).run(RECIPES))
@@ -345,7 +345,7 @@ def test_waiting_for_quiet_ends_with_the_time():
 
 
 def test_command_collects_resumes_and_merges(tmp_path, capsys):
-    """Real kernels, tiny patterns: collect, again (nothing new), merge, read."""
+    """Run collect, again (nothing new), merge and read, with real kernels on tiny patterns."""
     out, merged = tmp_path / "out", tmp_path / "merged"
     command = ["collect", "--out", str(out), "--ops", "spmv", "--patterns", "1", "--schedules", "8", "--seed", "11"]
     assert cli.main(command) == 0
@@ -365,7 +365,7 @@ def test_command_collects_resumes_and_merges(tmp_path, capsys):
 
 
 def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
-    """Real kernels: every operation gets the patterns of its order."""
+    """Check with real kernels that every operation gets patterns of its order."""
     out = tmp_path / "out"
     command = ["collect", "--out", str(out), "--ops", "sddmm32,mttkrp16", "--patterns", "2", "--schedules", "6"]
     assert cli.main(command) == 0
@@ -395,4 +395,4 @@ def test_command_collects_matrices_and_tensors_in_turn(tmp_path, capsys):
 )
 def test_command_refuses_what_it_cannot_do(tmp_path, bad, capsys):
     assert cli.main(["collect", "--out", str(tmp_path), *bad]) == 1
-    assert "Cure" in capsys.readouterr().err
+    assert "Hint" in capsys.readouterr().err

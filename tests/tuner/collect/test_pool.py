@@ -1,4 +1,4 @@
-"""Laws of kernel pools: few kernels for many samples, all of them legal members of their space."""
+"""Tests of kernel pools: few kernels for many samples, all of them legal members of their space."""
 
 from __future__ import annotations
 
@@ -44,6 +44,6 @@ def test_a_pool_repeats_with_its_seed_and_stays_in_the_space(space: TemplateSpac
 def test_a_pool_of_what_little_is_supported_is_small() -> None:
     space = own_space("spmv")
     csr = KernelPool(space, 1000, supports=lambda _, one: None if one.format.is_csr and one.prefetch == 0 else "no")
-    assert len(csr) == 6  # ways to unroll
+    assert len(csr) == 6  # unroll factors
     with pytest.raises(ScheduleError):
         KernelPool(space, 10, supports=lambda operation, one: "none")

@@ -1,4 +1,4 @@
-"""The graph of programs: built by hnswlib, kept in a file, searched by any cost."""
+"""Tests of the graph of programs: built by hnswlib, kept in a file, searched with any cost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def points(n: int = N, width: int = 16) -> np.ndarray:
 
 
 def ring(n: int, degree: int = 2) -> np.ndarray:
-    """Each node with the next `degree` // 2 on either side: connected."""
+    """Return a connected graph that links each node with `degree` // 2 nodes on either side."""
     steps = [step for k in range(1, degree // 2 + 1) for step in (-k, k)]
     return ((np.arange(n)[:, None] + steps) % n).astype(np.int32)
 
@@ -29,7 +29,7 @@ def graph_of(embeddings: np.ndarray) -> ProgramGraph:
 
 
 def smooth_cost(embeddings: np.ndarray, seed: int):
-    """What a predictor is: a small network on the embedding."""
+    """Return a cost function like a predictor, a small network on the embedding, and the list of ids asked for."""
     rng = np.random.default_rng(seed)
     first, second = rng.standard_normal((embeddings.shape[1], 32)), rng.standard_normal(32)
     costs = (np.maximum(embeddings @ first, 0) @ second).astype(np.float32)
@@ -43,7 +43,7 @@ def smooth_cost(embeddings: np.ndarray, seed: int):
 
 
 def test_lists_are_the_ones_that_hnswlib_keeps():
-    """Most of the true nearest neighbours are among them, nobody is its own neighbour, and all can be reached."""
+    """Check that most true nearest neighbours are found, no node is its own neighbour, and all can be reached."""
     data = points()
     graph = graph_of(data)
     assert graph.neighbours.shape == (N, 32)

@@ -1,6 +1,6 @@
-"""What shipped and analytic models predict for fixed patterns on a fixed machine, as plain values.
+"""Predictions of shipped and analytic models for fixed patterns on a fixed machine, as plain values.
 
-`python -m tests.tuner.learned.predictions` prints them as `tests/golden/predictions.json` has them.
+`python -m tests.tuner.learned.predictions` prints them in the form of `tests/golden/predictions.json`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MACHINE = Target(
 COLUMNS = {"spmv": 1, "spmm32": 32, "spmm256": 256, "sddmm32": 32, "sddmm256": 256}
 FAMILIES = ("rmat", "banded")
 N_NODES = 12
-"""Of each kind of schedule, evenly spread over the portfolio."""
+"""Number of schedules of each kind, evenly spread over the portfolio."""
 
 
 def problem_of(op: str, family: str) -> Problem:
@@ -42,7 +42,7 @@ def is_runtimes(schedule: Any) -> bool:
 
 
 def learned(op: str, family: str) -> dict[str, list[float]]:
-    """Ratios of some generated schedules of the model's portfolio, and of some of the runtime's."""
+    """Return predicted ratios of some generated schedules of the model's portfolio, and of some runtime schedules."""
     model = LearnedModel.read(shipped_folder(Target.host()), op)
     problem = problem_of(op, family)
     features = model.features(problem.pattern)
@@ -56,7 +56,7 @@ def learned(op: str, family: str) -> dict[str, list[float]]:
 
 
 def analytic(op: str, family: str) -> dict[str, float]:
-    """Predicted seconds of candidates: their number, and sums over the generated and the runtime's."""
+    """Return the number of candidates, and sums of predicted seconds over generated and runtime schedules."""
     problem = problem_of(op, family)
     whole = spaces.everything(problem, _native.supports)
     default_s, *others = statistics_model(problem).rank(problem, [None, *whole])

@@ -1,4 +1,4 @@
-"""Boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
+"""Tests of boosted trees: NumPy, the runtime and scikit-learn agree; from measurements to a product, without torch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import scipy.sparse
 from autosparse._native import runtime_api
 from autosparse.tuner.collect.recipes import Recipe
-from autosparse.tuner.features.setting import N_SETTING, MachineRates, Setting
+from autosparse.tuner.features.setting import N_SETTING, MachineRates, RunSetting
 from autosparse.tuner.features.sketch import SKETCH_WIDTHS, sketch
 from autosparse.tuner.generators.base import FAMILIES, generate
 from autosparse.tuner.learned.predict import LearnedModel
@@ -33,7 +33,7 @@ N_SKETCH, N_COLUMNS = 5, 4
 
 @st.composite
 def some_trees(draw) -> Trees:
-    """A few random trees, single leaves among them."""
+    """Draw a few random trees, single leaves among them."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     tables = []
     for _ in range(draw(st.integers(0, 6))):
@@ -65,10 +65,19 @@ def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(tr
     np.testing.assert_allclose(trees.joined(again).on(pattern).predict(codes), 2 * whole, rtol=1e-5, atol=1e-5)
     assert left.n_sketch == 0
     assert len(left.nodes) <= len(trees.nodes)
-    Trees(left.nodes, left.roots, left.base, 0)  # sound
+    Trees(left.nodes, left.roots, left.base, 0)  # raises nothing: the trees are valid
     np.testing.assert_allclose(left.of_codes(codes), whole, rtol=1e-5, atol=1e-5)
     ids = rng.integers(0, max(1, n), 7 if n else 0).astype(np.int32)
     np.testing.assert_allclose(left.of_codes(codes, ids), whole[ids], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("n_between", "dtype"), [(10, np.uint8), (300, np.int32)])
+def test_children_are_stored_as_distances_where_they_fit(n_between, dtype):
+    split = [(0, 0.5, 1, 1 + n_between)]
+    trees = trees_of([[*split, *[(-1, 1.0, 0, 0)] * (n_between + 1)]] * 3, 0.0, N_SKETCH)
+    tensors = trees.tensors()
+    assert tensors["trees.right"].dtype == dtype
+    np.testing.assert_array_equal(Trees.of(tensors, N_SKETCH).nodes, trees.nodes)
 
 
 def test_nodes_that_would_lead_a_walk_astray_are_refused():
@@ -105,7 +114,7 @@ def test_patterns_without_entries_have_a_sketch(shape):
 
 def test_a_setting_tells_machines_dtypes_widths_and_threads_apart():
     host = dataclasses.replace(Target.host(), cpu="AMD EPYC", l2_bytes=1 << 20, isa="avx512")
-    base = Setting(target=host, dtype="float32", n_dense_cols=32, threads=2)
+    base = RunSetting(target=host, dtype="float32", n_dense_cols=32, threads=2)
     rates = MachineRates(l1=4e11, l2=2e11, l3=1e11, memory=5e10, gathers=2e9, flops=1e11)
     others = [
         dataclasses.replace(base, target=dataclasses.replace(host, cpu="Intel Xeon", l2_bytes=2 << 20)),
@@ -141,7 +150,7 @@ def test_a_sketch_tells_rows_with_shared_columns_apart():
 
 
 def learnable(n_patterns: int, seed: int) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """(pattern, codes, ratios): the second column pays on patterns with a positive first number."""
+    """Return (pattern, codes, ratios): the second column gains on patterns with a positive first number."""
     rng = np.random.default_rng(seed)
     examples = []
     for _ in range(n_patterns):
@@ -195,8 +204,8 @@ def test_fits_leave_alone_the_processors_that_others_keep_busy(monkeypatch):
 
 
 def test_machines_count_alike_as_far_as_that_goes():
-    from autosparse.tuner.training.boosted import MOST_WEIGHT, machine_weights
-    from autosparse.tuner.training.data import ON_HOST, Case
+    from autosparse.tuner.training.boosted import MAX_WEIGHT, machine_weights
+    from autosparse.tuner.training.data import ON_HOST, TrainingCase
 
     recipe = Recipe(kind="generated", source="mesh", group="g")
     codes, ratios = np.zeros((2, 1), np.int16), np.ones(2, np.float32)
@@ -204,10 +213,10 @@ def test_machines_count_alike_as_far_as_that_goes():
 
     def cases(n, target):
         setting = dataclasses.replace(ON_HOST, target=target)
-        return [Case(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
+        return [TrainingCase(recipe, codes, ratios, ratios > 1, 1.0, setting=setting)] * n
 
     found = machine_weights([*cases(20, many), *cases(10, some), *cases(2, few)])
-    assert found == {many: 1.0, some: 2.0, few: MOST_WEIGHT}
+    assert found == {many: 1.0, some: 2.0, few: MAX_WEIGHT}
     assert machine_weights(cases(3, few)) == {few: 1.0}
 
 

@@ -1,4 +1,4 @@
-"""The learned tier: NumPy and C equal PyTorch; proposals suit the problem; from measurements to a product."""
+"""Tests of learned models: NumPy and C equal PyTorch; proposals suit the problem; from measurements to a product."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 import scipy.sparse
 from autosparse._native.storage.packing import reason_unfit
-from autosparse.tuner.features.setting import Setting
+from autosparse.tuner.features.setting import RunSetting
 from autosparse.tuner.generators.base import generate
 from autosparse.tuner.learned.embeddings import code_of, code_rows, embed_pattern, looked_at_cells
 from autosparse.tuner.learned.names import op_of
-from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, Scale, suits
+from autosparse.tuner.learned.predict import PORTFOLIO, LearnedModel, RatioScale, suits
 from autosparse.tuner.learned.safetensors import read_safetensors, write_safetensors
 from autosparse.tuner.learned.scale import fit_scale
 from autosparse.tuner.learned.scorers import scorer_of
@@ -54,7 +54,7 @@ def write_random_model(path, extractor: str = "waconet", space: JointSpace = SPA
     return torch, model
 
 
-# -- codes and cells: no torch
+# -- codes and cells, without torch
 
 
 def test_rows_of_codes_go_back_to_schedules():
@@ -103,7 +103,7 @@ def test_costs_equal_pytorchs(tmp_path, extractor, family):
     np.testing.assert_allclose(pattern, pattern_expected, atol=1e-4)
     rows = code_rows(codes, SPACE.parameters)
     scorer = scorer_of(weights)
-    setting = Setting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=1)
+    setting = RunSetting(target=Target.host(), dtype="float32", n_dense_cols=1, threads=1)
     shares, costs = scorer.programs(rows), scorer.on(pattern, setting)
     np.testing.assert_allclose(costs(shares, None), expected, atol=1e-4)
     ids = np.array([7, 0, 7], np.int32)
@@ -127,7 +127,7 @@ def test_models_of_other_spaces_are_refused(tmp_path):
 
 @dataclasses.dataclass
 class FakeMeasurements:
-    """Ratios that follow a law; as much of Measurements as fitting reads."""
+    """Ratios that follow a rule, with the part of the interface of Measurements that fitting reads."""
 
     schedules: list
     ratios: np.ndarray
@@ -148,12 +148,12 @@ def test_scale_is_found_where_there_is_one():
     for _ in range(6):
         logs = 0.5 * base + 0.1  # the anchor, last, has ratio exp(0.1 + base/2)
         one = FakeMeasurements([*schedules, plain.to_json()], np.exp(logs).astype(np.float32), float(rng.normal()))
-        truth[id(one)] = base + one.offset * 7  # costs of a pattern have a zero of their own
+        truth[id(one)] = base + one.offset * 7  # the costs of each pattern have an offset of their own
         found.append(one)
     scale = fit_scale(found, lambda one, _: truth[id(one)])
     assert scale.slope == pytest.approx(0.5, rel=1e-4)
     assert str(scale.anchor.format) == "i1:U,k1:C"
-    assert Scale.from_data(scale.to_data()) == scale
+    assert RatioScale.from_data(scale.to_data()) == scale
     with pytest.raises(RecordError, match="learned nothing"):
         fit_scale(found, lambda one, _: -truth[id(one)])
     with pytest.raises(RecordError, match="patterns"):
@@ -177,12 +177,12 @@ def problem_of(pattern: Pattern, n_columns: int = 1) -> Problem:
 
 
 def write_model_folder(folder, n_nodes: int = 300) -> LearnedModel:
-    """Random weights and a portfolio."""
+    """Write random weights and a portfolio into `folder`; return the model."""
     write_random_model(folder / "spmv.safetensors")
     tensors, metadata = read_safetensors(folder / "spmv.safetensors")
     schedules = list(dict.fromkeys(some_schedules(n_nodes)))
     anchor = next(one for one in schedules if str(one.format) == "i1:U,k1:C")
-    scale = Scale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
+    scale = RatioScale(slope=1.0, anchor=anchor, anchor_log_ratio=0.0).to_data()
     tensors[PORTFOLIO] = code_rows([SPACE.encode(one) for one in schedules], SPACE.parameters)
     write_safetensors(folder / "spmv.safetensors", tensors, {**metadata, "about": json.dumps({"scale": scale})})
     return LearnedModel.read(folder, "spmv")
@@ -205,7 +205,7 @@ def test_proposals_suit_the_problem_and_are_the_best_predicted(tmp_path):
 
 
 class Preferring:
-    """A scorer that gives each program the same cost whatever the pattern."""
+    """Scorer that gives each program the same cost for every pattern."""
 
     reads_guesses = False
 
@@ -220,7 +220,7 @@ class Preferring:
 
 
 def test_at_most_half_of_the_proposals_have_rows_in_the_dear_order(tmp_path):
-    """Where a model expects most of reverse Cuthill-McKee, estimates, which do not take it, have others to choose."""
+    """Check that estimates, which exclude reverse Cuthill-McKee, have other proposals where the model prefers it."""
     model = write_model_folder(tmp_path)
     problem = problem_of(generate("mesh", nnz=400_000, seed=1).to_pattern(), 256)
     everything = spaces.everything(problem, _native.supports)
@@ -250,8 +250,8 @@ def test_more_than_the_proposals_are_named_and_what_has_no_code_is_not_predicted
 
 def test_costs_without_an_anchor_are_log_ratios(tmp_path):
     model = write_model_folder(tmp_path)
-    plain = dataclasses.replace(model, scale=Scale())
-    assert Scale.from_data(Scale().to_data()) == Scale()
+    plain = dataclasses.replace(model, scale=RatioScale())
+    assert RatioScale.from_data(RatioScale().to_data()) == RatioScale()
     pattern = generate("mesh", nnz=5_000, seed=1).to_pattern()
     features = plain.features(pattern)
     proposals = plain.propose(problem_of(pattern), features, _native.supports)
@@ -347,9 +347,9 @@ def test_tuning_measures_what_the_model_proposes(tmp_path):
 # -- end to end
 
 
-@pytest.mark.full  # trees go the same way in test_boosted.py
+@pytest.mark.full  # trees take the same path in test_boosted.py
 def test_from_measurements_to_a_product(tmp_path, capsys):
-    """collect -> train -> calibrate -> tune -> product."""
+    """Run collect, train, calibrate and tune with real kernels, and check a product."""
     models = tiny_model(tmp_path, "spmv")
     assert "scale of a network" in capsys.readouterr().out
     found = generate("stencil", nnz=30_000, seed=9)

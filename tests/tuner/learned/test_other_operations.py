@@ -1,4 +1,4 @@
-"""Learned models of SDDMM and MTTKRP: their names, what they read of tensors, from measurements to a product."""
+"""Tests of learned models of SDDMM and MTTKRP: names, input from tensors, and from measurements to a product."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def problem_of(operation: str, pattern, n_columns: int, mode: int = 0) -> Proble
 
 
 def shuffled(found: Coordinates, seed: int = 0) -> TensorPattern:
-    """As users have tensors: in any order."""
+    """Return the tensor with its entries in random order, as users may have it."""
     order = np.random.default_rng(seed).permutation(found.nnz)
     return TensorPattern(found.shape, np.ascontiguousarray(np.array(found.indices, np.int32)[:, order]))
 
 
-# -- what is read of a tensor: no torch
+# -- input from a tensor, without torch
 
 
 @pytest.mark.parametrize("family", ["tensor_uniform", "tensor_power_law", "tensor_blocks", "tensor_temporal"])
@@ -117,9 +117,9 @@ def own_space_parameters():
 # -- end to end
 
 
-@pytest.mark.full  # the same way as SpMV's in test_learned and mttkrp's below
+@pytest.mark.full  # the same path as SpMV's in test_learned and mttkrp's below
 def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
-    """collect -> train -> calibrate -> tune with the model's candidates -> product."""
+    """Run collect, train, calibrate, tune with the model's candidates, and check a product."""
     models = tiny_model(tmp_path, "sddmm32")
     assert "programs in" in capsys.readouterr().out
     theirs = scipy.sparse.random_array(
@@ -143,7 +143,7 @@ def test_sddmm_from_measurements_to_a_product(tmp_path, capsys):
 
 @pytest.mark.full
 def test_mttkrp_from_measurements_to_a_product(tmp_path):
-    """... of every mode: the model sees the product's mode as rows, and features are kept for each."""
+    """Check every mode: the product's mode is given to the model as rows, and features are kept for each mode."""
     models = tiny_model(tmp_path, "mttkrp16", "boosted")
     found = generate("tensor_power_law", nnz=20_000, seed=9)
     rng = np.random.default_rng(0)

@@ -1,4 +1,4 @@
-"""The encoding of schedules for models does not change with their representation."""
+"""Tests that the encoding of schedules for models does not change with their representation."""
 
 from __future__ import annotations
 
@@ -25,8 +25,11 @@ pytestmark = pytest.mark.skipif(
 @pytest.mark.parametrize("op", predictions.COLUMNS)
 @pytest.mark.parametrize("family", predictions.FAMILIES)
 def test_models_predict_what_they_did_when_the_runtime_was_a_tile(op: str, family: str) -> None:
-    """The values were noted before schedules had the field `implementation`; learned ones of spmm32 with ADR 53,
-    analytic ones of spmv with blocks of three rows as measured."""
+    """Compare with recorded predictions.
+
+    The values were recorded before schedules had the field `implementation`. Learned values of spmm32 and analytic
+    values of spmv were recorded again when models changed.
+    """
     wanted = WANTED[f"{op} {family}"]
     for kind, ratios in predictions.learned(op, family).items():
         np.testing.assert_allclose(ratios, wanted["learned"][kind], rtol=1e-3, err_msg=kind)
@@ -47,7 +50,7 @@ def test_codes_of_a_portfolio_are_those_of_their_schedules(op: str) -> None:
 
 @pytest.mark.parametrize("algorithm", ["spmm", "sddmm"])
 def test_texts_from_before_the_field_are_read(algorithm: str) -> None:
-    """A tile of RUNTIME_TILE meant the runtime's loops; measurements that were collected then stay good."""
+    """Check that old records with a tile of RUNTIME_TILE, which meant the runtime's loops, are still read."""
     space = own_space(algorithm, threads=(0,))
     rng = np.random.default_rng(0)
     ready = next(one for one in (space.sample(rng) for _ in range(1000)) if one.is_precompiled)

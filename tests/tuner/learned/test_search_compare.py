@@ -1,4 +1,4 @@
-"""benchmarks/search_compare.py: every strategy asks the same model, the graph's best is near the best of all."""
+"""Tests of benchmarks/search_compare.py: every strategy uses the same model; the graph's best is near the optimum."""
 
 from __future__ import annotations
 

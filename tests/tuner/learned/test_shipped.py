@@ -1,4 +1,4 @@
-"""The models that come with autosparse: they load, propose what can be lowered, say what they were made of."""
+"""Tests of the shipped models: they load, propose schedules that can be lowered, and say how they were made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosparse.tuner.learned.predict import LearnedModel
 
 import autosparse as asp
 from autosparse import _native
-from autosparse.calibration.collection import lab_for
+from autosparse.calibration.collection import context_for
 from autosparse.config import get_options, options
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
@@ -66,7 +66,7 @@ def test_what_a_shipped_model_was_made_of_is_said(op):
 
 @pytest.mark.parametrize(("model", "extractor"), [("boosted", "boosted"), ("waconet", "waconet"), ("statistics", None)])
 def test_the_cost_model_can_be_chosen(model, extractor, tmp_path):
-    """WACO's network runs for who asks for it; where none is shipped, trees do."""
+    """Check that WACO's network runs where it is asked for, and boosted trees where no network is shipped."""
     with options(model=model, cache_dir=str(tmp_path)):
         target = target_of(get_options())
         found = find_model(get_options(), target, "spmm32")
@@ -101,30 +101,33 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
     [(256, "float32", True), (32, "float32", True), (1, "float32", True), (256, "complex64", False)],
 )
 def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
-    """Reading the first model takes as long as a thousand products of a vector."""
+    """Check that the model is read only when its proposals are paid for.
+
+    Reading the first model takes as long as a thousand products of a vector.
+    """
     reads = []
     monkeypatch.setattr(learned, "find_model", lambda *given: reads.append(given) or find_model(*given))
     op = dataclasses.replace(OPS["spmm256"], n_dense_cols=columns)
-    with lab_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as lab:
-        with monkeypatch.context() as fresh:  # a process that has read none
+    with context_for(generate("mesh", nnz=3_000, seed=1), op, dtype) as context:
+        with monkeypatch.context() as fresh:  # as in a process that has read no model
             fresh.delitem(sys.modules, "autosparse.tuner.learned.predict")
-            proposer = learned.proposer_of(lab.lab, live=True)
+            proposer = learned.proposer_of(context.context, live=True)
         assert not reads
         assert (proposer is not None) == asks
         if proposer is not None:
-            assert proposer.price_s > lab.lab.experience.prices.price_s("rank")
+            assert proposer.price_s > context.context.stats.cost_estimates.price_s("rank")
             assert len(proposer()) > 0
             assert reads
 
 
 def test_only_what_has_room_is_proposed():
-    """A row of a tenth of the entries: slices and blocks of rows pad it to many times the matrix."""
+    """Check a row of a tenth of the entries, which slices and row blocks pad to many times the matrix."""
     rng, n, n_long = np.random.default_rng(0), 3_000, 1_500
     rows = np.append(np.repeat(np.arange(n), 4), np.zeros(n_long, int))
     cols = np.append((rows[: 4 * n] + rng.integers(0, 30, 4 * n)) % n, rng.choice(n, n_long, replace=False))
     pattern = Coordinates.of((n, n), (rows, cols))
-    with options(threads=2), lab_for(pattern, OPS["spmv"]) as ample:
-        scarce = dataclasses.replace(ample.lab, options=ample.lab.options._replace(extra_memory=1.0))
+    with options(threads=2), context_for(pattern, OPS["spmv"]) as ample:
+        scarce = dataclasses.replace(ample.context, options=ample.context.options._replace(extra_memory=1.0))
         proposer = learned.proposer_of(scarce, live=False)
         assert proposer is not None
         assert [one for one in ample.proposed(10) if not scarce(one).fits()], "all would have had room"

@@ -1,4 +1,4 @@
-"""What tests of the learned tier begin with."""
+"""Helpers that the tests of learned models share."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from autosparse.core.schedule import SuperSchedule
 
 
 def settle(folder: Path, op: str) -> None:
-    """Give what was measured times that follow from the schedules: a lesson to learn, the same on every machine.
+    """Replace measured times by times that follow from the schedules, so that a model can learn them on any machine.
 
-    Times that a busy machine measured of a few small patterns may teach nothing, and calibration then refuses.
+    Times of a few small patterns from a busy machine may have no structure, and calibration then refuses.
     """
     for path in sorted((folder / op).glob("*.npz")):
         write(path, settled(read(path)))
 
 
 def settled(found: Measurements) -> Measurements:
-    """Other formats than CSR take longer, and small chunks do."""
+    """Return the measurements with times that are longer for formats other than CSR and for dynamic partitions."""
     schedules = [SuperSchedule.from_json(text) for text in found.schedules]
     ratio = np.array([1.0 + 1.5 * (not one.format.is_csr) + 0.5 * (one.partition == "dynamic") for one in schedules])
-    default_s = np.asarray(found.heats["default_s"], dtype=np.float64)[found.columns["heat"]]
+    default_s = np.asarray(found.batches["default_s"], dtype=np.float64)[found.columns["heat"]]
     times = {"ratio": ratio, "seconds": ratio * default_s, "fastest_s": 0.9 * ratio * default_s}
     ran = np.isfinite(found.columns["ratio"])
     columns = {name: np.where(ran, values, found.columns[name]) for name, values in times.items()}
@@ -34,7 +34,7 @@ def settled(found: Measurements) -> Measurements:
 
 
 def tiny_model(folder: Path, op: str, extractor: str = "statistics") -> str:
-    """collect -> train -> calibrate of a tiny model of `op`: the folder of models."""
+    """Run collect, train and calibrate for a tiny model of `op`; return the folder of models."""
     needs = "sklearn" if extractor == "boosted" else "torch"
     pytest.importorskip(needs, reason=f"{needs} is not installed (extra: train)")
     data, run, models = (str(folder / name) for name in ("data", "run", "models"))

@@ -1,4 +1,4 @@
-"""MinkowskiEngine and our convolution are one network: same names, same numbers, same gradients, within 1e-4."""
+"""Tests that MinkowskiEngine and our convolution are one network: names, numbers and gradients agree within 1e-4."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _engine():
 
 
 def both(name, dimension):
-    """The same network from both backends, with the same weights."""
+    """Return the same network from both backends, with the same weights."""
     torch.manual_seed(7)
     ours = cost_model.make_extractor(name, dimension, "own")
     theirs = cost_model.make_extractor(name, dimension, "minkowski")
@@ -49,7 +49,7 @@ def test_every_layer_agrees_cell_by_cell():
     seen = pattern(2000, (300, 200)).shape, pattern(2000, (300, 200))
     grid = waconet.lattice_of(seen[1])
     for depth, (one, other) in enumerate(zip(ours.layers_of(grid), theirs.layers_of(grid), strict=True)):
-        scale = 1 << depth  # their coordinates are multiples of the stride
+        scale = 1 << depth  # MinkowskiEngine's coordinates are multiples of the stride
         rows = {tuple(at): n for n, at in enumerate((other.C[:, 1:] // scale).tolist())}
         order = [rows[tuple(at)] for at in one.lattice.coordinates.tolist()]
         torch.testing.assert_close(one.values, other.F[order], rtol=1e-4, atol=1e-4)

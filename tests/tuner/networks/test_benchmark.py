@@ -1,4 +1,4 @@
-"""The benchmark of the layers runs."""
+"""Test that the benchmark of the layers runs."""
 
 from __future__ import annotations
 

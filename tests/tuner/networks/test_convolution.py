@@ -1,4 +1,4 @@
-"""Sparse convolution equals the dense one at the occupied cells, gradients included, in any dimension."""
+"""Tests that sparse convolution equals the dense one at the occupied cells, with gradients, in any dimension."""
 
 from __future__ import annotations
 
@@ -61,10 +61,10 @@ def test_no_cells_give_no_result_and_a_mean_of_zero():
 
 
 def test_grids_beyond_what_a_64_bit_number_can_count():
-    """Cells are told apart by their row, not by a number of all cells (here 2**90)."""
+    """Check a grid of 2**90 cells, whose numbers no integer holds: cells are distinguished by their row."""
     extents = (1 << 30,) * 3
     near = cells(60, (12, 9, 7))
-    shift = np.array([(1 << 30) - 12, 5 << 20, (1 << 30) - 8])  # a multiple of 4: the strides meet alike
+    shift = np.array([(1 << 30) - 12, 5 << 20, (1 << 30) - 8])  # a multiple of 4: strides fall on the same cells
     small, large = Lattice.of(near, (12, 9, 7)), Lattice.of(near + shift, extents)
     for stride, kernel_size in ((1, 3), (2, 3), (4, 5)):
         one, other = small.kernel_map(kernel_size, stride), large.kernel_map(kernel_size, stride)
@@ -74,7 +74,7 @@ def test_grids_beyond_what_a_64_bit_number_can_count():
 
 
 def test_every_cell_meets_itself():
-    """Many cells in a wide grid: keys beyond 32 bits."""
+    """Check many cells in a wide grid, with keys beyond 32 bits."""
     grid = lattice(20_000, (100_000, 1_000_000))
     pairs = grid.kernel_map(3, 1)
     assert pairs.starts[5] - pairs.starts[4] == len(grid)
@@ -89,7 +89,7 @@ def test_what_a_layer_refuses():
 
 @pytest.mark.parametrize("dimension", EXTENTS)
 def test_a_pattern_as_input_needs_only_its_distinct_neighbourhoods(dimension):
-    """Results and gradients are those of ones given as numbers."""
+    """Check that implicit ones give the results and gradients of explicit ones."""
     grid = lattice(200, EXTENTS[dimension])
     layer = SparseConvolution(1, 4, kernel_size=5, dimension=dimension)
     ones = SparseFeatures.ones(grid)

@@ -1,4 +1,4 @@
-"""DASH's network: shapes, pooling, its loss, what fine-tuning may change; the autoencoder of latent codes."""
+"""Tests of DASH's network: shapes, pooling, loss, fine-tuned parameters; and of the autoencoder of latent codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from autosparse.tuner.networks.convolution import SparseFeatures  # noqa: E402
 from autosparse.tuner.networks.dash import DashModel, InputFeaturizer, MaxPool  # noqa: E402
 from autosparse.tuner.networks.waconet import lattice_of  # noqa: E402
 from autosparse.tuner.targets.latent import OneHotParts  # noqa: E402
-from autosparse.tuner.training.few_shot import Case, Settings, costs_of, fine_tuned, train  # noqa: E402
+from autosparse.tuner.training.few_shot import FewShotSettings, TransferCase, costs_of, fine_tuned, train  # noqa: E402
 
 
 def pattern(seed, nnz=60, size=30):
@@ -29,13 +29,13 @@ def model(seed=0, **how):
 
 
 def cases(made, n=3):
-    """Costs that depend on one number of p and one of z."""
+    """Return cases whose costs depend on one number of p and one of z."""
     rng = np.random.default_rng(1)
     found = []
     for seed in range(n):
         p = rng.standard_normal((40, 53)).astype(np.float32)
         z = np.eye(64, dtype=np.float32)[rng.integers(0, 2, 40)]
-        found.append(Case(made.featurizer.prepare(pattern(seed)), p, z, np.exp(p[:, 3] + 2 * z[:, 1])))
+        found.append(TransferCase(made.featurizer.prepare(pattern(seed)), p, z, np.exp(p[:, 3] + 2 * z[:, 1])))
     return found
 
 
@@ -72,8 +72,8 @@ def test_training_orders_programs():
     made = model()
     given = cases(made)
     losses = []
-    train(made, given, Settings(epochs=1, batch=40))  # every layer, once
-    settings = Settings(epochs=25, rate=3e-3, mode="heads")
+    train(made, given, FewShotSettings(epochs=1, batch=40))  # trains every layer once
+    settings = FewShotSettings(epochs=25, rate=3e-3, mode="heads")
     train(made, given, settings, lambda epoch, loss: losses.append(loss))
     assert losses[-1] < 0.3 * losses[0]
     s = made.featurizer(given[0].seen)
@@ -85,7 +85,7 @@ def test_training_orders_programs():
 def test_fine_tuning_changes_what_its_mode_says_and_never_the_source(mode, stays):
     source = model()
     before = {name: value.clone() for name, value in source.state_dict().items()}
-    tuned = fine_tuned(source, cases(source, 2), Settings(epochs=2, mode=mode))
+    tuned = fine_tuned(source, cases(source, 2), FewShotSettings(epochs=2, mode=mode))
     assert all(torch.equal(value, before[name]) for name, value in source.state_dict().items())
     changed = {name for name, value in tuned.state_dict().items() if not torch.equal(value, before[name])}
     assert not any(name.startswith(stays) for name in changed)
@@ -95,9 +95,9 @@ def test_fine_tuning_changes_what_its_mode_says_and_never_the_source(mode, stays
 
 def test_no_sample_is_zero_shot_and_seeds_repeat():
     source = model()
-    same = fine_tuned(source, [], Settings())
+    same = fine_tuned(source, [], FewShotSettings())
     assert all(torch.equal(a, b) for a, b in zip(source.state_dict().values(), same.state_dict().values(), strict=True))
-    one, other = (fine_tuned(source, cases(source, 1), Settings(epochs=2, mode="heads")) for _ in range(2))
+    one, other = (fine_tuned(source, cases(source, 1), FewShotSettings(epochs=2, mode="heads")) for _ in range(2))
     assert all(torch.equal(a, b) for a, b in zip(one.state_dict().values(), other.state_dict().values(), strict=True))
 
 

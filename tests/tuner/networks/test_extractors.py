@@ -1,4 +1,4 @@
-"""Every extractor embeds every pattern, learns, and does not depend on the order in which nonzeros are named."""
+"""Tests that every extractor embeds every pattern, learns, and does not depend on the order of nonzeros."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from autosparse.errors import OptionError  # isort: skip
 from autosparse.tuner.generators.coordinates import Coordinates  # isort: skip
 from autosparse.tuner.generators.base import generate  # isort: skip
 from autosparse.tuner.networks.baselines import IMAGE_SIZE, images  # isort: skip
-from autosparse.tuner.networks.cost_model import EXTRACTORS, CostModel, make_extractor  # isort: skip
+from autosparse.tuner.networks.cost_model import EXTRACTORS, NetworkCostModel, make_extractor  # isort: skip
 from autosparse.tuner.networks.embedder import ProgramEmbedder, flat_codes, permutation_matrices  # isort: skip
 from autosparse.tuner.space.template import Categorical, Permutation  # isort: skip
 
@@ -34,7 +34,7 @@ def test_embedding_and_gradients(name, dimension):
 
 @pytest.mark.parametrize("name", sorted(set(EXTRACTORS) - {"human"}))
 def test_patterns_of_equal_size_are_told_apart(name):
-    """A band and a scattered pattern with the same shape and nonzeros; human features cannot tell them apart."""
+    """Compare a band with a scattered pattern of equal shape and size; simple statistics cannot distinguish them."""
     rows = np.repeat(np.arange(500), 4)
     band = Coordinates.of((500, 600), [rows, rows + np.tile(np.arange(4), 500)])
     scattered = Coordinates.of((500, 600), [rows, (rows * 37 + np.tile([0, 151, 307, 449], 500)) % 600])
@@ -67,7 +67,7 @@ def test_permutations_enter_as_matrices():
 
 
 def test_programs_are_embedded_by_their_codes():
-    """Names that are also methods of containers are no trouble."""
+    """Check parameter names that are also names of methods of containers."""
     codes = [(0, (0, 1, 2), 1), (2, (2, 1, 0), 0), (0, (0, 1, 2), 1)]
     rows = flat_codes(codes, PARAMETERS)
     assert rows.tolist() == [[0, 0, 1, 2, 1], [2, 2, 1, 0, 0], [0, 0, 1, 2, 1]]
@@ -78,19 +78,19 @@ def test_programs_are_embedded_by_their_codes():
 
 
 def test_costs_from_kept_embeddings_are_those_of_the_whole_model():
-    model = CostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
+    model = NetworkCostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
     observed = model.extractor.prepare(pattern())
     codes = torch.from_numpy(flat_codes([(0, (0, 1, 2), 1), (2, (2, 1, 0), 0)], PARAMETERS))
     kept = model.predict(model.extractor(observed), model.program(codes))
     torch.testing.assert_close(model(observed, codes), kept)
-    copy = CostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
+    copy = NetworkCostModel(make_extractor("statistics", 2), ProgramEmbedder(PARAMETERS))
     copy.load_weights(model.weights())
     assert torch.equal(copy(observed, codes), model(observed, codes))
 
 
 @pytest.mark.parametrize("family", ["mesh", "uniform", "banded", "rmat"])
 def test_untrained_networks_hear_something_in_every_layer(family):
-    """What fades through fourteen layers cannot be learned from."""
+    """Check that the output of each of fourteen layers is large enough to learn from."""
     torch.manual_seed(0)
     network = make_extractor("waconet", 2)
     with torch.no_grad():

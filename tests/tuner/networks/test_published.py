@@ -1,4 +1,4 @@
-"""The weights that WACO's authors published are weights of this network, in either backend."""
+"""Tests that the weights published by WACO's authors load into this network, in either backend."""
 
 from __future__ import annotations
 

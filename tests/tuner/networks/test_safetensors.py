@@ -1,4 +1,4 @@
-"""Weights survive the file; a broken file says so. No torch here."""
+"""Tests of the weight file format: round trips and errors for broken files, without torch."""
 
 from __future__ import annotations
 

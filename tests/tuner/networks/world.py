@@ -1,4 +1,4 @@
-"""Cells, features and a plain convolution to compare with."""
+"""Cells, features and a plain convolution for comparison."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DENSE_CONVOLUTIONS = {1: torch.nn.functional.conv1d, 2: torch.nn.functional.conv
 
 @pytest.fixture(autouse=True, scope="module")
 def one_thread():
-    """Small tensors on several threads wait for each other, on a busy machine most of the time."""
+    """Run torch on one thread, because several threads wait for each other on a busy machine."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -23,7 +23,7 @@ def one_thread():
 
 
 def cells(n, extents, seed=0):
-    """`n` random cells, some of them repeated, in no order: (n, D)."""
+    """Return `n` random cells in no order, some of them repeated, as an array (n, D)."""
     rng = np.random.default_rng(seed)
     return np.stack([rng.integers(0, extent, n) for extent in extents], axis=1)
 
@@ -37,7 +37,7 @@ def pattern(n=400, extents=(60, 50), seed=0):
 
 
 def dense_convolution(grid, values, kernel, kernel_size, stride):
-    """What a convolution of the whole grid, zeros included, gives on the coarser cells: (n coarser, channels)."""
+    """Return the convolution of the whole grid, zeros included, at the coarser cells: (n coarser, channels)."""
     at = grid.coordinates
     n_dims, n_in = at.shape[1], values.shape[1]
     extents = [int(extent) + 1 for extent in at.max(dim=0).values]

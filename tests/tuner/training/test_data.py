@@ -1,4 +1,4 @@
-"""From measurements to cases: every schedule of the spaces has a code, groups never cross the split."""
+"""Tests of reading measurements as training cases: every schedule has a code, groups never cross the split."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from autosparse.tuner.collect.files import CENSORED, REFUSED, read  # isort: ski
 from autosparse.tuner.collect.recipes import Recipe  # isort: skip
 from autosparse.tuner.space.joint import ABSENT, JointSpace  # isort: skip
 from autosparse.tuner.space.own import own_space  # isort: skip
-from autosparse.tuner.training.data import Case, is_validation, read_data  # isort: skip
+from autosparse.tuner.training.data import TrainingCase, is_validation, read_data  # isort: skip
 from autosparse.tuner.space.waco import waco_space  # isort: skip
 
 
@@ -76,7 +76,7 @@ def test_groups_are_split_80_to_20_and_never_cross():
     for n, group in enumerate(groups):
         for kind in ("real", "repeated", "generated"):
             recipe = Recipe(kind=kind, source="x", group=group, seed=n)
-            case = Case(recipe, codes, ratios, ratios > 1, 1.0)
+            case = TrainingCase(recipe, codes, ratios, ratios > 1, 1.0)
             assert (case.split in ("held_out", "sealed")) == recipe.is_held_out
             if kind != "generated":
                 assert splits.setdefault(group, case.split) == case.split
@@ -95,7 +95,7 @@ def test_folders_of_several_machines_are_one_data_set(folder, tmp_path):
     both = read_data([folder, other], "spmv")
     alone = [read_data(one, "spmv") for one in (folder, other)]
     assert [len(both.cases)] == [sum(len(one.cases) for one in alone)]
-    assert {case.setting.target for case in both.cases} == {Target.host()}  # the facts do not say
+    assert {case.setting.target for case in both.cases} == {Target.host()}  # the file's facts have no target
     with pytest.raises(InputError, match=r"nothing', .*here"):
         read_data([tmp_path / "nothing", tmp_path / "here"], "spmv")
 

@@ -1,4 +1,4 @@
-"""What is said about a ranking: against SciPy, and on rankings whose quality is known. No torch here."""
+"""Tests of ranking metrics: against SciPy, and on rankings of known quality, without torch."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_ordered_pairs_count_what_a_loop_counts(pairs):
     right, known = 0.0, 0
     for i in range(len(pairs)):
         for j in range(len(pairs)):
-            if ratios[i] > ratios[j] and not censored[j]:  # i takes longer for certain
+            if ratios[i] > ratios[j] and not censored[j]:  # i certainly takes longer
                 known += 1
                 right += 1.0 if costs[i] > costs[j] else 0.5 if costs[i] == costs[j] else 0.0
     got = ordered_pairs(costs, ratios, censored)

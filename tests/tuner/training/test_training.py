@@ -1,4 +1,4 @@
-"""Training lowers the loss, finds what there is to learn, and goes on after a kill as if there had been none."""
+"""Tests of training: it lowers the loss, learns a known rule, and resumes after a kill without a difference."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from autosparse.tuner.training.curves import CURVE, read_curve, write_curve  # i
 from autosparse.tuner.training.data import read_data  # isort: skip
 from autosparse.tuner.training.observations import Observations  # isort: skip
 from autosparse.tuner.training.curves import RANKING, WEIGHTS  # isort: skip
-from autosparse.tuner.training.trainer import CHECKPOINT, Settings, Trainer  # isort: skip
+from autosparse.tuner.training.trainer import CHECKPOINT, TrainerSettings, Trainer  # isort: skip
 from autosparse.tuner.training.weights import read_weights  # isort: skip
 
 EPOCHS = 16
-"""Of the statistics model: enough to learn all there is in this collection."""
+"""Epochs of the statistics model that suffice to learn the rule of this collection."""
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def data(tmp_path_factory):
 
 
 def trained(folder, data, epochs, **settings):
-    trainer = Trainer(Settings(**{"extractor": "statistics", "rate": 2e-3, **settings}), data, folder)
+    trainer = Trainer(TrainerSettings(**{"extractor": "statistics", "rate": 2e-3, **settings}), data, folder)
     list(trainer.run(Observations(trainer.model.extractor, None), epochs=epochs))
     return trainer
 
@@ -57,7 +57,7 @@ def test_the_loss_falls(extractor, few, tmp_path):
 
 
 def test_what_can_be_learned_is_learned_and_kept(data, tmp_path):
-    """Times follow from pattern and schedule by a rule; the weights in the file are those of the best epoch."""
+    """Check that the rule of the times is learned, and that the file has the weights of the best epoch."""
     trainer = trained(tmp_path, data, EPOCHS)
     assert len(data.of("validation")) >= 2
     # The schedules drawn depend on the machine: above 0.85 of the pairs on one, 0.80 on another, 0.5 by luck.
@@ -77,7 +77,7 @@ def test_what_can_be_learned_is_learned_and_kept(data, tmp_path):
 def test_a_run_taken_up_again_gives_the_same_bits(extractor, few, tmp_path):
     whole = trained(tmp_path / "whole", few, 4, extractor=extractor)
     trained(tmp_path / "parts", few, 1, extractor=extractor)
-    torch.rand(3)  # what else the process draws does not matter
+    torch.rand(3)  # other random numbers of the process have no effect
     parts = trained(tmp_path / "parts", few, 4, extractor=extractor)
     assert [row.train_loss for row in whole.history] == [row.train_loss for row in parts.history]
     assert_same_weights(whole.model.weights(), parts.model.weights())
@@ -94,13 +94,13 @@ def test_seeds_decide(few, tmp_path):
 def test_checkpoints_of_other_runs_are_refused(few, tmp_path):
     trained(tmp_path, few, 1)
     with pytest.raises(OptionError, match=r"batch=32 \(now 16\)"):
-        Trainer(Settings(extractor="statistics", rate=2e-3, batch=16), few, tmp_path)
+        Trainer(TrainerSettings(extractor="statistics", rate=2e-3, batch=16), few, tmp_path)
 
 
 def test_training_can_begin_with_weights(few, tmp_path):
     first = trained(tmp_path / "a", few, 1)
     start = tmp_path / "a" / WEIGHTS
-    second = Trainer(Settings(extractor="statistics", seed=9), few, tmp_path / "b", start=start)
+    second = Trainer(TrainerSettings(extractor="statistics", seed=9), few, tmp_path / "b", start=start)
     assert_same_weights(second.model.weights(), first.model.weights())
 
 
@@ -111,7 +111,7 @@ def test_files_of_other_kinds_are_no_weights(tmp_path):
 
 
 def test_the_loss_is_the_papers():
-    """Σ sign(y_j - y_k) max(0, 1 - (ŷ_j - ŷ_k)) over pairs, as a mean; near ties and open pairs left out."""
+    """Check the loss: mean of max(0, 1 - (ŷ_j - ŷ_k)) over ordered pairs, without near ties and open pairs."""
     rng = np.random.default_rng(0)
     ratios, costs = rng.random(12).astype(np.float32) + 0.5, rng.standard_normal(12)
     censored = ratios > 1.3

@@ -16,7 +16,7 @@ FAMILIES = ("banded", "uniform", "blocks", "mesh")
 
 
 def collection(folder, op="spmv", n_patterns=10, n_schedules=24, seed=0):
-    """Long rows like wide unrolling, short ones do not; one slow schedule in eight left its race, one was refused."""
+    """Write measurements in which wide unrolling gains on long rows only; some schedules are censored or refused."""
     rng = np.random.default_rng(seed)
     own, waco = own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))
     for at in range(n_patterns):
@@ -41,7 +41,7 @@ def measurements(recipe, op, schedules, ratios, status):
     columns["ratio"] = ratios.astype(np.float32)
     columns["ratio"][status == REFUSED] = np.nan
     columns["status"] = status.astype(np.uint8)
-    heats = {
+    batches = {
         "default_s": np.array([1e-3], np.float32),
         "default_fastest_s": np.array([1e-3], np.float32),
         "others_load": np.array([0.0], np.float32),
@@ -50,4 +50,4 @@ def measurements(recipe, op, schedules, ratios, status):
         "op": op, "recipe": {name: getattr(recipe, name) for name in recipe.__slots__}, "shape": [1, 1], "nnz": 1,
         "machine": {"model": "none"},
     }  # fmt: skip
-    return Measurements(facts, [one.to_json() for one in schedules], columns, heats)
+    return Measurements(facts, [one.to_json() for one in schedules], columns, batches)

@@ -1,4 +1,7 @@
-"""`python -m autosparse transfer` and `autosparse.accelerators` from a description to a ranking, without any extra."""
+"""Tests of `python -m autosparse transfer` and `autosparse.accelerators`, from a description to a ranking.
+
+No optional dependency is needed.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +77,7 @@ def samples_of(target, A, seed):
 
 
 def test_samples_of_the_target_bring_its_programs_into_order():
-    """`wide` is none of the sources, and has tiles of other sizes."""
+    """Check a target that is none of the sources, with tiles of other sizes."""
     target = accelerators.read("wide")
     given = {f"{seed}": matrix(seed, n_rows=600, nnz=6000) for seed in range(4)}
     measured = {name: samples_of(target, A, 1) for name, A in given.items()}

@@ -1,4 +1,4 @@
-"""Laws of the residual transfer, of samples and of counts."""
+"""Tests of the residual transfer, of its samples and of its counts."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PHI = additive(SPADE)
 
 
 def made(k, *, seed=0, noise=0.0, gain=1.0):
-    """k patterns whose log times are additive in the parameters beside a base."""
+    """Return k patterns whose log times are a base plus a sum over the parameters."""
     rng = np.random.default_rng(seed)
     theta = rng.standard_normal(PHI.shape[1]) * 0.3
     found = []

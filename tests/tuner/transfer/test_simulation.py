@@ -1,4 +1,4 @@
-"""Laws of the simulated accelerator; the C code counts what the reference in Python counts."""
+"""Tests of the simulated accelerator: general laws, and counts of the C code equal to the reference in Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_c_counts_what_the_reference_counts(A, configuration, machine, operation
 @pytest.mark.parametrize("n_columns", [1, 5, 64])
 @pytest.mark.parametrize(("n_rows", "n_cols", "nnz"), [(7, 9, 0), (1, 50, 20), (50, 1, 20), (2, 2, 1)])
 def test_small_shapes(n_rows, n_cols, nnz, n_columns):
-    """Nothing to do; one row; one column; more elements than panels; narrower than a split."""
+    """Check empty matrices, one row, one column, more elements than panels, and fewer columns than a split."""
     A = pattern(n_rows, n_cols, nnz, 3)
     for barrier in (0, 1):
         configuration = Configuration(4, 8, 16, barrier, 0, 1)
@@ -47,7 +47,11 @@ def test_small_shapes(n_rows, n_cols, nnz, n_columns):
 @settings(max_examples=40)
 @given(A=large_patterns, configuration=configurations, machine=machines, operation=operations)
 def test_more_of_a_resource_is_never_slower(A, configuration, machine, operation):
-    """LRU is a stack algorithm. The shared cache sees another stream when the elements' own grow: no law of time."""
+    """Check that more bandwidth or larger caches never slow the machine; larger caches of the elements save reads only.
+
+    LRU is a stack algorithm. With larger caches of the elements, the shared cache gets another stream, so there is no
+    law of its time.
+    """
     base = run(A, configuration, machine, operation)
     wider = run(A, configuration, dataclasses.replace(machine, dram_bytes_per_cycle=300.0), operation)
     assert wider.cycles <= base.cycles
@@ -62,14 +66,14 @@ def test_more_of_a_resource_is_never_slower(A, configuration, machine, operation
 @settings(max_examples=40)
 @given(A=large_patterns, configuration=configurations, machine=machines, operation=operations)
 def test_bounds_from_below(A, configuration, machine, operation):
-    """Multiply-adds over elements and lanes; memory moves A and every dense row that is touched once per split."""
+    """Check lower bounds: multiply-adds over elements and lanes; reads of A and touched dense rows in each split."""
     found = run(A, configuration, machine, operation)
     whole, rest = divmod(N, configuration.split)
     vectors = whole * -(-configuration.split // machine.lanes) + -(-rest // machine.lanes)
     assert found.cycles >= A.nnz * vectors / machine.n_pes * (1 - 1e-12)
-    n_touched = np.unique(A.indices[: A.nnz]).size + np.count_nonzero(A.row_lengths)
+    n_invalidated = np.unique(A.indices[: A.nnz]).size + np.count_nonzero(A.row_lengths)
     n_splits = whole + (rest > 0)
-    assert found.dram_bytes >= n_splits * A.nnz * 12 + 4 * N * n_touched
+    assert found.dram_bytes >= n_splits * A.nnz * 12 + 4 * N * n_invalidated
 
 
 @settings(max_examples=30)
@@ -84,7 +88,7 @@ def test_one_column_panel_makes_a_barrier_cost_its_cycles(A, configuration, mach
 @settings(max_examples=30)
 @given(A=large_patterns, configuration=configurations)
 def test_same_input_same_bits_and_splits_are_alike(A, configuration):
-    """Every split of one width begins with cold caches: time is linear in their number."""
+    """Check that time is linear in the number of splits of one width, because each begins with cold caches."""
     once = run(A, configuration, n_columns=configuration.split)
     assert once == run(A, configuration, n_columns=configuration.split)
     thrice = run(A, configuration, n_columns=3 * configuration.split)
@@ -109,7 +113,7 @@ def test_times_of_equal_programs_are_equal():
     numbers = [0, 37, 128, 255]
     direct = [run(A, target.configurations[n], target.machine, n_columns=target.n_columns).cycles for n in numbers]
     void = [target.configurations[n].barrier * 500 * (64 // min(64, target.configurations[n].split)) for n in numbers]
-    assert np.allclose(times[numbers] + void, direct)  # all columns lie in one panel: a barrier does nothing
+    assert np.allclose(times[numbers] + void, direct)  # all columns lie in one panel: a barrier has no other effect
 
 
 def test_what_cannot_be_simulated_says_why():

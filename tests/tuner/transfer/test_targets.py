@@ -1,4 +1,4 @@
-"""Descriptions of targets, the mapper and the latent codes."""
+"""Tests of descriptions of targets, of the mapper and of the latent codes."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def test_mapped_rows_are_permutations_and_sizes():
     assert np.all(matrices.sum(axis=1) == 1)
     assert np.all(matrices.sum(axis=2) == 1)
     assert np.array_equal(rows[:, 52], np.zeros(256))
-    # Together with the category a row tells every configuration.
+    # Together with the category, a row identifies the configuration.
     told = {(row.tobytes(), SPADE.heterogeneous(one)) for row, one in zip(rows, SPADE.configurations, strict=True)}
     assert len(told) == 256
 

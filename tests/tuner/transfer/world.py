@@ -1,4 +1,4 @@
-"""Small accelerators and patterns."""
+"""Small accelerators and patterns for the transfer tests."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MACHINE = Machine(
 
 
 def pattern(n_rows: int, n_cols: int, nnz: int, seed: int) -> Pattern:
-    """Entries at random, some rows empty, some columns crowded."""
+    """Return a random pattern with some empty rows and some crowded columns."""
     rng = np.random.default_rng(seed)
     rows = rng.integers(0, n_rows, nnz)
     columns = (n_cols * rng.random(nnz) ** 2).astype(np.int64)

@@ -1,0 +1,54 @@
+"""Dictionary encoding of values (CSR-VI; Kourtis, Goumas, Koziris 2008): each value is stored as a one-byte index into
+a table.
+
+The table has TABLE entries, so that two AVX-512 registers hold it and decoding takes one permutation. Values are
+distinguished by their bits, so products use exactly the user's values. Entry 0 is zero, the value of padding.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from autosparse._native import runtime_api
+from numpy.typing import NDArray
+
+from autosparse.core.formats import Format
+from autosparse.errors import PackError
+
+Array = NDArray[Any]  # float32 or float64; numbers: uint8
+
+TABLE: Final = 16
+"""Number of entries of the table, of which zero takes one."""
+DTYPES: Final = ("float32", "float64")
+N_LOOKED_AT: Final = 1024
+"""Sample size of the test that rejects most matrices with too many distinct values."""
+
+
+def encoded(values: Array, fmt: Format) -> tuple[Array, Array]:
+    """Return the index of each of `values` (uint8) and the table (TABLE,).
+
+    Raises PackError if there are too many values; O(n).
+    """
+    values = np.ascontiguousarray(values)
+    if values.dtype.name not in DTYPES:
+        raise PackError.unfit(fmt, f"values of {values.dtype.name} are not numbered, only {' and '.join(DTYPES)} are")
+    numbers, table = np.empty(values.size, np.uint8), np.empty(TABLE, values.dtype)
+    if _number(values, table, runtime_api.pointer(numbers)) < 0:
+        raise PackError.unfit(fmt, f"more than {TABLE - 1} different values: a table of {TABLE} does not hold them")
+    return numbers, table
+
+
+def has_few_kinds(values: Array) -> bool:
+    """Return whether a table holds all `values`. A sample rejects most matrices; otherwise this takes O(n)."""
+    if values.dtype.name not in DTYPES:
+        return False
+    table = np.empty(TABLE, values.dtype)
+    step = max(1, values.size // N_LOOKED_AT)
+    parts = (np.ascontiguousarray(part) for part in (values[::step][:N_LOOKED_AT], values))
+    return all(_number(part, table, runtime_api.ffi.NULL) >= 0 for part in parts)
+
+
+def _number(values: Array, table: Array, numbers: Any) -> int:  # a C pointer
+    dtype, pointer = runtime_api.DTYPE_CODES[values.dtype.name], runtime_api.pointer
+    return int(runtime_api.lib.asp_number_values(dtype, values.size, pointer(values), pointer(table), numbers))

@@ -1,0 +1,59 @@
+"""Generate the source of one program: its loops in C or Python, with the helper functions that they call.
+
+Loops of a product visit intersections (`products`); loops of programs with additions visit unions (`unions`). A
+workspace of rank 1 is an array with a bit set. A larger workspace is a table, which is converted to a tree of levels
+before it is stepped through.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from autosparse.contraction.lower.c_parts import RUN
+from autosparse.contraction.lower.c_text import FLUSH, HELPERS, MARKS, TABLE
+from autosparse.contraction.lower.dialects import CText, PythonText
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.lower.products import ProductEmitter
+from autosparse.contraction.lower.unions import UnionEmitter
+
+C_TYPES: Final = {
+    "float64": "double", "float32": "float", "complex128": "double _Complex", "complex64": "float _Complex",
+    "int64": "int64_t", "int32": "int32_t", "int16": "int16_t", "int8": "int8_t",
+    "uint64": "uint64_t", "uint32": "uint32_t", "uint16": "uint16_t", "uint8": "uint8_t",
+}  # fmt: skip
+"""C type of each value dtype that kernels compute in."""
+SUMS: Final = {"float32": "float64", "complex64": "complex128"}
+"""Wider type in which sums of a dtype are accumulated.
+
+In single precision, sequential sums of ten million terms may keep only two correct digits.
+"""
+
+
+def emit(plan: EinsumPlan, *, dtype: str, index_bits: int) -> str:
+    """Return the C source of `plan`."""
+    text = CText()
+    emitter = _emitter(plan, text)
+    loops = emitter.body()
+    tables = [name for name in plan.spaces if plan.workspace_kind(name) == "table"]
+    most = max([1, *(len(plan.spaces[name].indices) for name in tables)])
+    head = f"/* {plan.program} */\n#define N_MODES {max(1, len(plan.output.indices))}\n#define MAX_RANK {most}\n"
+    types = f"typedef {C_TYPES[dtype]} V;\ntypedef {C_TYPES[SUMS.get(dtype, dtype)]} W; /* of sums */\n"
+    types += f"typedef int{index_bits}_t X;\n"
+    parts = [head, HELPERS.replace("TYPES", types), TABLE if tables else "", MARKS if emitter.marked else ""]
+    parts.append(FLUSH if plan.output_kind == "row" else "")
+    declared = "".join(f"  asp_{kind} {name} = {{0}};\n" for kind, name in emitter.objects)
+    freed = "".join(f"  {kind}_free(&{name});\n" for kind, name in emitter.objects)
+    entry = "static int part(void **args, const int64_t *extents, int64_t lo, int64_t hi, asp_out *out, W *result)\n{\n"
+    entry += f"  int failed = 0;\n{declared}"
+    end = f"\nend: (void)out, (void)result, (void)lo, (void)hi;\n{freed}  return failed;\n}}\n"
+    return "".join([*parts, entry, loops, end, RUN])
+
+
+def emit_python(plan: EinsumPlan) -> str:
+    """Return the Python source of `plan`: a function ``part`` that calls the helpers of `python_helpers`."""
+    loops = _emitter(plan, PythonText()).body()
+    return f"def part(args, extents, lo, hi, out, result, zero):\n{loops}\n  return out\n"
+
+
+def _emitter(plan: EinsumPlan, text: CText | PythonText) -> ProductEmitter:
+    return (UnionEmitter if plan.has_sums else ProductEmitter)(plan, text)

@@ -1,0 +1,56 @@
+"""Stage 3: choose how each read of a sparse tensor traverses each mode: by stepping or by locating."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+
+from autosparse.contraction.cin.nodes import (
+    Assign,
+    Expression,
+    Loop,
+    OperatorCall,
+    Statement,
+    TensorAccess,
+    Where,
+    reads,
+)
+from autosparse.contraction.cost.model import Steps, concordances
+from autosparse.contraction.kernels import TensorAssignment
+
+
+def open_reads(kernel: TensorAssignment, program: Statement) -> list[TensorAccess]:
+    """Return the distinct reads of sparse tensors, stripped of their protocols."""
+    bare = (TensorAccess(access.tensor, access.indices) for access in reads(program))
+    return [access for access in dict.fromkeys(bare) if kernel.is_sparse(access.tensor)]
+
+
+def taco_protocols(kernel: TensorAssignment, program: Statement) -> Iterator[Steps]:
+    """Yield the protocol choices of the TACO compiler: all step, or locate the mode bound first and step the others.
+
+    A scalar workspace gets both choices although they are equal, as in the published code.
+    """
+    order = dict(concordances(program))
+    chosen = open_reads(kernel, program)
+    letters = [["s" * len(access.indices), _locate_first(order[access])] for access in chosen]
+    for protocols in itertools.product(*letters):
+        yield dict(zip(chosen, protocols, strict=True))
+
+
+def _locate_first(order: Sequence[int]) -> str:
+    return "".join("l" if order and mode == order[0] else "s" for mode in range(len(order)))
+
+
+def with_protocols(program: Statement, steps: Mapping[TensorAccess, str]) -> Statement:
+    """Return `program` with these protocols on its reads."""
+    if isinstance(program, Loop):
+        return Loop(program.indices, with_protocols(program.body, steps))
+    if isinstance(program, Where):
+        return Where(with_protocols(program.consumer, steps), with_protocols(program.producer, steps))
+    return Assign(program.lhs, program.op, _marked(program.rhs, steps))
+
+
+def _marked(node: Expression, steps: Mapping[TensorAccess, str]) -> Expression:
+    if isinstance(node, OperatorCall):
+        return OperatorCall(node.op, tuple(_marked(arg, steps) for arg in node.args))
+    return TensorAccess(node.tensor, node.indices, steps.get(TensorAccess(node.tensor, node.indices), ""))

@@ -1,0 +1,206 @@
+"""Remember chosen programs by subscripts and sparsity patterns, in this process and in the cache on disk."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from autosparse import config, forking
+from autosparse._native import runtime_api
+from autosparse.cache.stores import open_store
+from autosparse.config import Effort
+from autosparse.contraction.candidates import listed, name_of
+from autosparse.contraction.choice import choose, plan_of
+from autosparse.contraction.kinds import AnyArray
+from autosparse.contraction.lower import numba_kernel
+from autosparse.contraction.lower.bound import BoundContraction, bound, is_kept, is_plain
+from autosparse.contraction.lower.kernel import CompiledProgram, compiled, execute
+from autosparse.contraction.lower.plan import EinsumPlan
+from autosparse.contraction.operands import Operand, Sparse
+from autosparse.contraction.race import race
+from autosparse.contraction.routes import joins
+from autosparse.contraction.routes.patterns import key_of
+from autosparse.contraction.subscripts import Subscripts
+from autosparse.ops import EINSUM
+
+MOST: Final = 256
+"""Maximum number of choices kept in a process."""
+MAX_BOUND: Final = 32
+"""Maximum number of choices for which reordered copies of patterns are kept as well."""
+CALLS_BEFORE_TIMING: Final = 8
+"""Number of calls with one pattern, made or promised by the option `runs`, after which programs may be timed."""
+RACE_S: Final = 0.8
+"""Approximate duration of the timing, mostly compilation, in seconds. Calls must take as long before it starts."""
+MAX_TASKS: Final = 1e15
+"""Maximum number of tasks accepted from a stored record."""
+NUMBA_S: Final = 4.0
+"""Approximate time that numba takes to compile a kernel, in seconds."""
+
+
+@dataclass(eq=False)
+class ServedCalls:
+    """Number of calls with the same patterns and their total duration in seconds."""
+
+    n_calls: int = 0
+    served_s: float = 0.0
+
+    def count(self, elapsed_s: float) -> None:
+        """Count one call."""
+        self.n_calls += 1
+        self.served_s += elapsed_s
+
+    def pays(self, price_s: float) -> bool:
+        """Return whether these calls, or those promised by the option `runs`, take at least `price_s` seconds."""
+        if not self.n_calls:
+            return False
+        promised = config.get_options().runs or 0
+        expected_s = max(self.served_s, promised * self.served_s / self.n_calls)
+        return max(self.n_calls, promised) >= CALLS_BEFORE_TIMING and expected_s >= price_s
+
+
+@dataclass(eq=False)
+class Joined(ServedCalls):
+    """Calls computed by joins, and the plan of the numba kernel that replaces the joins."""
+
+    plan: EinsumPlan | None = None
+
+
+@dataclass(eq=False)
+class RememberedProgram(ServedCalls):
+    """Choice for one pattern: the compiled program and the calls that it served."""
+
+    program: CompiledProgram = field(kw_only=True)
+    tasks: float = 0.0  # estimated number of tasks
+    is_timed: bool = False
+    measured_s: tuple[tuple[str, float], ...] = ()  # programs that were timed in this process
+
+
+_choices: Final[OrderedDict[str, RememberedProgram]] = OrderedDict()
+_bound: Final[OrderedDict[str, BoundContraction]] = OrderedDict()
+_without_compiler: Final[dict[str, Joined]] = {}
+_mutex: Final = forking.lock()
+
+
+def contract(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> Sparse | AnyArray:
+    """Contract `operands` by the remembered program, or by one chosen and compiled now; raise BuildError on failure."""
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    key, found = ready(operands, subscripts, is_dense_output=is_dense_output)
+    options = config.get_options()
+    may_time = options.effort.rank >= Effort.MEASURE.rank and not options.deterministic
+    if may_time and not found.is_timed and found.pays(RACE_S):
+        found.is_timed = True
+        choice = choose(operands, subscripts, is_dense_output=is_dense_output, are_copies_kept=is_kept(named))
+        entrants = race(choice, named, subscripts.extents)
+        found.program, found.tasks = entrants[0].program, entrants[0].tasks
+        found.measured_s = tuple((one.program.plan.text, one.elapsed_s) for one in entrants)
+        _save(key, found.program.plan, found.tasks, is_timed=True)
+    start = time.perf_counter()
+    result = _served(key, found, named, subscripts.extents)
+    found.count(time.perf_counter() - start)
+    return result
+
+
+def ready(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> tuple[str, RememberedProgram]:
+    """Return the cache key of these patterns and their compiled program, chosen and compiled if necessary."""
+    named = {name_of(n): operand for n, operand in enumerate(operands)}
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    found = _choices.get(key)
+    if found is None:
+        loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
+        if loaded is None:
+            tasks, plan, _ = choose(operands, subscripts, is_dense_output=is_dense_output).plans[0]
+            is_timed = False
+        else:
+            tasks, plan, is_timed = loaded
+        found = RememberedProgram(program=compiled(plan, named, subscripts.extents), tasks=tasks, is_timed=is_timed)
+        if loaded is None:
+            _save(key, plan, tasks, is_timed=False)
+        with _mutex:
+            found = _choices.setdefault(key, found)
+            while len(_choices) > MOST:
+                _choices.popitem(last=False)
+    return key, found
+
+
+def _served(
+    key: str, found: RememberedProgram, named: dict[str, Operand], extents: dict[str, int]
+) -> Sparse | AnyArray:  # fmt: skip
+    """Run the program; from the second call on, keep what depends on the patterns alone."""
+    kept = _bound.get(key)
+    if kept is None or kept.program is not found.program or not is_plain(named, kept.program):
+        is_wanted = found.n_calls > 0 and runtime_api.available
+        kept = bound(found.program, named, extents, found.tasks) if is_wanted else None
+        if kept is None:
+            return execute(found.program, named, extents, tasks=found.tasks)
+        with _mutex:
+            _bound[key] = kept
+            while len(_bound) > MAX_BOUND:
+                _bound.popitem(last=False)
+    return kept.run(named)
+
+
+def contract_without_compiler(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> Sparse | AnyArray:
+    """Contract by joins; switch to a numba kernel once joins of these patterns have taken as long as its compilation.
+
+    Calls promised by the option `runs` count as well. At least eight calls are needed.
+    """
+    if not numba_kernel.is_there():
+        return joins.contract(operands, subscripts)
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    found = _without_compiler.get(key) or Joined()
+    if len(_without_compiler) >= MOST:
+        _without_compiler.clear()
+    _without_compiler[key] = found
+    if found.plan is None and found.pays(NUMBA_S):
+        found.plan = choose(operands, subscripts, is_dense_output=is_dense_output).plan
+    if found.plan is not None:
+        named = {name_of(n): operand for n, operand in enumerate(operands)}
+        return numba_kernel.run(found.plan, named, subscripts.extents, is_compiled=True)
+    start = time.perf_counter()
+    result = joins.contract(operands, subscripts)
+    found.count(time.perf_counter() - start)
+    return result
+
+
+def peek(
+    operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> RememberedProgram | EinsumPlan | None:
+    """Return what is remembered for these operands in this process or on disk; choose and compile nothing."""
+    key = key_of(operands, subscripts, is_dense_output=is_dense_output)
+    found = _choices.get(key)
+    if found is not None:
+        return found
+    loaded = _load(key, operands, subscripts, is_dense_output=is_dense_output)
+    return None if loaded is None else loaded[1]
+
+
+def _save(key: str, plan: EinsumPlan, tasks: float, *, is_timed: bool) -> None:
+    record = {"program": plan.text, "dense_levels": sorted(plan.dense_levels), "tasks": tasks, "is_timed": is_timed}
+    open_store().save(EINSUM.name, key, record)
+
+
+def _load(
+    key: str, operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool
+) -> tuple[float, EinsumPlan, bool] | None:
+    """Load (number of tasks, plan, whether it was timed) from disk; None unless the enumeration has this program."""
+    record: Any = open_store().load(EINSUM.name, key)
+    if not isinstance(record, dict) or not isinstance(record.get("program"), str):
+        return None
+    inputs = tuple(operand.indices for operand in operands)
+    sparse = tuple(isinstance(operand, Sparse) for operand in operands)
+    candidate = listed(record["program"], inputs, subscripts.output, sparse)
+    if candidate is None:
+        return None
+    plan = plan_of(candidate, operands, subscripts, is_dense_output=is_dense_output)
+    if not plan.fits(subscripts.extents):
+        return None
+    tasks: Any = record.get("tasks")
+    is_number = isinstance(tasks, int | float) and 0 <= tasks <= MAX_TASKS
+    return float(tasks) if is_number else 0.0, plan, record.get("is_timed") is True

@@ -1,0 +1,73 @@
+"""Cache keys of einsum operands: hashes of their sparsity patterns and everything else that a choice depends on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from autosparse import config, forking
+from autosparse._native import runtime_api
+from autosparse.contraction.kinds import AnyArray, arrays_of, coordinates, is_sparse, is_tensor
+from autosparse.contraction.operands import Operand, Sparse
+from autosparse.contraction.subscripts import Subscripts
+
+MOST: Final = 256
+"""Maximum number of keys kept in a process."""
+VERSION: Final = 4
+"""Version of the candidates and kernels, part of every key. Increasing it invalidates all earlier choices."""
+
+_keys: Final[OrderedDict[tuple[object, ...], str]] = OrderedDict()
+_mutex: Final = forking.lock()
+
+
+def key_of(operands: Sequence[Operand], subscripts: Subscripts, *, is_dense_output: bool) -> str:
+    """Return the key of everything that the choice depends on: subscripts, extents, dtype, threads and patterns."""
+    threads = config.get_options().threads or runtime_api.max_threads()
+    facts: list[object] = [subscripts.inputs, subscripts.output, tuple(sorted(subscripts.extents.items()))]
+    facts += [is_dense_output, threads, VERSION]
+    hashes: dict[tuple[int, int], object] = {}
+    for operand in operands:
+        if isinstance(operand, Sparse):
+            facts += [operand.indices, operand.nnz, operand.dtype.str]
+            if operand.tensor is not None:
+                facts.append(operand.tensor.hash)
+                continue
+            for part in operand.rows or (operand.coords,):
+                place = runtime_api.address_of(part), part.nbytes
+                facts.append(hashes.get(place) or hashes.setdefault(place, _hash(part)))
+        else:
+            facts += [operand.indices, operand.array.dtype.str]
+    known = tuple(facts)
+    key = _keys.get(known)
+    if key is None:
+        key = hashlib.blake2b(repr(known).encode(), digest_size=16).hexdigest()
+        with _mutex:
+            _keys[known] = key
+            while len(_keys) > MOST:
+                _keys.popitem(last=False)
+    return key
+
+
+def _hash(array: AnyArray) -> object:
+    """Return a hash of an index array, or of a sample without the runtime; a collision costs time, not correctness."""
+    if runtime_api.available:
+        return runtime_api.hash128(np.ascontiguousarray(array)) if array.size else (0, 0)
+    flat = array.reshape(-1)
+    sample = np.ascontiguousarray(flat[:: max(1, flat.size // 4096)], dtype=np.int64)
+    return hashlib.blake2b(sample.tobytes(), digest_size=16).hexdigest()
+
+
+def of_arguments(arguments: Sequence[Any]) -> tuple[object, ...]:
+    """Return hashes of the structures of the sparse arguments, before these are converted to operands."""
+    return tuple(_structure(one) for one in arguments if is_sparse(one))
+
+
+def _structure(obj: Any) -> object:
+    if is_tensor(obj):
+        return obj._entries.pattern.sparsity_hash
+    arrays = arrays_of(obj)[:2] if obj.format in ("csr", "csc") else coordinates(obj.tocoo())
+    return (obj.format, obj.shape, *map(_hash, arrays))

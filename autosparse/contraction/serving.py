@@ -1,0 +1,70 @@
+"""Serve einsum calls by an existing product or elementwise operation until a faster compiled kernel is available."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from autosparse.config import get_options
+from autosparse.contraction.routes import paid
+from autosparse.contraction.routes.existing import Direct, is_finite
+from autosparse.contraction.subscripts import Subscripts
+
+
+def serve(direct: Direct, operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool) -> Any:
+    """Return the result of the route or of a compiled kernel, or None if the general contraction must compute it."""
+    route, arguments = direct.route, direct.arguments(operands)
+    if not takes(direct, arguments):
+        return None
+    if not route.begins or get_options().deterministic:
+        result = route.run(*arguments)
+    else:
+        result = _paid(direct, arguments, operands, subscripts, is_dense=is_dense)
+    if route.fills_zeros and result.dtype.kind in "fc" and np.isnan(result).any():
+        return None
+    if route.finite_result and not is_finite(result):
+        return None
+    return result
+
+
+def takes(direct: Direct, arguments: Sequence[Any]) -> bool:
+    """Return whether the route computes a call with these operands, at least until a kernel is compiled."""
+    return direct.route.fits(arguments) and not (direct.route.begins and paid.is_sure())
+
+
+def _paid(
+    direct: Direct, arguments: Sequence[Any], operands: Sequence[Any], subscripts: Subscripts, *, is_dense: bool
+) -> Any:
+    """Serve and count one call, compiling a kernel in the background once the calls have paid for it."""
+    account = account_of(direct, arguments, subscripts)
+    if account.prefers_kernel:
+        from autosparse.contraction.execution import compute
+
+        return account.tried(lambda: compute(operands, subscripts, direct.dtype, is_dense=is_dense, by_kernel=True))
+    result = account.timed(lambda: direct.route.run(*arguments))
+    if account.is_paid and account is not _whole(direct, arguments, subscripts):
+        from autosparse.contraction import execution
+
+        copies, dtype = execution.copies_of(operands), direct.dtype
+        account.compile_in_background(lambda: execution.compile_arguments(copies, subscripts, dtype, is_dense=is_dense))
+    return result
+
+
+def account_of(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
+    """Return the call account of the expression, or that of the operands' patterns once the expression has paid off."""
+    whole = _whole(direct, arguments, subscripts)
+    if not whole.is_paid:
+        return whole
+    from autosparse.contraction.routes.patterns import of_arguments
+
+    return paid.account_of((_name(arguments, subscripts), of_arguments(arguments)))
+
+
+def _whole(direct: Direct, arguments: Sequence[Any], subscripts: Subscripts) -> paid.ExpressionCalls:
+    return paid.account_of(_name(arguments, subscripts))
+
+
+def _name(arguments: Sequence[Any], subscripts: Subscripts) -> tuple[object, ...]:
+    return (str(subscripts), *((one.shape, one.dtype.str) for one in arguments))

@@ -1,0 +1,90 @@
+"""A changed source or header of the runtime recompiles what includes it, and nothing else."""
+
+from __future__ import annotations
+
+import os
+import runpy
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.house.sources import IN_CHECKOUT, REPOSITORY
+
+pytestmark = [
+    pytest.mark.skipif(not IN_CHECKOUT, reason="needs the sources: this is an installed copy"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler"),
+]
+
+
+@pytest.fixture(scope="module")
+def builder() -> dict[str, Any]:
+    return runpy.run_path(str(REPOSITORY / "_native" / "runtime" / "build_runtime.py"))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Two sources, one of which includes a header through another one; all older than any compilation."""
+    (tmp_path / "inner.h").write_text("#define VALUE 1\n")
+    (tmp_path / "outer body.h").write_text('#include "inner.h"\n')
+    (tmp_path / "includes.c").write_text('#include "outer body.h"\nint includes(void) { return VALUE; }\n')
+    (tmp_path / "alone.c").write_text("int alone(void) { return 2; }\n")
+    age(tmp_path)
+    return tmp_path
+
+
+def age(folder: Path) -> None:
+    for path in folder.iterdir():
+        os.utime(path, (time.time() - 10,) * 2)
+
+
+def compiled(builder: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """Names of the sources that a build compiles."""
+    capsys.readouterr()
+    objects = folder / "objects"
+    objects.mkdir(exist_ok=True)
+    for name in ("includes.c", "alone.c"):
+        assert builder["_object"](folder / name, objects, ["-O0"]).exists()
+    return [line.split()[1] for line in capsys.readouterr().out.splitlines()]
+
+
+def test_only_what_includes_a_changed_file_is_compiled(
+    builder: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert compiled(builder, folder, capsys) == ["includes.c", "alone.c"]
+    assert compiled(builder, folder, capsys) == []
+    (folder / "inner.h").write_text("#define VALUE 3\n")
+    age(folder)
+    assert compiled(builder, folder, capsys) == ["includes.c"]
+    (folder / "alone.c").write_text("int alone(void) { return 4; }\n")
+    age(folder)
+    assert compiled(builder, folder, capsys) == ["alone.c"]
+    assert compiled(builder, folder, capsys) == []
+
+
+def test_times_alone_compile_nothing(builder: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fresh clone, and a branch that was left and taken up again, have new times and the same contents."""
+    compiled(builder, folder, capsys)
+    for path in folder.glob("*.[ch]"):
+        path.touch()
+    assert compiled(builder, folder, capsys) == []
+
+
+def test_a_file_edited_meanwhile_is_compiled_again(
+    builder: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    os.utime(folder / "inner.h", (time.time() + 60,) * 2)
+    assert compiled(builder, folder, capsys) == ["includes.c", "alone.c"]
+    assert compiled(builder, folder, capsys) == ["includes.c"]
+
+
+def test_a_header_that_is_gone_is_noticed(
+    builder: dict[str, Any], folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    compiled(builder, folder, capsys)
+    (folder / "inner.h").rename(folder / "renamed.h")
+    (folder / "outer body.h").write_text('#include "renamed.h"\n')
+    age(folder)
+    assert compiled(builder, folder, capsys) == ["includes.c"]

@@ -1,0 +1,97 @@
+"""Tests of streaming stores and far prefetching, which AMD processors use for large operands, on small operands."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from autosparse._native import runtime_api
+from autosparse._native.runtime_api import FLAG_ACCUMULATE
+
+from tests.covering import covering
+from tests.native.hooks import forced_choice
+from tests.native.runtime_cases import (
+    DTYPES,
+    INDEX_DTYPES,
+    assert_product,
+    forced,
+    isas,
+    needs_runtime,
+    patterns,
+    spoken,
+    values,
+)
+
+pytestmark = needs_runtime
+
+LINE = 64
+COLUMNS = (2, 8, 16, 31, 32, 64, 130, 256, 272)
+
+
+WAYS = {"zen4": 1, "zen5": 2}
+
+
+def contention(way):
+    """Force the choice of kernels for operands that exceed the last-level cache of one of these processors."""
+    return forced_choice("llc_contention", (WAYS | {"roomy": 0})[way])
+
+
+def placed(shape, dtype, late):
+    """Return (array, memory, start): an array of `shape`, `late` bytes after a cache line, and its memory."""
+    n_bytes = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    memory = np.full(n_bytes + 4 * LINE, 255, np.uint8)
+    start = -memory.ctypes.data % LINE + LINE + late
+    return memory[start : start + n_bytes].view(dtype).reshape(shape), memory, start
+
+
+@covering(isa=isas(), dtype=DTYPES, name=patterns(), index_dtype=INDEX_DTYPES, way=WAYS)
+def test_the_answer_is_scipys_and_memory_beside_it_is_not_touched(isa, dtype, name, index_dtype, way):
+    A, csr = spoken(patterns()[name], dtype, index_dtype)
+    for at, columns in enumerate(COLUMNS):
+        rng = np.random.default_rng(at)
+        given, added = values(rng, (A.shape[1], columns), dtype), values(rng, (A.shape[0], columns), dtype)
+        for late_b, late_c, flags in ((0, 0, 0), (16, 16, 0), (32, 16, FLAG_ACCUMULATE), (48, 32, 0)):
+            B, *_ = placed(given.shape, dtype, late_b)
+            out, memory, start = placed(added.shape, dtype, late_c)
+            B[...], out[...] = given, added
+            with forced(isa), contention(way):
+                runtime_api.matmul(csr, A.shape, B, out, threads=1 + at % 3, flags=flags)
+            assert_product(out, A, B, added_to=added if flags else None)
+            assert (memory[:start] == 255).all()
+            assert (memory[start + out.nbytes :] == 255).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("way", WAYS)
+def test_the_bits_are_those_of_operands_that_fit(way, isa, dtype):
+    A, csr = spoken(patterns()["rows of at most 40"], dtype, "int32")
+    for columns in COLUMNS:
+        B = values(np.random.default_rng(columns), (A.shape[1], columns), dtype)
+        found = []
+        for chosen in (way, "roomy"):
+            out = np.full((A.shape[0], columns), np.nan, dtype)
+            with forced(isa), contention(chosen):
+                runtime_api.matmul(csr, A.shape, B, out, threads=2, flags=0)
+            found.append(out)
+        np.testing.assert_array_equal(*found)
+
+
+@covering(isa=isas(), dtype=["float32", "float64"], name=patterns(), way=WAYS)
+def test_sampled_products_are_numpys(isa, dtype, name, way):
+    rng = np.random.default_rng(3)
+    for index_dtype in ("int32", "int64"):
+        A, (indptr, indices, data) = spoken(patterns()[name], dtype, index_dtype)
+        (n, m), nnz = A.shape, int(indptr[-1])
+        rows = np.repeat(np.arange(n), np.diff(indptr))
+        for K in (64, 128, 130, 256):
+            X, Y, out = values(rng, (n, K), dtype), values(rng, (m, K), dtype), np.full(nnz + 8, 7, dtype)
+            with forced(isa), contention(way):
+                status = runtime_api.lib.asp_sddmm_at(
+                    dtype == "float64", index_dtype == "int64", n, m, indptr.ctypes.data, indices.ctypes.data, nnz,
+                    X.ctypes.data, K, Y.ctypes.data, 1, K, K, 2.0, 0.5, data.ctypes.data, out.ctypes.data, 0, 2,
+                )  # fmt: skip
+            assert status == 0
+            want = 2 * np.einsum("pk,pk->p", X[rows], Y[indices[:nnz]]) + 0.5 * data[:nnz]
+            bound = 1e-5 if dtype == "float32" else 1e-13
+            np.testing.assert_allclose(out[:nnz], want, rtol=0, atol=bound * K * (1 + abs(want).max(initial=0)))
+            assert (out[nnz:] == 7).all()

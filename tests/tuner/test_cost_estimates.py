@@ -1,0 +1,66 @@
+"""Tests of cost estimates: they learn from every step, except from one that was interrupted."""
+
+from __future__ import annotations
+
+import pytest
+from autosparse.tuner.search.cost_estimates import CostEstimates
+
+from autosparse.tuning.memory.sizes import LARGE_ENTRIES, sized
+
+
+def test_a_step_that_was_stopped_for_a_minute_is_no_price():
+    cost_estimates = CostEstimates()
+    for _ in range(6):
+        cost_estimates = cost_estimates.observed("compile", 0.1)
+    stopped = cost_estimates.observed("compile", 60.0)
+    assert stopped.price_s("compile") < 0.3
+    for _ in range(8):
+        stopped = stopped.observed("compile", 0.1)
+    assert stopped.price_s("compile") == pytest.approx(0.1, rel=0.5)
+
+
+def test_what_stays_slow_is_believed_soon():
+    cost_estimates = CostEstimates()
+    for _ in range(6):
+        cost_estimates = cost_estimates.observed("compile", 0.1)
+    for _ in range(12):
+        cost_estimates = cost_estimates.observed("compile", 5.0)
+    assert cost_estimates.price_s("compile") > 3.0
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1.0, 10.0])
+def test_the_first_observation_counts_whatever_it_is(factor):
+    seconds = CostEstimates().price_s("pack", 100) * factor
+    assert CostEstimates().observed("pack", seconds, 100).price_s("pack", 100) == pytest.approx(seconds)
+
+
+def test_a_tiny_matrix_that_was_hashed_first_does_not_make_large_ones_too_dear():
+    """Check that 2 ms for 844 bytes, most of it imports, is not taken as a rate: 120 MB would then cost 260 s."""
+    cost_estimates = CostEstimates().observed("hash", 1.84e-3, 844).observed("features", 6.6e-4, 90)
+    assert cost_estimates.price_s("hash", 120e6) < 0.5
+    assert cost_estimates.price_s("features", 1e5) < 0.1
+
+
+def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
+    """Check that an estimate of a minute per compilation does not persist: no step would be bought to correct it."""
+    cost_estimates = CostEstimates()
+    for _ in range(12):
+        cost_estimates = cost_estimates.observed("compile", 60.0)
+    assert cost_estimates.price_s("compile") > 20.0
+    again = CostEstimates.from_record(cost_estimates.to_record())
+    assert again.price_s("compile") == pytest.approx(10 * CostEstimates().price_s("compile"))
+
+
+@pytest.mark.parametrize("kind", ["pack", "compare"])
+def test_what_small_matrices_took_says_nothing_about_those_that_no_cache_holds(kind):
+    """Check that small and large matrices have separate rates, because large ones need new pages."""
+    small, large = LARGE_ENTRIES // 100, LARGE_ENTRIES * 10
+    cost_estimates = CostEstimates()
+    before_s = cost_estimates.price_s(sized(kind, large), large)
+    for _ in range(20):
+        cost_estimates = cost_estimates.observed(sized(kind, small), 1e-9 * small, small)
+    assert cost_estimates.price_s(sized(kind, large), large) == before_s
+    dear = cost_estimates.observed(sized(kind, large), 3 * before_s, large)
+    assert dear.price_s(sized(kind, large), large) == pytest.approx(3 * before_s)
+    assert dear.price_s(sized(kind, small), small) == cost_estimates.price_s(sized(kind, small), small)
+    assert CostEstimates.from_record(dear.to_record()).price_s(sized(kind, large), large) == pytest.approx(3 * before_s)

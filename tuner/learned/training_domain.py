@@ -1,0 +1,103 @@
+"""Training domain of a cost model: outside of it, predictions are not accepted unmeasured
+(docs/design/tuning-policy.md).
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from typing import Any, Final
+
+from autosparse.core.problem import Problem, columns_bucket
+from autosparse.core.target import processor_of
+from autosparse.core.values import dataclass
+
+FEWEST: Final = 30
+"""Minimum number of training patterns with a value, such as dtype float64, for predictions with it to be accepted."""
+COLLECTED: Final = "float32"
+"""Dtype of measurements whose model does not record one: the one that `collect` measures."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrainingDomain:
+    """Dtypes, instruction sets, dense columns, threads and processor kinds that a model was trained on."""
+
+    dtypes: frozenset[str] = frozenset()
+    isas: frozenset[str] = frozenset()
+    columns: frozenset[int] = frozenset()
+    threads: frozenset[int] = frozenset()
+    processors: frozenset[str] = frozenset()
+
+    def is_foreign(self, problem: Problem) -> bool:
+        """Return whether the processor kind is outside the training data, which widens the accepted margin."""
+        return problem.target.processor not in self.processors
+
+    def untrusted_reason(self, problem: Problem) -> str | None:
+        """Return the part of `problem` outside the training domain as text, or None.
+
+        A width counts as known when plans of it are shared with a trained width.
+        """
+        widths = {columns_bucket(n) for n in self.columns}
+        is_new = {
+            f"for {problem.dtype}": problem.dtype not in self.dtypes,
+            f"for {problem.n_dense_cols} columns": columns_bucket(problem.n_dense_cols) not in widths,
+            f"with {problem.target.isa}": problem.target.isa not in self.isas,
+            f"on {problem.threads} threads": problem.threads not in self.threads,
+        }
+        new = [what for what, is_so in is_new.items() if is_so]
+        return f"the model was not trained {' '.join(new)}" if new else None
+
+    def __or__(self, other: TrainingDomain) -> TrainingDomain:
+        """Return the union of both domains."""
+        return TrainingDomain(**{one.name: getattr(self, one.name) | getattr(other, one.name) for one in fields(self)})
+
+    def to_data(self) -> dict[str, list[Any]]:
+        """Return the domain as JSON-ready data; `of_model` reads it."""
+        return {one.name: sorted(getattr(self, one.name)) for one in fields(self)}
+
+    @classmethod
+    def of_measurements(cls, facts: Iterable[Mapping[str, Any]], *, fewest: int = FEWEST) -> TrainingDomain:
+        """Return the domain of a model trained on measurements with these facts.
+
+        A value that fewer than `fewest` patterns were measured with is left out.
+        """
+        rows = [
+            (one["dtype"], (m := one["machine"])["isa"], int(one["n_dense_cols"]), int(one["threads"]), processor_of(m))
+            for one in facts
+            if {"dtype", "machine", "n_dense_cols", "threads"} <= one.keys() and "isa" in one["machine"]
+        ]
+        columns = zip(*rows, strict=True) if rows else [()] * len(fields(cls))
+        known = (frozenset(value for value, n in Counter(one).items() if n >= fewest) for one in columns)
+        return cls(**dict(zip((one.name for one in fields(cls)), known, strict=True)))
+
+    @classmethod
+    def of_model(cls, op: str, about: Mapping[str, Any]) -> TrainingDomain:
+        """Return the domain recorded in the metadata of a model of `op`, or derived from its name and machines.
+
+        The domain is empty when the metadata cannot be read.
+        """
+        try:
+            machines = about.get("machines", ())
+            processors = frozenset(map(processor_of, machines))
+            if (said := about.get("seen")) is not None:
+                said = {"processors": processors, **said}
+                return cls(**{one.name: frozenset(said[one.name]) for one in fields(cls)})
+            digits = re.search(r"\d+$", op)
+            return cls(
+                dtypes=frozenset({COLLECTED}),
+                isas=frozenset(str(one["isa"]) for one in machines),
+                columns=frozenset({int(digits.group()) if digits else 1}),
+                threads=frozenset(int(one["n_cores"]) for one in machines),
+                processors=processors,
+            )
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return cls()
+
+
+STATISTICS: Final = TrainingDomain(
+    dtypes=frozenset({"float32"}), isas=frozenset({"avx512"}), columns=frozenset({1, 16, 32, 256}),
+    threads=frozenset({2}),
+)  # fmt: skip
+"""Domain in which the analytic model's margins were determined (`search.acceptance`, docs/design/cost-models.md)."""

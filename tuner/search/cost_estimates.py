@@ -1,0 +1,124 @@
+"""Cost estimates of tuning steps on this machine, learned from every step performed, and the gains of past tuning.
+
+Estimates are rates (seconds per unit), so that one observation serves all matrices. They start from conservative values
+and move towards the observed ones.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from autosparse.core.values import dataclass, field
+
+DEFAULT_RATES_S: Final[Mapping[str, float]] = {
+    "hash": 1.5e-10,  # per byte of index arrays
+    "recall": 2e-4,  # per lookup in the cache on disk
+    "import": 0.025,  # once per process: modules that only tuning needs
+    "rank": 1e-3,  # per pattern: sampled statistics and model
+    "space": 2e-3,  # per kind of problem and process: enumerating the schedules to rank
+    "propose": 5e-3,  # per pattern that a learned model is applied to: ranking its schedules
+    "features": 3e-7,  # per entry that a learned feature extractor reads
+    "model": 0.05,  # per learned model that is not loaded yet
+    "compile": 0.35,  # per kernel
+    "load": 3e-3,  # per kernel that is already in the cache
+    "pack": 6e-9,  # per stored value written
+    "pack large": 2.2e-8,  # the same for an operand larger than the caches, nearly all of it in newly mapped pages
+    "compare": 2e-9,  # per operand entry of a product whose result is compared with the default kernel's
+    # The same with one column and operands larger than the caches: each entry of x comes from memory too
+    "compare large": 1.5e-8,
+    "refresh": 2e-9,  # per stored value
+    "save": 2e-4,  # per record, which is written later
+}
+"""Kind of step -> seconds per unit, before any observation on this machine."""
+STARTS_S: Final[Mapping[str, float]] = {"hash": 3e-4, "features": 4e-4, "pack": 1e-4, "compare": 1e-4, "refresh": 1e-5}
+"""Kind of step -> fixed seconds of a step, counted as units, so that a tiny matrix does not inflate the rate."""
+
+MEMORY: Final = 8
+"""Number of observations that a rate averages over; the weight of a new one never falls below 1/MEMORY."""
+MAX_JUMP: Final = 10.0
+"""Maximum factor over the mean at which a single observation counts, since a process may be stopped for a minute."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunningMean:
+    """Running mean of observations, exponentially weighted after the first `MEMORY` ones."""
+
+    value: float
+    n_seen: int = 0
+
+    def observed(self, value: float) -> RunningMean:
+        """Return the mean with one more observation."""
+        n_seen = self.n_seen + 1
+        return RunningMean(self.value + (value - self.value) / min(n_seen, MEMORY), n_seen)
+
+
+@dataclass(frozen=True, slots=True)
+class CostEstimates:
+    """Rates by kind of step, and mean gains (fraction of the default time saved) by operation and column bucket."""
+
+    rates_s: Mapping[str, RunningMean] = field(default_factory=dict)
+    gains: Mapping[str, RunningMean] = field(default_factory=dict)
+
+    def price_s(self, kind: str, units: float = 1.0) -> float:
+        """Return the expected seconds of a step of `units`."""
+        seen = self.rates_s.get(kind)
+        return (seen.value if seen else DEFAULT_RATES_S[kind]) * _with_start(kind, units)
+
+    def observed(self, kind: str, seconds: float, units: float = 1.0) -> CostEstimates:
+        """Return the estimates with one more measured step; steps without units or time are ignored."""
+        if units <= 0 or seconds <= 0 or not math.isfinite(seconds):
+            return self
+        old = self.rates_s.get(kind, RunningMean(DEFAULT_RATES_S[kind]))
+        rate_s = min(seconds / _with_start(kind, units), MAX_JUMP * old.value)
+        return CostEstimates({**self.rates_s, kind: old.observed(rate_s)}, self.gains)
+
+    def gained(self, kind: str, gain: float) -> CostEstimates:
+        """Return the estimates with the outcome of one tuning: `gain` in [0, 1), 0 when the default kernel won."""
+        old = self.gains.get(kind, RunningMean(0.0))
+        return CostEstimates(self.rates_s, {**self.gains, kind: old.observed(min(max(gain, 0.0), 0.99))})
+
+    def to_record(self) -> dict[str, Any]:
+        """Return the estimates as JSON-ready data; `from_record` inverts it."""
+        return {
+            "rates_s": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.rates_s.items())},
+            "gains": {kind: [mean.value, mean.n_seen] for kind, mean in sorted(self.gains.items())},
+        }
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any] | None) -> CostEstimates:
+        """Read the result of `to_record`; invalid parts are dropped, since estimates never justify a failure."""
+        record = record if isinstance(record, Mapping) else {}
+        rates_s, gains = _means(record.get("rates_s")), _means(record.get("gains"))
+        most_s = {kind: MAX_RECORDED * rate_s for kind, rate_s in DEFAULT_RATES_S.items()}
+        likely = {kind: mean for kind, mean in rates_s.items() if kind in most_s and 0 < mean.value <= MAX_RATE_S}
+        return cls(
+            {kind: RunningMean(min(mean.value, most_s[kind]), mean.n_seen) for kind, mean in likely.items()},
+            {kind: mean for kind, mean in gains.items() if mean.value <= 1.0},
+        )
+
+
+def _with_start(kind: str, units: float) -> float:
+    """Return `units` plus the units that the fixed cost of the step counts as."""
+    return units + STARTS_S.get(kind, 0.0) / DEFAULT_RATES_S[kind]
+
+
+MAX_RECORDED: Final = 10.0
+"""Maximum recorded rate over the default rate; an expensive step is performed, and thus observed, less often."""
+MAX_RATE_S: Final = 1e9  # recorded rates of 0 are dropped as well: a rate of 0 would stay 0
+MAX_SEEN: Final = 2**53
+
+
+def _means(table: Any) -> dict[str, RunningMean]:
+    """Read {name: [value, count]} and skip everything else, since a record may come from anywhere."""
+    means: dict[str, RunningMean] = {}
+    if not isinstance(table, Mapping):
+        return means
+    for name, pair in table.items():
+        match pair:
+            case [int() | float() as value, int() as n_seen] if 0 <= value <= MAX_SEEN and 0 <= n_seen <= MAX_SEEN:
+                means[str(name)] = RunningMean(float(value), n_seen)
+            case _:
+                continue
+    return means
