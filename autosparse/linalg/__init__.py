@@ -30,6 +30,9 @@ _HOMES: Final = {
     "autosparse.linalg.preconditioners": ("block_jacobi", "chebyshev", "jacobi"),
     "autosparse.linalg.quasi_minimal": ("qmr",),
     "autosparse.linalg.solves.tracing": ("trace",),
+    "autosparse.linalg.triangular.factors": ("ic0", "ilu0"),
+    "autosparse.linalg.triangular.relaxation": ("gauss_seidel", "symgs"),
+    "autosparse.linalg.triangular.substitution": ("spsolve_triangular",),
 }
 """Module -> names of its solvers. No module is named like a public function, because importing it would shadow that."""
 _HOME_OF: Final = {name: module for module, names in _HOMES.items() for name in names}

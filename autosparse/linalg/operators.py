@@ -109,6 +109,9 @@ def preconditioner_of(M: Any, dtype: np.dtype[Any]) -> Vector | Product | None: 
     if sps.issparse(matrix) and matrix.format == "dia" and matrix.offsets.tolist() == [0]:
         d = np.zeros(matrix.shape[0], matrix.dtype)
         d[: matrix.data.shape[1]] = matrix.data[0, : d.size]
+    into = getattr(M, "apply_into", None)
+    if into is not None and M.dtype == dtype:
+        return into  # type: ignore[no-any-return]  # of triangular.operators.TriangularInverse
     if isinstance(d, np.ndarray):
         real = np.empty(0, dtype).real.dtype
         if d.dtype.kind != "c" or dtype.kind == "c":

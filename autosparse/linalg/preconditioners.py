@@ -47,7 +47,7 @@ def jacobi(A: Any) -> LinearOperator:
     >>> asp.linalg.jacobi(A) @ np.ones(2)
     array([0.5 , 0.25])
     """
-    diagonal = _inexact(np.asarray(_entries_of(A, "jacobi").diagonal()))
+    diagonal = inexact(np.asarray(entries_of(A, "jacobi").diagonal()))
     zeros = np.flatnonzero(diagonal == 0)
     if zeros.size:
         raise InputError.refused(
@@ -69,7 +69,7 @@ def block_jacobi(A: Any, size: int) -> LinearOperator:
     >>> asp.linalg.block_jacobi(A, 2) @ np.ones(3)
     array([0.  , 1.  , 0.25])
     """
-    entries = _entries_of(A, "block_jacobi")
+    entries = entries_of(A, "block_jacobi")
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 1:
         raise InputError.refused(
             "block_jacobi: size must be a positive integer",
@@ -100,7 +100,7 @@ def chebyshev(A: Any, degree: int, bounds: tuple[float, float] | None = None) ->
             given=f"degree={degree!r}; a degree is a number of products with A",
             hint="degree=3, or jacobi(A) for no product at all",
         )
-    dtype = _inexact(np.empty(0, getattr(A, "dtype", None) or np.float64)).dtype
+    dtype = inexact(np.empty(0, getattr(A, "dtype", None) or np.float64)).dtype
     if bounds is None:
         largest = _largest_eigenvalue(A, dtype)
         low, high = largest / SPECTRUM_RATIO, largest * ABOVE_ESTIMATE
@@ -229,7 +229,7 @@ class _Recurrence:
         return x  # type: ignore[no-any-return]
 
 
-def _inexact(values: AnyArray) -> AnyArray:
+def inexact(values: AnyArray) -> AnyArray:
     """Return `values` in a dtype of the solvers; other dtypes become float64."""
     return values if values.dtype.char in KNOWN_DTYPES else values.astype(np.float64)
 
@@ -239,7 +239,7 @@ def _check_square(A: Any, name: str) -> None:
         raise ShapeError.unfit(name, wanted="a square A", A=A.shape)
 
 
-def _entries_of(A: Any, name: str) -> Any:
+def entries_of(A: Any, name: str) -> Any:
     """Return A as a square sparse matrix or ndarray; raise an error if it has no entries to read."""
     A = matrix_of(A)
     if isinstance(A, LinearOperator) or callable(A):
@@ -261,7 +261,7 @@ def _inverted_blocks(entries: Any, size: int) -> Any:
     inside = np.flatnonzero(rows // size == columns // size)
     rows, columns = rows[inside], columns[inside]
     n_blocks = -(-n // size)
-    values = _inexact(coo.data[inside])
+    values = inexact(coo.data[inside])
     blocks = np.zeros((n_blocks, size, size), values.dtype)
     np.add.at(blocks, (rows // size, rows % size, columns % size), values)
     padding = np.arange(n - n_blocks * size, 0) + size

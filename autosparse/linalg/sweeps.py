@@ -129,7 +129,7 @@ class Sweep:
     """Function (position, vector) that replaces a vector; positions follow the first appearance in the steps."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        made = None if _compile is None else _compile(tuple(steps), decisive_options()[0] or 0)
+        made = None if _compile is None else _compile(tuple(steps), decisive_options()[1] or 0)
         if made is None:
             slow = _SlowSweep(steps)
             made = slow.run, slow.bind
@@ -178,7 +178,7 @@ def _record_of(program: _Program, n_columns: int) -> tuple[Any, NDArray[np.compl
     sizes = [program.n_coefficients * width, program.n_dots * width]
     room = np.empty(sum(sizes) + lib.asp_sweep_chunks(code, n, n_columns) * sizes[1], np.complex128)
     record = runtime_api.ffi.new("asp_sweep *")
-    record.dtype, record.n_threads, record.n_columns = code, decisive_options()[0] or 0, n_columns
+    record.dtype, record.n_threads, record.n_columns = code, decisive_options()[1] or 0, n_columns
     record.n_coefficients, record.n_dots, record.n = program.n_coefficients, program.n_dots, n
     record.codes = program.codes
     record.vectors = [runtime_api.address_of(array) for array in program.vectors]

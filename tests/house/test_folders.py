@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.sources import library
+from tests.house.sources import REPOSITORY, library
 
 TESTS = Path(__file__).resolve().parent.parent
 MAX_MODULES = 15
@@ -54,6 +54,12 @@ def library_folders() -> set[str]:
 @pytest.mark.parametrize("folder", [one for one in folders_of_tests() if one.split("/")[0] not in EXCEPTIONS])
 def test_a_folder_of_tests_is_named_like_one_of_the_library(folder: str) -> None:
     assert folder in library_folders(), "name it like the folder whose laws it states, or explain it in EXCEPTIONS"
+
+
+def test_sources_of_the_runtime_have_distinct_names() -> None:
+    """Check the names without folders: `build_runtime.py` puts all objects into one folder, and includes by name."""
+    names = Counter(path.name for kind in "ch" for path in (REPOSITORY / "_native" / "runtime").rglob(f"*.{kind}"))
+    assert [name for name, n in names.items() if n > 1] == []
 
 
 @pytest.mark.parametrize("folder", sorted(EXCEPTIONS))

@@ -24,6 +24,7 @@ POSITIONAL_BY_CONTRACT = {
     ("autosparse.linalg.exponential", "expm_multiply"),
     ("autosparse.linalg.least_squares.fong_saunders", "lsmr"),
     ("autosparse.linalg.least_squares.paige_saunders", "lsqr"),  # SciPy's signature
+    ("autosparse.linalg.triangular.substitution", "spsolve_triangular"),
 }
 ENVIRONMENT = {"environ", "environb", "getenv", "putenv", "unsetenv"}
 WIDE = {"Exception", "BaseException"}

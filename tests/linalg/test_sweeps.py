@@ -164,3 +164,11 @@ def test_without_the_builtin_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
 def test_what_does_not_fit_is_refused(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         wrong()
+
+
+@pytest.mark.parametrize("effort", ["off", "measure"])
+def test_records_hold_the_number_of_threads_in_the_options(effort: str) -> None:
+    x = np.ones((8, 2))
+    for threads in (1, 3):
+        with asp.options(threads=threads, effort=effort):
+            assert ColumnSweep([Dot(x, x)])._record.n_threads == threads

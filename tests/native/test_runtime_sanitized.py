@@ -52,7 +52,13 @@ THREADED_TESTS = (
     "test_runtime_transposed.py",
     "test_sweeps.py",
 )
-OPERATION_TESTS = ("../ops/test_mttkrp.py", "../ops/test_sddmm.py", "../ops/test_spgemm.py")
+OPERATION_TESTS = (
+    "../ops/test_mttkrp.py",
+    "../ops/test_sddmm.py",
+    "../ops/test_spgemm.py",
+    "../linalg/test_triangular.py",
+    "../linalg/test_incomplete.py",
+)
 SANITIZERS = {
     "address,undefined": ("libasan.so", (*NATIVE_TESTS, *OPERATION_TESTS)),
     "thread": ("libtsan.so", (*THREADED_TESTS, *OPERATION_TESTS)),

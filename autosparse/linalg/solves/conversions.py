@@ -44,10 +44,13 @@ def converted(A: Any, dtype: np.dtype[Any], *, is_conjugated: bool = False) -> A
     return kept.matrix if kept.matrix.format == A.format else kept.matrix.T
 
 
-def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any: whatever solvers take
+def remembered(
+    A: Any, name: Hashable, find: Callable[[], Fact], *, of_values: bool = True
+) -> Fact:  # Any: whatever solvers take
     """Return `find()`; for an autosparse array it is called once per version of structure and values.
 
-    The result must not refer to the array itself.
+    With `of_values` False the result depends on the structure alone and is kept when values change. The result must not
+    refer to the array itself.
     """
     if not isinstance(A, AutoSparseMatrix):
         return find()
@@ -55,7 +58,7 @@ def remembered(A: Any, name: Hashable, find: Callable[[], Fact]) -> Fact:  # Any
     operand: Operand = matrix._cell
     operand.refresh()
     facts, key = memory_of(operand).facts, (name, matrix.format)
-    versions = operand.structure_version, operand.values_version
+    versions = operand.structure_version, operand.values_version if of_values else -1
     kept = facts.get(key)
     if kept is None or kept[0] != versions:
         kept = facts[key] = versions, find()

@@ -35,6 +35,7 @@ class SolveExplanation:
     tuning_s: float
     preconditioner_s: float
     vectors_s: float
+    reason: str = ""  # why it is computed in this way, of solvers that choose one
 
     @property
     def other_s(self) -> float:
@@ -72,6 +73,8 @@ class SolveExplanation:
             ("iterations", f"{self.n_iterations:,}, with {self.n_products:,} products"),
             ("took", seconds(self.total_s)),
         ]
+        if self.reason:
+            facts.append(("order", self.reason))
         if self.info is not None:
             facts.append(("info", " ".join(map(str, np.ravel(self.info)))))
         if self.true_residual is not None:

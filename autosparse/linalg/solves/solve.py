@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 NEVER: Final = 1 << 62
 """Iteration number that is never reached."""
 Result = TypeVar("Result", bound=tuple[Any, ...])
+Made = TypeVar("Made")
 LATE: Final = 1 << 12
 """Maximum iteration of the first report for which products are counted from the start of the solve.
 
@@ -111,6 +113,17 @@ class Solve:
         vectors = memory_of(self.operand).take(key, n)
         self._taken.append((key, vectors))
         return tuple(vectors)
+
+    def note(self, reason: str) -> None:
+        """Give a trace the reason for the way in which the solve is computed."""
+        if self._record is not None:
+            self._record.reason = reason
+
+    def timed(self, part: str, call: Callable[..., Made], *arguments: Any) -> Made:  # Any: arguments of `call`
+        """Call `call`; inside a trace its time counts for `part`."""
+        if self._record is None:
+            return call(*arguments)
+        return self._record.timed(part, call, *arguments)
 
     def answer(self, result: Result, b: Any) -> Result:  # Any: array_like
         """Return `result`, the solver's (x, code, ...); a trace computes the true residual from it."""

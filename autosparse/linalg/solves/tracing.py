@@ -67,6 +67,7 @@ class Recording:
 
     __slots__ = (
         "_answer", "_begun_ns", "_is_inside", "_solved", "_spent_before_s", "_trace", "info", "n_products", "parts_ns",
+        "reason",
     )  # fmt: skip
 
     def __init__(self, inside: Trace, *solved: Any) -> None:  # Any: name, A, its operand or None, target
@@ -74,6 +75,7 @@ class Recording:
         self._spent_before_s = self._spent_s()
         self._answer: tuple[Any, Any] | None = None
         self.info: Any = None
+        self.reason = ""
         self._is_inside = False  # true while a part is timed
         self.n_products = 0
         self.parts_ns = {PRODUCTS: 0, PRECONDITIONER: 0, VECTORS: 0}
@@ -117,6 +119,7 @@ class Recording:
                 n_products=self.n_products, target=target, info=self.info, true_residual=residual,
                 total_s=total_ns * 1e-9, products_s=products_s - tuning_s, tuning_s=tuning_s,
                 preconditioner_s=self.parts_ns[PRECONDITIONER] * 1e-9, vectors_s=self.parts_ns[VECTORS] * 1e-9,
+                reason=self.reason,
             )
         )  # fmt: skip
 

@@ -28,7 +28,7 @@ from autosparse.linalg.solves import Solve
 
 SOLVERS: Final = (
     "cg", "cgs", "bicgstab", "minres", "gmres", "qmr", "lsqr", "lsmr",
-    "lobpcg", "eigsh", "eigs", "svds", "expm_multiply",
+    "lobpcg", "eigsh", "eigs", "svds", "expm_multiply", "spsolve_triangular",
 )  # fmt: skip
 """Names of the solvers that are replaced by ours."""
 

@@ -1,0 +1,1 @@
+"""Triangular systems, and preconditioners made of them: Gauss-Seidel and incomplete factorizations."""
