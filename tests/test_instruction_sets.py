@@ -20,7 +20,7 @@ from autosparse.contraction.lower import kernel as einsum_kernel
 from autosparse.core import target
 from autosparse.core.target import VECTOR_BYTES, Target
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 EVERYTHING = {"avx2", "fma", "bmi1", "bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 
 

@@ -29,7 +29,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Choose how attributes are watched: by properties, or by the descriptors of the runtime where it has them."""
     is_native = not isinstance(vars(AutoSparseMatrix)["data"], property)
     if request.param == "runtime" and not is_native:
-        pytest.skip("no descriptors here: the runtime was not built, or objects lie in another way")
+        pytest.skip("no descriptors here: the runtime was not built, or objects have another layout")
     if request.param == "python":
         for field, name in enumerate(fields.NAMES):
             monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))

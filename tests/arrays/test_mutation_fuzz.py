@@ -131,7 +131,7 @@ def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
 
 
 @pytest.mark.skipif(
-    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+    mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
 def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
     packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, m
 
 
 @pytest.mark.skipif(
-    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+    mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
 def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:
     right = mutation_guard.anchors_of

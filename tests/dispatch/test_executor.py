@@ -27,7 +27,7 @@ from autosparse.tuning.problems import target_of
 from tests.covering import in_turn
 from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.mark.parametrize(

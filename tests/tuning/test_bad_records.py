@@ -21,7 +21,7 @@ from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 N_PRODUCTS = 30
 FIELDS: dict[str, dict[str, Any]] = {

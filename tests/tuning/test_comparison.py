@@ -23,7 +23,7 @@ from autosparse.tuning.trials import comparison, specs
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
 from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def context_for(operand: Any, columns: int, *, operation: str = "matmul", transposed: bool = False) -> Any:

@@ -22,7 +22,7 @@ from autosparse.tuning import live, session, setup
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 PLACES: dict[str, tuple[Any, str]] = {
     "setup": (setup, "live_tuner_of"),

@@ -19,7 +19,7 @@ from autosparse.tuning.trials import context as bench_module
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import close, dense, make, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
 
 

@@ -22,7 +22,7 @@ from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import ENOUGH_S
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str) -> Any:

@@ -16,7 +16,7 @@ from autosparse.notices import CacheWarning, FallbackWarning, warn_once
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import ENOUGH_S, close, dense, make, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.mark.parametrize("category", [FallbackWarning, CacheWarning])
