@@ -20,7 +20,7 @@ from autosparse.contraction.lower import kernel as einsum_kernel
 from autosparse.core import target
 from autosparse.core.target import VECTOR_BYTES, Target
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 EVERYTHING = {"avx2", "fma", "bmi1", "bmi2", "avx512f", "avx512vl", "avx512bw", "avx512dq"}
 
 
@@ -75,7 +75,7 @@ def test_doctor_reports_the_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     assert line == Target.host().isa
 
 
-def test_what_kernels_are_compiled_with_is_what_the_runtime_looks_for() -> None:
+def test_compiler_flags_match_the_cpu_features_that_the_runtime_tests() -> None:
     """Every -m flag of an instruction set must be a CPU feature that `asp_best_isa` tests."""
     source = Path(config.__file__).parents[1] / "_native" / "runtime" / "threads" / "isa.c"
     if not source.is_file():

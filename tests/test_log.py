@@ -50,7 +50,7 @@ def test_progress_draws_at_intervals_and_ends_the_line(monkeypatch):
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_progress_is_silent_where_nobody_watches(watched, monkeypatch):
+def test_progress_is_silent_without_a_terminal_and_in_ci(watched, monkeypatch):
     monkeypatch.setenv("CI", "true") if watched else monkeypatch.delenv("CI", raising=False)
     stream = Terminal() if watched else io.StringIO()
     log.progress_line(stream)(0.5, "half")

@@ -111,7 +111,7 @@ def test_the_wheel_is_for_every_python_from_3_10_on():
     assert sysconfig.get_config_var("Py_GIL_DISABLED") or "{'py_limited_api': 'cp310'}" in done.stdout, done.stderr
 
 
-def test_cibuildwheel_builds_what_is_declared_and_tests_what_is_there():
+def test_cibuildwheel_builds_the_declared_versions_and_tests_existing_files():
     facts = declared()
     wheels, project = facts["tool"]["cibuildwheel"], facts["project"]
     named = [text.rpartition(" ")[2] for text in project["classifiers"] if "Python :: 3." in text]
@@ -150,7 +150,7 @@ def test_the_tests_install_the_cpu_build_of_torch_and_every_extra_they_need():
         assert "pip install torch --index-url" in (REPOSITORY / document).read_text(encoding="utf-8")
 
 
-def test_who_lacks_torch_is_told_of_its_cpu_build() -> None:
+def test_error_for_missing_torch_names_the_cpu_build() -> None:
     index = "https://download.pytorch.org/whl/cpu"
     assert index in str(MissingExtraError.needed("torch", extra="torch", purpose="training"))
     assert index not in str(MissingExtraError.needed("numba", extra="numba", purpose="training"))

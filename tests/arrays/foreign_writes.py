@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.arrays.world import World, write
+from tests.arrays.samples import World, write
 
 
 class Writer:

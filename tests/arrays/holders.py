@@ -17,7 +17,7 @@ from autosparse.operands import mutation_guard
 N = 12
 KINDS = ("csr_array", "csc_array", "csr_matrix", "csc_matrix")
 counts_known = pytest.mark.skipif(
-    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+    mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
 
 

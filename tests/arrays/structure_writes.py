@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.arrays.world import N_COLUMNS, N_ROWS, World, spot, write
+from tests.arrays.samples import N_COLUMNS, N_ROWS, World, spot, write
 
 # -- writes to the structure
 

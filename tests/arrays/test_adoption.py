@@ -67,7 +67,7 @@ def arguments(draw: st.DrawFn) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("ours", "theirs"), CLASSES)
 @given(given_=arguments())
-def test_three_arrays_become_what_scipy_makes_of_them(ours: Any, theirs: Any, given_: dict[str, Any]) -> None:
+def test_three_arrays_are_converted_as_by_scipy(ours: Any, theirs: Any, given_: dict[str, Any]) -> None:
     wanted, found = outcome(lambda: theirs(**given_)), outcome(lambda: ours(**given_))
     if isinstance(wanted, tuple):
         assert found == wanted

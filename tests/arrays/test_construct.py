@@ -365,7 +365,7 @@ def test_a_matrix_of_a_tensor_is_a_snapshot_and_says_once_that_the_tensor_was_wr
 
 
 @pytest.mark.filterwarnings("ignore:.*beta state.*", "ignore:.*invariant.*")
-def test_a_matrix_that_shares_follows_an_optimiser_without_a_word(torch: Any) -> None:
+def test_a_sharing_matrix_follows_optimiser_steps_without_a_warning(torch: Any) -> None:
     tensor = torch.from_numpy(sample().toarray()).to_sparse_csr()
     A = autosparse.csr(tensor, copy=False)
     for _ in range(40):

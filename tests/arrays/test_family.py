@@ -125,7 +125,7 @@ def test_operations_that_leave_it_give_scipys_class(name: str, operation: str) -
 
 @pytest.mark.parametrize("name", CLASSES)
 @pytest.mark.parametrize("operation", COORDINATES)
-def test_coordinates_are_scipys_but_for_what_they_convert_to(name: str, operation: str) -> None:
+def test_coo_results_are_scipys_except_for_their_conversions(name: str, operation: str) -> None:
     ours, theirs = (COORDINATES[operation](A) for A in make(name))
     assert isinstance(ours, type(theirs))
     assert vars(ours).keys() == vars(theirs).keys()

@@ -29,7 +29,7 @@ def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     """Choose how attributes are watched: by properties, or by the descriptors of the runtime where it has them."""
     is_native = not isinstance(vars(AutoSparseMatrix)["data"], property)
     if request.param == "runtime" and not is_native:
-        pytest.skip("no descriptors here: the runtime was not built, or objects lie in another way")
+        pytest.skip("no descriptors here: the runtime was not built, or objects have another layout")
     if request.param == "python":
         for field, name in enumerate(fields.NAMES):
             monkeypatch.setattr(AutoSparseMatrix, name, fields.watched(field))
@@ -45,7 +45,7 @@ def ours(fmt: str = "csr") -> Any:
     return getattr(autosparse, fmt)(plain(fmt).copy())
 
 
-def test_the_runtime_has_descriptors_here() -> None:
+def test_compiled_descriptors_are_available() -> None:
     assert python_objects.arrays_are_known, "on CPython with a GIL and the C runtime there is a fast way"
 
 
@@ -119,7 +119,7 @@ def test_an_array_put_into_one_of_two_transposes_is_only_its_own() -> None:
 
 
 @pytest.mark.parametrize("name", fields.NAMES)
-def test_misuse_is_an_error_and_no_crash(name: str) -> None:
+def test_misused_descriptors_raise_and_do_not_crash(name: str) -> None:
     A = ours()
     with pytest.raises(AttributeError):
         delattr(A, name)
@@ -144,7 +144,7 @@ def test_an_object_without_an_operand_takes_arrays() -> None:
     assert isinstance(A._cell, Operand)
 
 
-def test_what_the_constructor_was_given_is_what_it_hands_out() -> None:
+def test_constructor_arrays_are_returned_by_the_attributes() -> None:
     m = plain()
     A = autosparse.csr_array((m.data, m.indices, m.indptr), shape=m.shape)
     assert (A.data is m.data, A.indices is m.indices, A.indptr is m.indptr) == (True, True, True)

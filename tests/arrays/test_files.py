@@ -62,7 +62,7 @@ def write_text(folder: Path, suffix: str, text: bytes) -> Path:
 
 
 @pytest.mark.parametrize("suffix", [".mtx", ".mtx.gz"])
-def test_texts_that_lie_are_refused_with_the_reason_and_the_process_goes_on(suffix: str, tmp_path: Path) -> None:
+def test_inconsistent_text_files_raise_with_the_reason_and_do_not_crash(suffix: str, tmp_path: Path) -> None:
     paths = []
     for number, (text, _) in enumerate(REFUSED_TEXTS.values()):
         (tmp_path / str(number)).mkdir()
@@ -123,7 +123,7 @@ LIES: dict[str, tuple[Callable[[], object], dict[str, object]]] = {
 
 
 @pytest.mark.parametrize("fmt", ["csr", "csc"])
-def test_archives_that_lie_are_refused(fmt: str, tmp_path: Path) -> None:
+def test_inconsistent_npz_files_are_refused(fmt: str, tmp_path: Path) -> None:
     paths = []
     for number, (make, changed) in enumerate(LIES.values()):
         (tmp_path / str(number)).mkdir()
@@ -133,7 +133,7 @@ def test_archives_that_lie_are_refused(fmt: str, tmp_path: Path) -> None:
         assert line.startswith("InputFileError cannot read a sparse matrix from"), name
 
 
-def test_archives_that_promise_more_than_they_hold(tmp_path: Path) -> None:
+def test_npz_headers_that_declare_more_than_the_file_holds_are_refused(tmp_path: Path) -> None:
     """A header that declares petabytes must be refused before anything is allocated."""
     path = saved(SMALL, tmp_path)
     content = path.read_bytes()

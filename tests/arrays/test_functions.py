@@ -71,7 +71,7 @@ def test_out_may_overlap_the_operands(name: str) -> None:
 
 
 @pytest.mark.parametrize("B", [np.ones(9, "f4"), [1.0] * 9, np.ones((9, 2), order="F"), np.ones((9, 4))[:, ::2]])
-def test_whatever_B_is(B: Any) -> None:
+def test_out_accepts_any_kind_of_dense_operand(B: Any) -> None:
     A = matrix()
     out = np.empty((7, *np.shape(B)[1:]))
     np.testing.assert_allclose(autosparse.matmul(A, B, out=out), A.base @ B)

@@ -80,7 +80,7 @@ def test_untouched_operands_are_hashed_once(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @counts_known
-def test_what_was_handed_out_is_hashed_once_and_what_is_kept_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_exported_arrays_are_hashed_once_and_held_arrays_every_time(monkeypatch: pytest.MonkeyPatch) -> None:
     A = matrix()
     operand = A._cell
     before = versions(operand)
@@ -124,7 +124,7 @@ def test_what_was_handed_out_is_hashed_once_and_what_is_kept_each_time(monkeypat
     ],
 )
 @pytest.mark.parametrize("name", ["data", "indices", "indptr"])
-def test_whatever_can_reach_the_memory_exposes_it(keep: Any, name: str) -> None:
+def test_any_reference_to_the_memory_marks_the_operand_as_exposed(keep: Any, name: str) -> None:
     A = matrix()
     operand = A._cell
     operand.refresh()
@@ -138,7 +138,7 @@ def test_whatever_can_reach_the_memory_exposes_it(keep: Any, name: str) -> None:
 
 
 @counts_known
-def test_what_our_own_code_keeps_does_not_count_as_an_alias() -> None:
+def test_internal_references_do_not_count_as_aliases() -> None:
     A = matrix()
     operand = A._cell
     kept = [operand.pattern, operand.data, operand.indices, operand.indptr, A.T, A._cell]
@@ -380,7 +380,7 @@ def test_eight_threads_multiply_by_one_matrix() -> None:
     assert not wrong
 
 
-def test_no_thread_meets_rows_that_are_still_being_made(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_thread_sees_partly_built_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     met: list[object] = []
     point = Operand._point
 

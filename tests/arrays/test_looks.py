@@ -48,7 +48,7 @@ def n_looked_at(operand: Operand) -> list[int]:
     [{"data"}, {"indptr"}, {"indices"}, {"data", "indptr"}, set()],
     ids=lambda read: " and ".join(sorted(read)) or "nothing",
 )
-def test_what_was_read_is_looked_at_and_nothing_else(read: set[str]) -> None:
+def test_only_arrays_that_were_read_are_hashed(read: set[str]) -> None:
     A, x = matrix(), np.ones(N)
     operand = A._cell
     before = versions(operand)

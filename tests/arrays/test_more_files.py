@@ -85,7 +85,7 @@ def test_text_streams_and_npz_streams_are_read(tmp_path: Path) -> None:
     ],
     ids=["nothing", "broken zip", "bzip2 of no matrix", "archive of none", "archive of two", "cut gzip"],
 )
-def test_what_holds_no_matrix_is_refused_by_our_error(content: bytes, reason: str) -> None:
+def test_files_without_a_matrix_raise_input_file_error(content: bytes, reason: str) -> None:
     with pytest.raises(InputFileError, match=reason):
         asp.csr(io.BytesIO(content))
 

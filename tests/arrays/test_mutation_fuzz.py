@@ -26,7 +26,7 @@ from autosparse.operands.csr import Operand
 from tests.arrays import foreign_writes, structure_writes, value_writes  # noqa: F401 - they register their writes
 from tests.arrays.other_process import other_process
 from tests.arrays.packed import PackedCopies
-from tests.arrays.world import N_COLUMNS, N_ROWS, WRITES, World
+from tests.arrays.samples import N_COLUMNS, N_ROWS, WRITES, World
 from tests.tuning.forcing import force, schedule_of, state_of
 
 N_STEPS = 6
@@ -118,7 +118,7 @@ def test_default_kernels_see_every_write(first_entry: int, monkeypatch: pytest.M
     assert not stale_products(400)[1]
 
 
-def test_products_of_a_few_see_every_write() -> None:
+def test_small_products_see_every_write() -> None:
     assert not stale_products(400)[1]
 
 
@@ -131,7 +131,7 @@ def test_no_product_is_stale_without_the_descriptors_of_the_runtime(
 
 
 @pytest.mark.skipif(
-    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+    mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
 def test_no_product_is_stale_where_reference_counts_cannot_be_trusted(
     packed: PackedCopies, monkeypatch: pytest.MonkeyPatch
@@ -169,7 +169,7 @@ def test_the_fuzz_finds_stale_products_without_the_guard(packed: PackedCopies, m
 
 
 @pytest.mark.skipif(
-    mutation_guard.calibrated_counts() is None, reason="reference counts tell nothing on this interpreter"
+    mutation_guard.calibrated_counts() is None, reason="reference counts do not show aliases on this interpreter"
 )
 def test_the_fuzz_finds_a_guard_that_tolerates_one_alias(packed: PackedCopies, monkeypatch: pytest.MonkeyPatch) -> None:
     right = mutation_guard.anchors_of

@@ -62,7 +62,7 @@ def test_matrices_without_a_constructor_do_what_scipys_do(make: Any, name: str, 
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_such_a_matrix_sees_writes_and_can_be_copied(name: str) -> None:
+def test_matrices_made_by_new_see_writes_and_can_be_copied(name: str) -> None:
     A = by_new(asp, name)
     for twin in (copy.copy(A), copy.deepcopy(A), pickle.loads(pickle.dumps(A))):
         np.testing.assert_array_equal(twin.toarray(), PLAIN.toarray())
@@ -73,7 +73,7 @@ def test_such_a_matrix_sees_writes_and_can_be_copied(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_is_written_to_vars_is_written_to_the_matrix(name: str) -> None:
+def test_writes_to_vars_change_the_matrix(name: str) -> None:
     A = getattr(asp, name)(PLAIN)
     x = np.ones(8)
     before = A @ x

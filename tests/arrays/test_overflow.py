@@ -22,7 +22,7 @@ def alternating(dtype: str, n: int = 16) -> sps.csr_array:
 
 @pytest.mark.parametrize("dtype", EDGE)
 @pytest.mark.parametrize("columns", [0, 1, 8])
-def test_scipys_answer_is_one_call_away_where_sums_overflow(dtype: str, columns: int) -> None:
+def test_to_scipy_gives_scipys_result_where_sums_overflow(dtype: str, columns: int) -> None:
     m = alternating(dtype)
     B = np.ones((16, columns) if columns else 16, dtype)
     wanted = m @ B

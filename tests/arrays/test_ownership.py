@@ -205,7 +205,7 @@ def by_temporary_over_kept_arrays() -> tuple[Any, Any]:
     [by_local, by_global, by_closure, by_attribute, by_list, by_star, by_keyword, by_partial, by_map, by_arrays_only,
      by_temporary_over_kept_arrays],
 )  # fmt: skip
-def test_no_argument_that_somebody_holds_is_taken_for_a_temporary(hold: Any) -> None:
+def test_an_argument_with_other_references_is_copied(hold: Any) -> None:
     A, m = hold()
     before = A.toarray()
     m.data += 1
@@ -257,7 +257,7 @@ NOT_COPIED: dict[str, Pair] = {
 
 
 @pytest.mark.parametrize("name", NOT_COPIED)
-def test_not_copied(name: str) -> None:
+def test_temporaries_are_not_copied(name: str) -> None:
     prepare, call = NOT_COPIED[name]
     m, given = large(), prepare(large())
     least = bytes_of(m) if name == "pickle" else 0  # unpickling allocates the arrays that it reads
@@ -278,7 +278,7 @@ COPIED_ONCE: dict[str, Pair] = {
 
 
 @pytest.mark.parametrize("name", COPIED_ONCE)
-def test_copied_exactly_once(name: str) -> None:
+def test_constructors_copy_exactly_once(name: str) -> None:
     prepare, call = COPIED_ONCE[name]
     m, given = large(), prepare(large())
     n_bytes = allocated_bytes(lambda: call(given))
@@ -286,7 +286,7 @@ def test_copied_exactly_once(name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_another_dtype_leaves_as_it_is_is_copied(kind: str) -> None:
+def test_arrays_unchanged_by_a_dtype_conversion_are_copied(kind: str) -> None:
     m = plain(kind)
     for source in (m, arrays_of(m)):
         A = getattr(autosparse, m.format)(source, shape=m.shape, dtype=np.float32)
@@ -300,7 +300,7 @@ def arrays_of(m: Any) -> tuple[Any, Any, Any]:
     return m.data, m.indices, m.indptr
 
 
-def test_an_unknown_class_may_keep_what_it_converts_to() -> None:
+def test_arrays_from_an_unknown_class_are_copied() -> None:
     class Cached(sps.coo_array):
         kept = plain()
 
@@ -384,7 +384,7 @@ def test_an_array_that_is_assigned_belongs_to_the_caller() -> None:
     del kept
 
 
-def test_the_property_is_of_the_copy() -> None:
+def test_without_a_copy_writes_to_the_source_are_seen() -> None:
     m = plain()
     A = autosparse.csr(m, copy=False)
     before = A @ np.ones(N)

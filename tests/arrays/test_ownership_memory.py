@@ -84,7 +84,7 @@ def test_bytes_are_not_copied_and_need_no_look(looks: Looks) -> None:
         lambda a: read_only(a.copy()),
     ],
 )
-def test_read_only_views_of_memory_that_somebody_can_write_are_copied(lend: Any) -> None:
+def test_read_only_views_of_writable_memory_are_copied(lend: Any) -> None:
     m = plain()
     m.data = lend(m.data)
     assert not m.data.flags.writeable
@@ -134,7 +134,7 @@ def test_an_unpickled_matrix_owns_its_arrays_and_needs_no_look(protocol: int, lo
 
 
 @counts_known
-def test_what_lies_beneath_an_unpickled_array_is_watched(looks: Looks) -> None:
+def test_the_buffer_below_an_unpickled_array_is_checked_for_aliases(looks: Looks) -> None:
     A = pickle.loads(pickle.dumps(autosparse.csr(big()), 5))
     assert looks.of_the_second(A) == 0
     beneath = A.data.base.base
@@ -177,7 +177,7 @@ def test_buffers_out_of_band_stay_shared() -> None:
     assert A.data[0] == 0
 
 
-def test_what_is_loaded_owns_its_arrays(tmp_path: Path) -> None:
+def test_matrices_loaded_from_files_own_their_arrays(tmp_path: Path) -> None:
     import scipy.io
 
     m = plain()
@@ -213,7 +213,7 @@ def test_frozen_arrays_are_shared_read_only_and_never_looked_at(looks: Looks) ->
     np.testing.assert_allclose(A @ np.ones(N), m @ np.ones(N))
 
 
-def test_an_array_that_is_assigned_ends_the_promise(looks: Looks) -> None:
+def test_assigning_an_array_ends_frozen_sharing(looks: Looks) -> None:
     m = plain()
     A = autosparse.csr(m, copy=False, frozen=True)
     A._cell.refresh()
@@ -228,7 +228,7 @@ def test_an_array_that_is_assigned_ends_the_promise(looks: Looks) -> None:
     assert not A._cell.frozen
 
 
-def test_to_freeze_one_of_ours_leaves_it_as_it_is() -> None:
+def test_freezing_our_matrix_leaves_the_original_writable() -> None:
     A = autosparse.csr(plain())
     B = autosparse.csr(A, copy=False, frozen=True)
     assert B._cell is not A._cell

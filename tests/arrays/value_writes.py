@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.arrays.world import World, spot, write
+from tests.arrays.samples import World, spot, write
 
 # -- through the attribute
 

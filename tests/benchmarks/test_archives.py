@@ -86,7 +86,7 @@ def test_files_of_the_repository_are_small():
     assert json.loads(archives.MANIFEST.read_text(encoding="utf-8")) == manifest()
 
 
-def test_outputs_lie_in_build_unless_they_are_recorded():
+def test_outputs_go_to_build_without_the_record_option():
     import hybrid
 
     assert archives.output("x.jsonl", record=True) == RESULTS / "x.jsonl"

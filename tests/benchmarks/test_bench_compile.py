@@ -17,7 +17,7 @@ N_PATTERNS, N_SCHEDULES = 6, 50
 
 
 @pytest.mark.parametrize("name", OPS)
-def test_what_is_drawn_can_be_built_and_shares_the_kernels_of_a_fixed_pool(name: str) -> None:
+def test_sampled_schedules_can_be_built_and_share_a_fixed_pool_of_kernels(name: str) -> None:
     """Check that sampled schedules can be built and share the kernels of a fixed pool; nothing is compiled.
 
     The number of kernels depends on the schedules that the model favours on this machine. The benchmark reports it, and

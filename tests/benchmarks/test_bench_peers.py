@@ -151,7 +151,7 @@ def _pairs(case: Case) -> tuple[np.ndarray, np.ndarray]:
     return X[np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))], Y_rows[A.indices]
 
 
-def test_cases_that_nobody_should_run_say_why() -> None:
+def test_skipped_cases_give_a_reason() -> None:
     (tensor,) = make_cases(Operation.parse("mttkrp3@5"), "float32")
     assert "no such mode" in str(tensor.reason_left_out())
     assert make_case("spgemm").reason_left_out() is None

@@ -17,7 +17,7 @@ from tests.conftest import REPOSITORY
 OURS = {False: "autosparse", True: "autosparse-out"}
 
 
-def test_ratios_compare_like_with_like() -> None:
+def test_ratios_compare_calls_with_the_same_output_mode() -> None:
     times_s = {"autosparse": 2.0, "autosparse-out": 1.0, "scipy": 6.0, "mkl": 1.5}
     fills = {"autosparse": False, "autosparse-out": True, "scipy": False, "mkl": True}
     assert ratios(times_s, fills, OURS) == {"scipy": 3.0, "mkl": 1.5}
@@ -55,7 +55,7 @@ def test_no_path_keeps_nothing() -> None:
 
 
 @pytest.mark.parametrize(("value_s", "text"), [(1.5, "1.5 s"), (2e-3, "2 ms"), (3.14159e-6, "3.14 us"), (None, "-")])
-def test_seconds(value_s: float | None, text: str) -> None:
+def test_seconds_are_formatted_with_units(value_s: float | None, text: str) -> None:
     assert seconds(value_s) == text
 
 

@@ -135,7 +135,7 @@ def test_any_beginning_of_a_sweep_is_a_sample_of_all_of_it() -> None:
         assert len({(case.dtype, case.columns, case.threads, case.isa) for case in part}) == len(axes)
 
 
-def test_a_ratio_is_known_when_it_is_clear_of_the_limit_and_counts_anew_when_it_was_low() -> None:
+def test_ratios_need_rounds_until_clear_of_the_limit_and_low_ones_are_remeasured() -> None:
     comparison, worker = (importlib.import_module(f"sweeplib.{name}") for name in ("comparison", "worker"))
     rounds = comparison.Rounds(least=8, most=31, clear_of=0.95)
     assert comparison.is_clear([1.0] * 8, rounds)

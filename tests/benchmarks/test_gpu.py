@@ -48,7 +48,7 @@ def test_a_wrong_result_is_told_and_is_no_win():
         ({"served": [0, 1], "is_dry": True}, True),
     ],
 )
-def test_exit_status_is_of_what_is_ours(changes: dict[str, Any], is_bad: bool):
+def test_exit_status_reports_only_our_failures(changes: dict[str, Any], is_bad: bool):
     assert gpu.is_bad(record(**changes)) is is_bad
 
 

@@ -38,7 +38,7 @@ def test_both_libraries_compute_the_same(name: str, columns: int) -> None:
         assert ours.A.shape == m.shape
 
 
-def test_twenty_ways_and_those_that_the_page_speaks_of() -> None:
+def test_at_least_twenty_usage_patterns_include_those_on_the_page() -> None:
     found = ways()
     assert len(found) >= 20
     assert {"set all", "scaled"} <= {name for name, way in found.items() if way.writes}

@@ -76,7 +76,7 @@ def test_a_stopped_run_has_seen_every_group_first(monkeypatch):
     assert [op.name for _, op, _ in cells[:4]] == ["spmv", "spmm8", "spmv", "spmm8"]
 
 
-def test_what_is_chosen_is_chosen_on_groups_that_training_validates_on(monkeypatch):
+def test_the_validation_option_selects_the_validation_groups_of_training(monkeypatch):
     files = [oracle.RealFile(name=f"{n}.npz", group=group, nnz=20_000, n_dims=2) for n, group in enumerate(GROUPS)]
     monkeypatch.setattr(oracle, "real_files", lambda folder: files)
     groups = {
@@ -104,7 +104,7 @@ def test_searches_have_the_memory_of_users_and_races_more():
         assert not users(slices).fits()
 
 
-def test_what_others_disturb_is_done_again_and_told(monkeypatch):
+def test_disturbed_runs_are_repeated_and_reported(monkeypatch):
     loads = iter([1.5, 0.1, 0.9, 0.4, 0.6])
     monkeypatch.setattr(oracle, "others_load", lambda before: next(loads))
     times = iter("abcde")
@@ -115,7 +115,7 @@ def test_what_others_disturb_is_done_again_and_told(monkeypatch):
     assert "In 1 other processes were busy" in report([search, {**race, "others_load": 0.4}])
 
 
-def test_groups_count_alike_however_many_matrices_they_have():
+def test_groups_have_equal_weight_regardless_of_their_size():
     cases = outcomes([*records("a", "x", 0.5), *records("b", "x", 0.5), *records("c", "y", 1.0)])
     assert by_group(cases, lambda one: one.ratios["estimate"]) == pytest.approx([0.5, 1.0])
     low, high = interval([0.5, 1.0])
@@ -149,5 +149,5 @@ def test_a_release_is_opened_once(tmp_path):
     assert sealed.broken_rules(sealed.openings(ledger)) == ["release 1.0 was opened on 2 commits"]
 
 
-def test_the_rule_was_kept():
+def test_recorded_openings_of_sealed_groups_follow_the_rule():
     assert sealed.broken_rules(sealed.openings()) == []

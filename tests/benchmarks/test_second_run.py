@@ -31,7 +31,7 @@ def outcome(later: Run = TUNED, after: Run = TUNED, *, n_runs: int = 12) -> Outc
         (outcome(after=replace(TUNED, served_after=30, served_after_ms=90.0)), []),
     ],
 )
-def test_what_is_wrong_is_said(found: Outcome, words: list[str]) -> None:
+def test_the_report_names_each_fault(found: Outcome, words: list[str]) -> None:
     assert len(found.reasons()) == len(words)
     assert all(word in reason for word, reason in zip(words, found.reasons(), strict=True))
     assert second_run.report(found).count("\n|") == len(found.runs) + 4

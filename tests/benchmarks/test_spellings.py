@@ -49,7 +49,7 @@ def test_goals_of_transposed_products_begin_with_the_sizes_of_which_they_speak()
     assert len(spellings) >= 50
 
 
-def test_what_misses_its_goal_does_so_with_the_whole_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_goal_is_missed_only_if_the_whole_interval_is_below_it(monkeypatch: pytest.MonkeyPatch) -> None:
     race = library("race")
     spelling = library("catalogue").SPELLINGS["A @ x"]
     monkeypatch.setattr(race, "warm_up", lambda run, least_s: 1e-5)
@@ -65,7 +65,7 @@ def test_what_misses_its_goal_does_so_with_the_whole_interval(monkeypatch: pytes
         assert found.interval[0] <= found.ratio <= found.interval[1]
 
 
-def test_the_script_runs_quickly_and_writes_what_it_found(tmp_path: Path) -> None:
+def test_the_quick_script_writes_its_results(tmp_path: Path) -> None:
     out = tmp_path / "spellings.jsonl"
     command = [
         sys.executable,

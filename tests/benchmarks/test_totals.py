@@ -28,7 +28,7 @@ def lazy(*tiers: Way, **changes: float) -> Lazy:
     return Lazy(**{"default_s": 1e-3, "tiers": tiers, "gain": 0.3, "overhead": 0.05, **changes})  # type: ignore[arg-type]
 
 
-def test_a_way_pays_its_price_once():
+def test_the_setup_cost_is_added_once_to_the_total():
     way = Way(price_s=0.5, product_s=0.001)
     assert way.total_s(100) == pytest.approx(0.6)
     assert way.amortised_after(0.002) == pytest.approx(500)
@@ -77,7 +77,7 @@ def test_caught_up_with_another_library_counts_its_products():
         assert all(one.total_s(m) <= m * over_s + 1e-12 for m in range(math.ceil(n), 10 * math.ceil(n), 97))
 
 
-def test_a_promise_of_many_products_is_believed_at_once_and_one_of_few_never():
+def test_announced_runs_decide_whether_tuning_starts():
     one = lazy(Way(price_s=0.01, product_s=5e-4))
     assert one.total_s(1_000, is_told=True) == pytest.approx(0.01 + 0.5)
     assert one.total_s(10, is_told=True) == pytest.approx(0.01), "ten default products: tuning would cost as much"
@@ -131,7 +131,7 @@ def test_trees_predict_what_scikit_learn_predicts():
     np.testing.assert_allclose([trees(row) for row in x], model.predict(x), rtol=1e-9)
 
 
-def test_nothing_to_learn_from_is_said():
+def test_training_without_measurements_raises():
     with pytest.raises(ValueError, match="no measurements"):
         BestFormat.train("spmv", [], {})
 

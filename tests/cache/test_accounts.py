@@ -51,7 +51,7 @@ def search_row(key: bytes = KEY, next_step_s: float = 0.25, *, now: float = 1.0)
     return rows.search_row(key, next_step_s, process=7, now=now)
 
 
-def test_the_last_price_of_an_unfinished_search_counts_and_goes_with_its_plan():
+def test_the_last_step_cost_of_an_unfinished_search_counts_until_a_plan():
     found = rows.folded([search_row(), spent_row(), search_row(KEY, 0.5), spent_row()])[KEY][1]
     assert found.next_step_s == 0.5
     assert found.spent.n_processes == 2
@@ -60,18 +60,18 @@ def test_the_last_price_of_an_unfinished_search_counts_and_goes_with_its_plan():
 
 
 @given(at=st.integers(min_value=0, max_value=ROW.size - 1), bit=st.integers(min_value=0, max_value=7))
-def test_a_price_with_a_wrong_bit_is_left_out(at, bit):
+def test_a_step_cost_with_a_flipped_bit_is_ignored(at, bit):
     content = bytearray(search_row())
     content[at] ^= 1 << bit
     assert rows.folded([bytes(content)]).get(KEY, (0.0, Account()))[1].next_step_s == 0.0
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
-def test_a_price_that_cannot_be_is_left_out(value):
+def test_an_impossible_step_cost_is_ignored(value):
     assert rows.folded([search_row(), search_row(KEY, value)])[KEY][1].next_step_s == 0.25
 
 
-def test_folding_keeps_the_price_of_an_unfinished_search(tmp_path):
+def test_compaction_keeps_the_step_cost_of_an_unfinished_search(tmp_path):
     ledger.append(tmp_path, [search_row(), plan_row(OTHER)])
     for at in range(40):
         assert ledger.append(tmp_path, [spent_row(OTHER, now=float(at))], max_bytes=16 * ROW.size)
@@ -105,14 +105,14 @@ def test_a_row_with_a_wrong_bit_is_left_out(at, bit):
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -1.0, 1e300])
-def test_amounts_that_cannot_be_are_left_out(value):
+def test_impossible_amounts_are_ignored(value):
     assert KEY not in rows.folded([spent_row(KEY, Spent(product_s=value))])
     assert KEY not in rows.folded([spent_row(now=value)])
     assert KEY not in rows.folded([plan_row(KEY, PlanNote(plan=b"p" * 16, stamp=b"s" * 16, default_s=value))])
 
 
 @pytest.mark.parametrize("content", [b"", b"x", b"\0" * 1000, bytes(range(256)) * 10, b"k" * 960])
-def test_what_is_no_file_of_accounts_is_neither_believed_nor_fatal(tmp_path, content):
+def test_invalid_account_file_is_ignored(tmp_path, content):
     ledger.append(tmp_path, [spent_row()])
     file_of(tmp_path).write_bytes(content)
     root = trust.root_of(tmp_path)

@@ -15,7 +15,7 @@ def n_files(folder) -> int:
     return len(list(folder.rglob("*.json")))
 
 
-def test_a_record_put_off_is_found_at_once_and_written_soon(tmp_path):
+def test_a_deferred_record_is_readable_at_once_and_written_soon(tmp_path):
     store = Store(tmp_path)
     store.save_later("features", "ab" * 16, lambda: {"values": [1.0]})
     assert store.load("features", "ab" * 16) == {"values": [1.0]}
@@ -26,7 +26,7 @@ def test_a_record_put_off_is_found_at_once_and_written_soon(tmp_path):
     assert Store(tmp_path).load("features", "cd" * 16) == {"values": [2.0]}
 
 
-def test_whoever_lists_or_clears_sees_what_was_put_off(tmp_path):
+def test_listing_and_clearing_include_deferred_records(tmp_path):
     store = Store(tmp_path)
     store.save_later("features", "ab" * 16, lambda: {"values": [1.0]})
     assert [envelope.record for envelope in store.envelopes(["features"])] == [{"values": [1.0]}]
@@ -65,7 +65,7 @@ def ran(folder, how: str) -> int:
     return subprocess.run([sys.executable, "-c", PROGRAM, str(folder), how], check=False, env=os.environ).returncode
 
 
-def test_the_end_of_the_process_writes_what_was_put_off(tmp_path):
+def test_deferred_records_are_written_at_exit(tmp_path):
     assert ran(tmp_path, "end") == 0
     assert Store(tmp_path).load("features", "ab" * 16) == {"values": [7.0]}
 

@@ -34,7 +34,7 @@ def _result(process: subprocess.Popen[str]) -> dict[str, object]:
     return dict(json.loads(out))
 
 
-def test_kill_at_any_moment(folder: Path) -> None:
+def test_a_process_killed_at_any_moment_leaves_a_valid_cache(folder: Path) -> None:
     done = _result(_start("kill_loop", folder))
     assert done["kills"] == 60
     assert int(str(done["reports"])) >= 60

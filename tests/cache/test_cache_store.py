@@ -29,7 +29,7 @@ Opener = Callable[..., Store]
 
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(plan=plans, key=st.text(max_size=20))
-def test_what_is_saved_is_loaded_here_and_elsewhere(open_again: Opener, plan: Plan, key: str) -> None:
+def test_saved_records_are_loaded_in_this_and_other_stores(open_again: Opener, plan: Plan, key: str) -> None:
     store = open_again()
     store.save("plan", key, plan_to_record(plan))
     assert store.load("plan", key) == open_again().load("plan", key) == open_again(max_bytes=1).load("plan", key)

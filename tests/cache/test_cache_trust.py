@@ -121,7 +121,7 @@ def test_link_to_a_good_folder_is_followed_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_what_we_create_is_private_whatever_the_umask(tmp_path: Path, umask: int) -> None:
+def test_created_files_are_private_for_any_umask(tmp_path: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         _filled(tmp_path / "a" / "b" / "cache")

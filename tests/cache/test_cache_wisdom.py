@@ -27,7 +27,7 @@ fixtures_are_fine = settings(max_examples=20, suppress_health_check=[HealthCheck
 
 @fixtures_are_fine
 @given(stored=st.dictionaries(st.text(max_size=10), plans, max_size=4))
-def test_what_is_exported_is_imported(tmp_path: Path, stored: dict[str, Plan]) -> None:
+def test_export_and_import_round_trip(tmp_path: Path, stored: dict[str, Plan]) -> None:
     here, there = Store(None), Store(None)
     for key, plan in stored.items():
         here.save("plan", key, plan_to_record(plan))
@@ -58,7 +58,7 @@ def test_higher_effort_wins_then_the_newer(tmp_path: Path, ours: Effort, theirs:
         assert record["why"] == ("theirs" if theirs_wins else "ours")
 
 
-def test_imported_plan_is_seen_by_who_found_nothing_before(tmp_path: Path) -> None:
+def test_an_imported_plan_replaces_a_cached_miss(tmp_path: Path) -> None:
     there, here = Store(None), Store(tmp_path / "here")
     assert here.load("plan", "k") is None
     there.save("plan", "k", plan_to_record(Plan(schedule=None, why="w")))
@@ -68,7 +68,7 @@ def test_imported_plan_is_seen_by_who_found_nothing_before(tmp_path: Path) -> No
     assert Store(tmp_path / "here").load("plan", "k") is not None
 
 
-def test_wisdom_holds_neither_prices_nor_failures_nor_kernels(tmp_path: Path) -> None:
+def test_wisdom_contains_no_machine_rates_failures_or_kernels(tmp_path: Path) -> None:
     store = Store(tmp_path / "here")
     store.save("machine", "m", {"compile": 1.0})
     store.save("failure", "f", failure())
@@ -145,7 +145,7 @@ def test_a_broken_record_of_ours_is_no_reason_to_refuse_a_good_one(tmp_path: Pat
 
 @pytest.mark.parametrize("path", [3, None, b"w.json", [], 1.5])
 @pytest.mark.parametrize("act", [wisdom_export, wisdom_import])
-def test_what_is_no_path_is_said_to_be_none(act: Callable[[object], int], path: object) -> None:
+def test_a_value_that_is_not_a_path_is_refused(act: Callable[[object], int], path: object) -> None:
     with pytest.raises(InputTypeError, match=r"(?s)kept in a file.*Given: .*Hint: ") as caught:
         act(path)
     assert isinstance(caught.value, TypeError)

@@ -34,7 +34,7 @@ def examples(n_groups, *, effect=0.0, noise=0.0, slope=1.0, per_group=1, seed=0)
 
 
 @pytest.mark.parametrize("way", [way for way in ADJUSTMENTS if way != "nothing"])
-def test_no_adjustment_shifts_what_is_predicted_in_the_mean(way):
+def test_no_adjustment_shifts_the_mean_prediction(way):
     """Trees without leaf weights, added with their whole base, had moved estimates by a quarter."""
     if way in adjustments.missing():
         pytest.skip("sklearn is not installed (extra: train)")
@@ -47,7 +47,7 @@ def test_no_adjustment_shifts_what_is_predicted_in_the_mean(way):
     assert abs(float(np.average(rest, weights=weights))) < 1e-5
 
 
-def test_what_is_wrong_on_this_machine_is_learned_and_helps_on_patterns_left_out():
+def test_a_machine_specific_error_is_learned_and_helps_on_held_out_patterns():
     found = choose(examples(8, effect=-0.6))
     assert found.way in ("residual", "more trees")
     assert found.after.loss < found.before.loss
@@ -58,7 +58,7 @@ def test_what_is_wrong_on_this_machine_is_learned_and_helps_on_patterns_left_out
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_nothing_wins_where_there_is_nothing_to_learn(seed):
+def test_no_adjustment_is_chosen_without_an_effect(seed):
     """The reported gain was once the maximum over sixty stages on the split that chose among them, so noise won."""
     found = choose(examples(5, noise=0.15, seed=seed))
     gained = found.before.loss - found.after.loss
@@ -67,7 +67,7 @@ def test_nothing_wins_where_there_is_nothing_to_learn(seed):
         assert found.after == found.before
 
 
-def test_nothing_wins_on_noise():
+def test_no_adjustment_is_chosen_on_noise():
     """With a limit of one standard error, noise had won in three of these cases."""
     ways = [choose(examples(5, noise=0.15, seed=seed)).way for seed in range(20, 32)]
     assert ways.count("nothing") == len(ways)
@@ -79,7 +79,7 @@ def test_a_small_effect_is_learned_from_many_patterns():
     assert found.after.loss < found.before.loss
 
 
-def test_what_all_programs_of_a_pattern_are_off_by_teaches_nothing_of_any():
+def test_errors_common_to_a_pattern_are_not_attributed_to_programs():
     """Use two patterns, each measured with programs of one kind; the model is off by a factor on one of them."""
     off = [
         dataclasses.replace(one, programs=np.where([True, False, False], at, one.programs).astype(np.int16))

@@ -73,7 +73,7 @@ def test_a_record_is_read_as_it_was_written(tmp_path):
     assert both.of(40, far=1.0) == both.of(40, far=0.6) == wide  # costs of two widths are never mixed
 
 
-def test_costs_of_a_B_between_the_caches_lie_between_those_of_the_classes():
+def test_costs_of_intermediate_sizes_of_B_are_interpolated():
     far = dataclasses.replace(MEASURED, first_row=60.0, rates={**MEASURED.rates, "csr": Rate(0.0, 20.0, 2.0)})
     table = CostTable({NEAR: MEASURED, CostClass(NEAR.n_dense_cols, True): far})
     l2_bytes = 1 << 20
@@ -154,7 +154,7 @@ def test_planned_costs_follow_what_was_measured(tmp_path):
     assert planned[0] >= exact[0] - 1e-6
 
 
-def test_calibrate_goes_on_where_it_was_cut_off_and_is_undone(tmp_path, monkeypatch, capsys):
+def test_calibrate_resumes_after_an_interruption_and_can_be_undone(tmp_path, monkeypatch, capsys):
     asked = []
 
     def measured(target: Target, one: CostClass) -> PrimitiveCosts:

@@ -90,7 +90,7 @@ def test_wrong_usage_is_status_2(wrong, capsys):
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_is_a_message(arguments, matrix, tmp_path, capsys):
+def test_impossible_requests_give_a_message(arguments, matrix, tmp_path, capsys):
     (tmp_path / "empty").mkdir()
     (tmp_path / "broken.npz").write_bytes(b"PK not a matrix")
     places = {"folder": tmp_path / "empty", "matrix": matrix, "broken": tmp_path / "broken.npz"}

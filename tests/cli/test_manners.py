@@ -49,7 +49,7 @@ def plans() -> list[dict]:
 
 
 @pytest.mark.parametrize("command", ["tune", "bench", "explain"])
-def test_tuning_is_as_thorough_as_it_was_told(command, folder, monkeypatch):
+def test_tune_uses_the_requested_effort_and_budget(command, folder, monkeypatch):
     """The planner must get exactly the effort and budget of the command line, and no number of products."""
     from autosparse.config import Effort
     from autosparse.tuning import planner
@@ -66,7 +66,7 @@ def test_tuning_is_as_thorough_as_it_was_told(command, folder, monkeypatch):
     assert (how["effort"], how["runs"], how["budget_s"], how["may_lower"]) == (Effort.FULL, None, 15.0, False)
 
 
-def test_runs_still_bound_what_is_worth_it(folder, capsys):
+def test_runs_limit_tuning_that_does_not_pay(folder, capsys):
     assert main(["tune", str(folder / "m-good.npz"), "--runs", "1", "--budget-s", "5"]) == 0
     assert "tuning does not pay: 1 products" in capsys.readouterr().out
 

@@ -21,12 +21,12 @@ def test_seconds_keep_three_digits(time_s):
 @pytest.mark.parametrize(
     ("n_bytes", "text"), [(0, "0 B"), (1536, "1.5 KiB"), (1 << 30, "1 GiB"), (3 << 40, "3072 GiB")]
 )
-def test_size(n_bytes, text):
+def test_sizes_are_formatted_with_units(n_bytes, text):
     assert show.size(n_bytes) == text
 
 
 @pytest.mark.parametrize(("runs", "text"), [(None, "never"), (math.inf, "never"), (0.2, "1"), (1234.5, "1,235")])
-def test_count(runs, text):
+def test_counts_are_formatted_with_separators(runs, text):
     assert show.count(runs) == text
 
 

@@ -59,7 +59,7 @@ def client(tmp_path):
         yield client
 
 
-def test_plans_travel_and_a_killed_worker_costs_none(client):
+def test_plans_are_sent_to_workers_and_survive_a_killed_worker(client):
     first, second = client.scheduler_info()["workers"]
     block = asp.dask.block(asp.csr(m, copy=True))
     remembered, pid = client.submit(tuned, block, workers=[first], pure=False).result()

@@ -103,7 +103,7 @@ def test_a_pattern_at_which_three_workers_were_lost_is_left_out(tmp_path, monkey
     assert found == []
 
 
-def test_what_fails_where_it_runs_is_named(tmp_path, monkeypatch):
+def test_failures_on_workers_are_reported(tmp_path, monkeypatch):
     client = FakeClient(["tcp://a1:1", "tcp://b1:1"])
     monkeypatch.setattr(client, "submit", lambda *_, **__: Now(ValueError("no memory\nTraceback"), "error"))
     monkeypatch.setattr(scheduler, "finished", lambda futures: futures)

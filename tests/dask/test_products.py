@@ -241,7 +241,7 @@ def test_sampled_and_contracted_blocks(A):
     equal(asp.dask.einsum("ij,jk->ik", A.rechunk((70, -1)), B), m @ B)
 
 
-def test_what_needs_communication_is_refused_with_a_hint():
+def test_operations_that_need_communication_are_refused_with_a_hint():
     A = asp.dask.from_csr(m, n_blocks=4)
     with pytest.raises(EinsumError, match="rechunk"):
         asp.dask.einsum("ij,ik->jk", A, np.ones((300, 2)))

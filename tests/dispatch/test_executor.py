@@ -27,7 +27,7 @@ from autosparse.tuning.problems import target_of
 from tests.covering import in_turn
 from tests.tuning.forcing import ENOUGH_S, FORMATS, WIDTHS, close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_tuned_products_see_every_kind_of_write(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["blocks", "columns"])
 @pytest.mark.parametrize("poison", [np.inf, -np.inf, np.nan])
-def test_padding_never_meets_what_is_not_finite(name: str, poison: float) -> None:
+def test_padding_is_never_multiplied_by_non_finite_values(name: str, poison: float) -> None:
     plain = make()
     A = asp.csr(plain)
     force(A, schedule_of(name, 8), columns=8)
@@ -114,7 +114,7 @@ def test_products_equal_scipys_while_tuning_goes_on(
             close(A @ B, wanted)
 
 
-def test_tuning_goes_on_until_it_is_done_and_is_remembered(paid: None) -> None:
+def test_background_tuning_finishes_and_its_plan_is_cached(paid: None) -> None:
     plain = make(2000, 4000)
     A, B = asp.csr(plain, copy=True), dense(plain, 16)
     wanted = plain @ B

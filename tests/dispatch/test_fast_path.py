@@ -73,7 +73,7 @@ def test_new_results_are_made_by_fast_call_too(columns, dtype, monkeypatch):
         close(one @ np.asfortranarray(B), reference @ B)
 
 
-def test_what_is_not_as_it_was_goes_the_long_way_and_is_right(long_way):
+def test_changed_operands_bypass_the_fast_call(long_way):
     plain = make(60, 60)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     out = np.empty((60, 8), B.dtype)
@@ -206,7 +206,7 @@ def test_products_by_fast_call_are_counted_and_end_when_another_kernel_takes_ove
         assert trial.ready
 
 
-def test_nothing_is_kept_and_nothing_is_lost():
+def test_fast_calls_keep_reference_counts():
     plain = make(60, 60)
     A, B = asp.csr(plain, copy=True), dense(plain, 4)
     out = np.empty((60, 4), B.dtype)
@@ -219,7 +219,7 @@ def test_nothing_is_kept_and_nothing_is_lost():
     assert A._cell.fast_path(B, out, None) is False
 
 
-def test_arrays_lie_as_the_entry_expects_or_there_is_none():
+def test_object_layouts_are_verified_before_fast_calls():
     assert runtime_api.available
     assert all(map(python_objects.lies_as_expected, (np.empty(3), np.empty((2, 2), np.float32)[:, ::-1])))
     again = python_objects.slot_offsets(Operand, tuple(object_layout.OFFSETS))

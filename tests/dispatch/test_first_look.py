@@ -161,7 +161,7 @@ def test_a_remembered_plan_that_does_not_pay_serves_later(overhead):
         assert found.live_tuner is None
 
 
-def test_without_overhead_no_plan_is_recalled_unasked():
+def test_with_zero_overhead_no_cached_plan_is_loaded_unasked():
     m, x = matrix(), np.ones(N)
     remembered(asp.csr(m, copy=True))
     with asp.options(overhead=0.0):
@@ -199,7 +199,7 @@ def _flip(path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["record", "record gone", "stamp", "account", "wrong kernel", "failure"])
-def test_what_cannot_be_believed_does_not_serve(own_cache, damage, monkeypatch):
+def test_untrusted_records_do_not_serve(own_cache, damage, monkeypatch):
     m, x = matrix(), np.arange(float(N))
     B = asp.csr(m, copy=True)
     remembered(B)
@@ -230,7 +230,7 @@ def test_what_cannot_be_believed_does_not_serve(own_cache, damage, monkeypatch):
     np.testing.assert_allclose(A @ x, m @ x)
 
 
-def test_a_plan_that_nothing_is_faster_serves_nothing_and_begins_no_tuning(own_cache):
+def test_a_recorded_default_plan_starts_no_tuning(own_cache):
     m = matrix()
     remembered(asp.csr(m, copy=True), None)
     A = asp.csr(m, copy=True)
@@ -280,7 +280,7 @@ def kept(own_cache: Path, context: Any, monkeypatch: pytest.MonkeyPatch, plan: P
     return cache.plan_from_record(record)
 
 
-def test_of_two_unfinished_searches_neither_loses_what_the_other_measured(own_cache, monkeypatch):
+def test_two_unfinished_searches_merge_their_measurements(own_cache, monkeypatch):
     A = asp.csr(matrix(), copy=True)
     context, other = context_of(A._cell, state_of(A)), dataclasses.replace(BLOCKS, chunk=8)
     kept(own_cache, context, monkeypatch, unfinished({BLOCKS: 1e-4}, default_s=2e-4))
@@ -344,7 +344,7 @@ def test_earlier_processes_pay_for_the_modules_of_tuning(spent, is_paid, monkeyp
         (0.35, True, False),  # no process can afford the step, so nothing is loaded
     ],
 )
-def test_an_unfinished_search_goes_on_where_its_next_step_can_be_bought(next_step_s, is_served, is_paid, monkeypatch):
+def test_an_unfinished_search_continues_when_its_next_step_is_affordable(next_step_s, is_served, is_paid, monkeypatch):
     monkeypatch.setattr(state, "tuning_look_ns", lambda *_: 1e9)
     found = opened(asp.csr(matrix(), copy=True), n_processes=10, product_s=3.0, saved_s=1.5, life_s=5.0)
     assert found.account is not None

@@ -57,7 +57,7 @@ def files_in(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if path.is_file()] if folder.exists() else []
 
 
-def test_what_a_process_spent_is_there_for_the_next_one(tmp_path):
+def test_time_spent_by_a_process_is_read_by_the_next_one(tmp_path):
     folder = tmp_path / "kept"
     counts = [program(folder, tmp_path)["n_calls"] for _ in range(2)]
     with asp.options(cache_dir=folder, extra_memory=50.0):

@@ -16,7 +16,7 @@ from autosparse.dispatch import state as states
 from autosparse.operands.mutation_guard import calibrated_counts
 from tests.tuning.forcing import dense, force, make, schedule_of, state_of
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def frames(product: Callable[[], object]) -> list[str]:

@@ -14,7 +14,7 @@ import pytest
 from autosparse._native import runtime_api
 
 pytestmark = [
-    pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves"),
+    pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime"),
     pytest.mark.skipif(sys.platform == "win32", reason="limits, roots and users are POSIX"),
 ]
 

@@ -91,7 +91,7 @@ LAYOUTS = {
 @pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
 @pytest.mark.parametrize("columns", [None, 1, 2, 17])
-def test_dense_operands_are_read_however_they_lie(columns, dtype, layout, served):
+def test_dense_operands_of_any_layout_are_read(columns, dtype, layout, served):
     """Compute by the path of small products and by that of large ones."""
     plain = make(40, 60, dtype=dtype)
     A, before = asp.csr(plain, copy=True), None

@@ -62,7 +62,7 @@ def test_products_are_scipys(monkeypatch: pytest.MonkeyPatch, dtype: str, column
         np.testing.assert_allclose(B @ x, m @ x, rtol=1e-4)
 
 
-def test_they_are_made_once_products_have_spent_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_transposed_rows_are_built_after_enough_product_time(monkeypatch: pytest.MonkeyPatch) -> None:
     A, found = asp.csr(matrix()), turned.Turning()
     A @ np.ones(N - 7)
     assert A._cell.rows is not None
@@ -77,7 +77,7 @@ def test_they_are_made_once_products_have_spent_enough(monkeypatch: pytest.Monke
     assert found.n_bytes >= A.data.nbytes
 
 
-def test_slower_rows_are_not_used() -> None:
+def test_slower_transposed_rows_are_not_used() -> None:
     A, found = asp.csr(matrix()), turned.Turning()
     A @ np.ones(N - 7)
     found.count(A._cell, 1, turned.PRICE_NS * A.nnz)
@@ -88,7 +88,7 @@ def test_slower_rows_are_not_used() -> None:
     assert found.n_bytes == 0
 
 
-def test_widths_are_counted_apart() -> None:
+def test_transposed_rows_are_judged_for_each_width() -> None:
     A, found = asp.csr(matrix()), turned.Turning()
     A @ np.ones(N - 7)
     found.count(A._cell, 1, turned.PRICE_NS * A.nnz)
@@ -101,7 +101,7 @@ def test_widths_are_counted_apart() -> None:
 
 
 @pytest.mark.parametrize("through", ["data", "kept", "indices", "transpose", "copy", "resized"])
-def test_what_is_written_is_seen(monkeypatch: pytest.MonkeyPatch, through: str) -> None:
+def test_transposed_rows_see_every_write(monkeypatch: pytest.MonkeyPatch, through: str) -> None:
     paid(monkeypatch)
     m, y = matrix(), np.random.default_rng(2).random(N)
     A = asp.csr(m)
@@ -128,7 +128,7 @@ def test_what_is_written_is_seen(monkeypatch: pytest.MonkeyPatch, through: str) 
 
 
 @pytest.mark.parametrize("given", [{"deterministic": True}, {"overhead": 0.0}])
-def test_options_that_rule_them_out(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
+def test_options_can_exclude_transposed_rows(monkeypatch: pytest.MonkeyPatch, given: dict[str, Any]) -> None:
     paid(monkeypatch)
     A = asp.csr(matrix())
     with asp.options(**given):
@@ -137,7 +137,7 @@ def test_options_that_rule_them_out(monkeypatch: pytest.MonkeyPatch, given: dict
     assert A._cell.dispatcher.turning is None
 
 
-def test_shared_arrays_and_small_matrices_have_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shared_arrays_and_small_matrices_have_no_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     m = matrix()
     shared, small = asp.csr(m, copy=False), asp.csr(m[: N // 4])
@@ -151,7 +151,7 @@ def test_shared_arrays_and_small_matrices_have_none(monkeypatch: pytest.MonkeyPa
     assert turning(small).made is not None  # 16 columns make it enough multiplications
 
 
-def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_are_dropped_and_rarely_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     A, y = asp.csr(matrix()), np.ones(N)
     n_made = 0
@@ -164,7 +164,7 @@ def test_they_are_let_go_and_seldom_made_anew(monkeypatch: pytest.MonkeyPatch) -
     assert turning(A).n_bytes == 0
 
 
-def test_without_room_products_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_work_without_memory_for_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
 
     def refused(*_: Any, **__: Any) -> Any:
@@ -188,7 +188,7 @@ def test_explain_counts_their_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.packed_bytes == turning(A).n_bytes
 
 
-def test_no_way_by_fast_call_takes_their_place(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fast_calls_do_not_replace_transposed_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     paid(monkeypatch)
     A, y = asp.csr(matrix()), np.ones(N)
     for _ in range(FIRST_FAST_PATH + 5):

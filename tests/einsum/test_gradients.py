@@ -66,7 +66,7 @@ def test_repeated_indices_have_torchs_gradients(expression, is_sparse):
         torch.testing.assert_close(grad[kept], his.grad[kept])
 
 
-def test_what_torch_tensors_cannot_do_is_refused():
+def test_unsupported_arguments_with_torch_tensors_are_refused():
     X = torch.eye(3, dtype=torch.float64, requires_grad=True)
     A = torch.eye(3, dtype=torch.float64).to_sparse_coo()
     with pytest.raises(ValueError, match="dense tensor"):

@@ -68,7 +68,7 @@ def test_zero_times_infinity_is_not_a_number_where_the_entry_is_stored(call):  #
     np.testing.assert_array_equal(call("ij,j,i->j", A, x, np.ones(2)), [np.nan, 4.0])
 
 
-def test_what_is_not_stored_does_not_multiply(call):  # noqa: F811
+def test_missing_entries_do_not_multiply(call):  # noqa: F811
     A = sps.csr_array(np.array([[1.0, 0.0], [2.0, 0.0]]))
     x = np.array([1.0, np.inf])
     assert call("i,ij,j->", np.ones(2), A, x) == 3.0

@@ -241,7 +241,7 @@ def test_a_choice_is_remembered_and_timed_once(tmp_path, monkeypatch):
             np.testing.assert_allclose(as_dense(asp.einsum("ij,ik,kj->ij", A, A, A)), wanted)
 
 
-def test_what_is_kept_of_patterns_sees_new_values_and_new_patterns(tmp_path):
+def test_data_cached_by_pattern_follow_new_values_and_patterns(tmp_path):
     """Writable arrays must not be cached; other arrays with the same pattern may share what depends on the pattern."""
     A, B = (sps.csr_array(array(seed, (30, 30))) for seed in (7, 8))
     remembered._bound.clear()
@@ -264,7 +264,7 @@ def check_both(A):
     np.testing.assert_allclose(asp.einsum("ij,jk,ik->", A, A, A), (squared * as_dense(A)).sum())
 
 
-def test_another_process_chooses_nothing_anew_and_times_what_no_process_has(tmp_path, monkeypatch):
+def test_another_process_reuses_a_choice_and_times_an_untimed_one(tmp_path, monkeypatch):
     """A process that ends before its calls pay for a race must leave its choice to be timed by a later one."""
     monkeypatch.setattr(remembered, "RACE_S", 0.0)
     A = sps.csr_array(array(6, (25, 25)))
@@ -337,7 +337,7 @@ def test_estimates_are_counts_on_average():
     assert estimator.size(number) == pytest.approx(products, rel=0.25)
 
 
-def test_intersections_are_priced_by_the_entries_that_lead_to_them():
+def test_intersection_costs_scale_with_the_shorter_operand():
     """A long row must be priced as searched for the entries of short ones, not as scanned for each of them."""
     star = np.zeros((300, 300))
     star[0], star[:, 0] = 1.0, 1.0
@@ -385,7 +385,7 @@ def test_without_a_compiler_numba_runs_programs_that_pay(monkeypatch):
 
 
 @pytest.mark.parametrize("promised", [None, 100])
-def test_nothing_is_timed_before_calls_have_taken_as_long(promised, tmp_path, monkeypatch):
+def test_programs_are_timed_only_after_calls_took_as_long(promised, tmp_path, monkeypatch):
     A = sps.csr_array(array(9, (20, 20)))
     monkeypatch.setattr(remembered, "RACE_S", 1e9)
     remembered._choices.clear()

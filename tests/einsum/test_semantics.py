@@ -238,7 +238,7 @@ def test_products_of_two_with_other_index_types_or_no_entries(index_types):
         ("i1->i", [(3, 4)], "letters from a to z"),
     ],
 )
-def test_mistakes_tell_what_disagrees_and_the_hint(expression, shapes, facts):
+def test_errors_name_the_mismatch_and_a_hint(expression, shapes, facts):
     with pytest.raises(ValueError, match=r"\w") as numpys:
         np.einsum(expression, *map(np.zeros, shapes))
     with pytest.raises(ValueError, match=r"\w") as ours:
@@ -250,7 +250,7 @@ def test_mistakes_tell_what_disagrees_and_the_hint(expression, shapes, facts):
 
 @pytest.mark.filterwarnings("error")
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_what_dots_stand_for_has_names_that_kernels_can_take():
+def test_ellipsis_dimensions_get_valid_index_names():
     T, A = array(1, (2, 3, 4)), array(2, (4, 5))
     found = asp.einsum("...ij,...jk->...ik", sparse(T), sparse(A))
     np.testing.assert_array_equal(as_dense(found), np.einsum("...ij,...jk->...ik", T, A))
@@ -309,7 +309,7 @@ def test_diagonals_take_the_extents_that_numpy_takes(expression, shape):
 
 
 @pytest.mark.parametrize("kind", [asp.csr, asp.csc])
-def test_what_lies_behind_the_last_entry_is_none(kind):
+def test_trailing_array_elements_are_ignored(kind):
     """Such entries remain after sum_duplicates() or eliminate_zeros() of a matrix that shares its arrays."""
     A = kind(sps.csr_array(np.arange(1.0, 13.0).reshape(4, 3)))
     A.indptr[-1] = A.indptr[-2]
@@ -322,7 +322,7 @@ def test_what_lies_behind_the_last_entry_is_none(kind):
 
 
 @pytest.mark.skipif(not HAS_VECTORS, reason="this SciPy has no vectors of compressed rows")
-def test_what_lies_behind_the_last_entry_of_a_vector_is_none():
+def test_trailing_array_elements_of_a_vector_are_ignored():
     v = sps.csr_array(np.array([0.0, 1, 0, 2, 0]))
     v.data, v.indices = np.append(v.data, 9.0), np.append(v.indices, np.int32(0))
     assert asp.einsum("j,j->", v, np.ones(5)) == 3

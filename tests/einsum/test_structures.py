@@ -62,7 +62,7 @@ def crowded(cls):
 @pytest.mark.parametrize("made", [relabelled, crowded])
 @pytest.mark.parametrize("cls", [sps.csr_array, sps.csr_matrix, asp.csr])
 @pytest.mark.parametrize("expression", EXPRESSIONS)
-def test_flags_of_sorted_and_distinct_entries_are_not_believed(call, expression, cls, made):
+def test_flags_of_sorted_and_distinct_entries_are_verified(call, expression, cls, made):
     A = made(cls)
     operands = [A] * len(expression.split("->")[0].split(","))
     wanted = np.einsum(expression, *[A.toarray()] * len(operands))

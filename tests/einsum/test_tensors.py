@@ -94,7 +94,7 @@ def test_every_write_to_the_values_is_seen(expression: str, kind: str, cache, mo
 
 
 @pytest.mark.parametrize("kind", ["sorted", "in any order", "repeated"])
-def test_what_is_kept_takes_no_more_than_the_option_allows(kind: str, cache) -> None:
+def test_cached_data_stay_within_the_extra_memory_option(kind: str, cache) -> None:
     coords, values, shape = entries(kind, 200)
     for extra_memory in (0.0, 1.5, 3.0, 100.0):
         T = asp.tensor(coords, values, shape)

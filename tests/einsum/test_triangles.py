@@ -74,7 +74,7 @@ def test_infinite_values_are_in_the_terms_that_exist():
 
 
 @pytest.mark.usefixtures("kernels_at_once")
-def test_it_is_explained():
+def test_the_symmetric_shortcut_is_explained():
     A = sps.csr_array(symmetric())
     assert "six times" in asp.einsum_path("ij,jk,ik->", A, A, A)
     assert "equal to its transpose" in str(explain_einsum("ij,jk,ik->", A, A, A))

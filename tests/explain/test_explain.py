@@ -63,7 +63,7 @@ def read(html: str) -> Reader:
     return reader
 
 
-def test_text_of_a_tuned_plan_tells_what_why_and_the_price():
+def test_text_of_a_tuned_plan_names_kernel_reason_and_cost():
     text = str(Explanation(report()))
     for said in (
         "matmul: A @ B, B 32 columns", "5 x 7, 10 entries, float32, int32 indices", "at most 2 threads",
@@ -75,7 +75,7 @@ def test_text_of_a_tuned_plan_tells_what_why_and_the_price():
         assert said in text, said
 
 
-def test_text_of_the_default_plan_says_why_and_promises_nothing():
+def test_text_of_the_default_plan_gives_the_reason_and_no_break_even():
     text = str(Explanation(report(UNTUNED, packed_bytes=0)))
     assert UNTUNED.why in text
     assert "as it is (CSR)" in text
@@ -100,7 +100,7 @@ def test_products_left_to_scipy_have_no_loops_and_no_price():
     assert not any(title in text for title in ("Price", "Storage", "Loops"))
 
 
-def test_a_search_cut_short_is_told_as_what_it_cost():
+def test_text_of_an_unfinished_search_shows_its_cost_so_far():
     text = str(Explanation(report(dataclasses.replace(TUNED, effort="off"))))
     assert "search not finished, found in this process" in text
     assert "996 ms" in text
@@ -139,7 +139,7 @@ def test_any_shape_can_be_explained(n_rows: int, n_cols: int, columns: int, tran
     read(Explanation(found)._repr_html_())
 
 
-def test_page_is_well_formed_escaped_and_tells_what_the_text_tells():
+def test_page_is_well_formed_escaped_and_has_the_facts_of_the_text():
     page = Explanation(report())._repr_html_()
     reader = read(page)
     assert "Some <CPU> & more" in reader.text
@@ -215,7 +215,7 @@ def test_a_page_that_cannot_be_written_leaves_the_old_one(tmp_path: Path):
         write_whole(tmp_path / "no" / "page.html", "x")
 
 
-def test_links_and_pipes_stay_what_they_are(tmp_path: Path):
+def test_writing_a_page_keeps_links_and_pipes(tmp_path: Path):
     """A page written through a link must replace the link's target; a pipe must not be replaced by a file."""
     page, link, pipe = tmp_path / "page.html", tmp_path / "link", tmp_path / "pipe"
     page.write_text("old")

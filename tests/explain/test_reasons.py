@@ -12,7 +12,7 @@ from autosparse._native import runtime_api
 
 import autosparse
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def test_a_matrix_that_is_not_tuned_yet_is_not_called_switched_off() -> None:

@@ -36,7 +36,7 @@ def test_the_line_says_what_runs_and_why() -> None:
     assert "0.60 x default" in repr(Candidate(schedule=BLOCKS, predicted_ratio=0.6))
 
 
-def test_of_a_real_matrix() -> None:
+def test_repr_of_plans_of_a_matrix_is_one_line() -> None:
     A = asp.csr(sps.random_array((300, 200), density=0.05, format="csr", random_state=np.random.default_rng(1)))
     for shown in (A.tune(columns=4, budget_s=1), A.explain(4)):
         assert "\n" not in repr(shown)

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime
 
 
 @pytest.mark.parametrize(("gain", "words"), [(SMALL_GAIN, "the default kernel: "), (LARGE_GAIN, "the packed copy: ")])
-def test_a_sharing_matrix_says_what_serves_and_what_a_look_costs(gain: dict[str, float], words: str) -> None:
+def test_explain_of_a_sharing_matrix_names_the_kernel_and_the_check_cost(gain: dict[str, float], words: str) -> None:
     m = make()
     with asp.options(extra_memory=50.0):
         A = asp.csr(m, copy=False)
@@ -38,7 +38,7 @@ def test_an_owning_matrix_has_nothing_to_say() -> None:
         assert "serves now" not in str(A.explain(dense(A, 0)))
 
 
-def test_facts_are_values() -> None:
+def test_serving_facts_are_plain_values() -> None:
     served = ServingCosts(
         is_packed=False, has_in_place=True, gain_s=None, look_s=0.0, look_rate=1.0, repack_s=0.0, repack_rate=0.0
     )

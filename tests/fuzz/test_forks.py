@@ -13,7 +13,7 @@ from autosparse._native import runtime_api
 from tests.fuzz import forks
 
 pytestmark = [
-    pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves"),
+    pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime"),
     pytest.mark.skipif(not hasattr(os, "fork"), reason="fork is POSIX"),
 ]
 

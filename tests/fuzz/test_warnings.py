@@ -17,7 +17,7 @@ from autosparse import cache
 from autosparse.notices import forget_warnings
 from tests.tuning.compilers import executable
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 DTYPES = ("float32", "float64", "complex64", "complex128", "int8", "int32", "int64", "uint16", "bool", "float16")
 VALUES: tuple[Callable[[np.random.Generator, int], Any], ...] = (

@@ -17,7 +17,7 @@ def test_every_two_values_meet_in_few_combinations():
     assert chosen(([], "ab")) == []
 
 
-def test_the_others_are_full():
+def test_combinations_outside_the_covering_set_run_with_full():
     rows = covering(one="ab", two="cd", three="ef").mark.args[1]
     assert len(rows) == 8
     assert 4 <= sum(not row.marks for row in rows) < 8

@@ -37,7 +37,7 @@ def cycles(edges: dict[str, set[str]]) -> set[frozenset[str]]:
     return {frozenset(other for other in after[name] if name in after[other]) for name in edges if name in after[name]}
 
 
-def test_no_module_imports_what_imports_it() -> None:
+def test_no_import_cycles() -> None:
     found = cycles(graph())
     assert not found, f"modules that import each other: {[sorted(one) for one in found]}"
 

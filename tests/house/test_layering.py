@@ -132,7 +132,7 @@ def test_no_bare_import_of_mapped_folders():
         ("autosparse.core.pattern", "from autosparse import csr"),
     ],
 )
-def test_what_points_up_would_be_seen(name, text):
+def test_upward_imports_are_detected(name, text):
     node = ast.parse(text).body[0]
     (wanted,) = [alias.name for alias in node.names]
     wanted = wanted if isinstance(node, ast.Import) else f"{node.module}.{wanted}"

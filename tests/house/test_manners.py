@@ -109,7 +109,7 @@ def catches_everything(node: ast.AST) -> bool:
         (catches_everything, "nowhere", "catch the class you expect"),
     ],
 )
-def test_what_no_module_does(is_bad, but_for, why):
+def test_no_module_uses_forbidden_constructs(is_bad, but_for, why):
     checked = [source for source in library() if not source.name.startswith(but_for)]
     bad = [source.where(node) for source in checked for node in ast.walk(source.tree) if is_bad(node)]
     assert not bad, f"{why}: {bad}"
@@ -125,5 +125,5 @@ def test_what_no_module_does(is_bad, but_for, why):
         (catches_everything, "try:\n    pass\nexcept:\n    pass"),
     ],
 )
-def test_what_is_not_done_would_be_seen(is_bad, text):
+def test_forbidden_constructs_are_detected(is_bad, text):
     assert any(map(is_bad, ast.walk(ast.parse(text))))

@@ -100,7 +100,7 @@ def test_a_library_that_is_imported_while_installed_runs_ours_until_the_end_of_t
     assert run.stdout.strip() == "the same", run.stderr[-3000:]
 
 
-def test_a_name_that_somebody_else_has_replaced_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_replaced_by_another_library_is_not_restored(monkeypatch: pytest.MonkeyPatch) -> None:
     def mine(*_: Any, **__: Any) -> None: ...
 
     with asp.install():

@@ -72,7 +72,7 @@ def test_pydata_sparse_takes_ours(name: str, text: str) -> None:
     np.testing.assert_allclose(found.todense(), wanted.todense())
 
 
-def test_classes_say_where_users_find_them_and_objects_whose_they_are() -> None:
+def test_classes_have_our_public_module_and_instances_scipys() -> None:
     for name in CLASSES:
         kind = getattr(asp, name)
         assert kind.__module__ == "autosparse"

@@ -146,7 +146,7 @@ def test_taylor_steps_equal_numpy(code: str, k: int) -> None:
             assert np.isnan(norms[0])
 
 
-def test_what_is_not_ours_is_scipys() -> None:
+def test_unsupported_calls_go_to_scipy() -> None:
     S = matrix(6, "d")
     B = sps.csr_array(block((6, 2), "d"))
     np.testing.assert_allclose(asp.linalg.expm_multiply(S, B).toarray(), scipys.expm_multiply(S, B).toarray())

@@ -129,7 +129,7 @@ def test_operands(name: str, code: str, kind: str) -> None:
 
 @pytest.mark.parametrize("name", SOLVERS)
 @pytest.mark.parametrize("code", "fdFD")
-def test_nothing_to_minimise(name: str, code: str) -> None:
+def test_zero_right_sides_and_zero_matrices(name: str, code: str) -> None:
     S, b, x0 = matrix(30, 20, code), right_side(30, code), np.ones(20, np.result_type(code, np.float64))
     agree(name, asp.csr(S), S, 0 * b)
     agree(name, asp.csr(S), S, 0 * b, x0=x0)
@@ -144,7 +144,9 @@ def test_nothing_to_minimise(name: str, code: str) -> None:
     "how", [{}, {"damp": 0.5}, {"x0": np.ones(40)}, {"atol": 1e-3}, {"calc_var": True}, {"limit": 4}]
 )
 @pytest.mark.parametrize("factor", [0, 1])
-def test_what_show_prints(name: str, how: dict[str, Any], factor: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_prints_the_output_of_scipy(
+    name: str, how: dict[str, Any], factor: int, capsys: pytest.CaptureFixture[str]
+) -> None:
     if name == "lsmr" and "calc_var" in how:
         return
     how = {LIMIT[name] if key == "limit" else key: value for key, value in how.items()}

@@ -161,7 +161,7 @@ def test_without_the_builtin_it_is_the_same(monkeypatch: pytest.MonkeyPatch) -> 
         (lambda: Sweep([Combine(x := np.zeros(3), (x,))])(1j), TypeError),
     ],
 )
-def test_what_does_not_fit_is_refused(wrong: Any, error: type[Exception]) -> None:
+def test_mismatched_operands_are_refused(wrong: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         wrong()
 

@@ -96,7 +96,7 @@ def agrees(mine: Outcome, theirs: list[Outcome], system: System) -> bool:
 
 
 @pytest.mark.full
-def test_iterations_are_no_more_outside_the_range_of_scipys_than_chance_lets_them_be() -> None:
+def test_iteration_counts_are_statistically_within_scipys_range() -> None:
     """Count solves outside SciPy's range.
 
     For n draws of equal distribution, n / 6 are expected outside the range of eleven others.

@@ -326,7 +326,7 @@ def test_sampled_entries_are_written_once(first, repeats):
 
 
 @pytest.mark.parametrize("made", [CSR, BLOCKS, PANELS, ORDERED, VECTOR], ids=lambda made: str(made.format))
-def test_kernel_that_adds(made):
+def test_a_kernel_that_accumulates_equals_the_interpreter(made):
     """Check C0 + A B against the interpreter, and that `adds` changes the key."""
     A, isa = matrix(), Target.host().isa
     plain = _native.KernelSpec("matmul", made, "float32", "int32", isa)
@@ -345,14 +345,14 @@ def test_kernel_that_adds(made):
 
 
 @pytest.mark.parametrize("composite", EVERY, ids=str)
-def test_text_is_read_again(composite):
+def test_composites_round_trip_through_text(composite):
     assert schedule_from_json(composite.to_json()) == composite
     assert Composite.from_json(composite.to_json()).stable_hash() == composite.stable_hash()
     assert all(selection_of(str(part.select)) == part.select for part in composite.parts)
     assert "\n" not in str(composite)
 
 
-def test_what_no_composite_is():
+def test_invalid_composites_are_refused():
     for parts in ((Part(REST, CSR),), (Part(REST, CSR), Part(Rows(3), CSR)), (Part(Blocks(2, 2, 0.5), CSR),) * 2):
         with pytest.raises(ScheduleError):
             Composite(parts=parts)
@@ -367,7 +367,7 @@ def test_what_no_composite_is():
         schedule_from_json(ROW_SETS[0].to_json().replace("rows(9..)", "stripes(9)"))
 
 
-def test_what_has_no_kernel_is_refused():
+def test_composites_without_a_kernel_are_refused():
     adding = Composite(parts=(Part(Blocks(4, 4, 0.5), BLOCKS), Part(REST, READY)))
     assert "add" in _native.composite_unsupported("matmul", adding)
     odd = Composite(parts=SPLITS[0].parts, window=6)

@@ -24,7 +24,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def test_what_is_written_is_read(folder: Path) -> None:
+def test_dumped_files_are_read_back(folder: Path) -> None:
     with config.options(dump_dir=folder):
         dumping.write({"a.c": "int a;", "a.ir": "loop"}, "a")
         assert dumping.read("a.c") == "int a;"
@@ -71,7 +71,7 @@ def test_links_are_neither_read_nor_written_through(folder: Path, tmp_path: Path
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root to give files away")
-def test_what_another_user_owns_is_not_read(folder: Path) -> None:
+def test_files_and_folders_of_another_user_are_not_read(folder: Path) -> None:
     (folder / "a.c").write_text("of nobody")
     os.chown(folder / "a.c", NOBODY, NOBODY)
     with config.options(dump_dir=folder):

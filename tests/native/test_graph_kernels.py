@@ -162,7 +162,7 @@ def test_sampled_dots_of_identical_rows_have_the_bits_of_each_row_alone(dtype, i
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
 @pytest.mark.parametrize("mean", [1, 5])
-def test_what_follows_a_row_reaches_none_of_its_results(mean, dtype, isa):
+def test_nan_in_the_next_row_does_not_reach_results_of_a_row(mean, dtype, isa):
     """Check with NaN in all columns of odd rows: kernels may compute a row's end with the next row's start."""
     rng = np.random.default_rng(3)
     lengths = rng.integers(0, 2 * mean + 1, 60)

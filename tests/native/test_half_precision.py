@@ -123,7 +123,7 @@ def test_small_and_negative_halves_are_widened_by_kernels(kind: str) -> None:
         np.testing.assert_allclose(told, taken.matrix @ B, rtol=1e-6)
 
 
-def test_only_products_in_float32_know_them() -> None:
+def test_only_float32_products_support_half_precision_values() -> None:
     made = made_of("bfloat16")[0]
     with pytest.raises(ScheduleError, match="float32"):
         lower(cases.spec(made, "float64"))
@@ -133,7 +133,7 @@ def test_only_products_in_float32_know_them() -> None:
         Format.parse("i1:U,k1:S,i0:U | i=8 | values=float16")
 
 
-def test_unasked_nothing_is_rounded_and_asked_the_bound_holds() -> None:
+def test_values_are_rounded_only_on_request_and_within_the_bound() -> None:
     A = sp.random_array((300, 400), density=0.05, format="csr", dtype=np.float32, random_state=np.random.default_rng(0))
     x = np.random.default_rng(1).standard_normal(400).astype(np.float32)
     M = autosparse.csr(A, copy=True)

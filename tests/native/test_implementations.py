@@ -31,7 +31,7 @@ def test_schedule_and_setting_name_who_computes(schedule: SuperSchedule | None, 
     assert _native.implementation_of(schedule, compiler).name == name
 
 
-def test_what_one_supports_is_not_for_the_other() -> None:
+def test_runtime_and_generated_schedules_exclude_each_other() -> None:
     assert IMPLEMENTATIONS["runtime"].supports("matmul", PRECOMPILED) is None
     assert _native.supports("matmul", PRECOMPILED) is None
     assert IMPLEMENTATIONS["c"].supports("matmul", GENERATED) is None
@@ -48,7 +48,7 @@ def test_what_one_supports_is_not_for_the_other() -> None:
 
 
 @needs_runtime
-def test_what_the_runtime_has_no_loops_for_is_refused_not_generated(tmp_path: Path) -> None:
+def test_schedules_without_runtime_loops_are_refused_not_generated(tmp_path: Path) -> None:
     """Check a spec whose loops over dense columns are not in the schedule: generated code would compute one column."""
     of = cases.spec(PRECOMPILED, index_dtype="int64")
     with config.options(cache_dir=tmp_path):

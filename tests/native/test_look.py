@@ -69,7 +69,7 @@ def test_two_swapped_chunks_and_pieces_of_chunks_are_seen(a: int, b: int, n: int
 
 @given(n=st.integers(0, 4 * CHUNK), begin=st.integers(0, 63))
 @settings(max_examples=40)
-def test_the_hashes_are_the_same_whatever_computes_them(n: int, begin: int) -> None:
+def test_hashes_are_equal_for_all_instruction_sets_threads_and_alignments(n: int, begin: int) -> None:
     unaligned, aligned = RANDOM[begin : begin + n], np.empty(n, np.uint8)
     aligned[...] = unaligned
     found = set()

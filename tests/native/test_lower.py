@@ -57,7 +57,7 @@ def test_one_workspace_one_block_one_parallel_loop() -> None:
         assert sum(getattr(node, "parallel", False) for node in nodes) == 1
 
 
-def test_sums_that_come_in_parts_load_what_is_there() -> None:
+def test_partial_sums_load_the_previous_value() -> None:
     for _, program in programs(400):
         workspace = next(node for node in ir.walk(program.body) if isinstance(node, ir.Workspace))
         zeroed = any(isinstance(node, ir.Zero) for node in program.body)
@@ -82,7 +82,7 @@ def test_only_padded_formats_look_for_values_that_are_not_finite() -> None:
         ({"operation": "transmogrify"}, "no index expression"),
     ],
 )
-def test_what_cannot_be_lowered_has_a_reason(fields: dict[str, str], reason: str) -> None:
+def test_schedules_that_cannot_be_lowered_have_a_reason(fields: dict[str, str], reason: str) -> None:
     made = cases.schedule("i1:U,k1:C", "i1 j1 k1 j0", 8, **fields)
     assert reason in str(_native.supports(made.operation, made))
     with pytest.raises(ScheduleError, match=reason):
@@ -98,7 +98,7 @@ def test_supported_schedules_have_no_reason() -> None:
     assert all(_native.supports("matmul", made) is None for made in cases.FAMILY)
 
 
-def test_key_is_the_codes_not_the_runs() -> None:
+def test_key_depends_on_the_code_only() -> None:
     base = {"fmt": "i1:U,k1:C", "loops": "i1 j1 k1 j0", "tile": 8}
     one = cases.spec(cases.schedule(**base, partition="nnz", chunk=32))
     other = cases.spec(cases.schedule(**base, partition="dynamic", chunk=4))

@@ -165,7 +165,7 @@ def as_dense(shape: tuple[int, ...], coords: operands.Array, values: operands.Ar
     return whole
 
 
-def test_what_does_not_fit_has_a_reason() -> None:
+def test_formats_beyond_their_limits_are_refused_with_a_reason() -> None:
     pattern = TensorPattern((70_000, 3, 3), np.array([[69_999], [0], [1]], np.int32))
     values = np.ones(1, np.float32)
     with pytest.raises(PackError, match="16 bits"):
@@ -183,7 +183,9 @@ def test_what_does_not_fit_has_a_reason() -> None:
         ("i1:C,k1:C", "i1 k1 j1 j0", {}, "is wanted"),
     ],
 )
-def test_what_cannot_be_lowered_has_a_reason(fmt: str, loops: str, fields: dict[str, str], reason: str) -> None:
+def test_schedules_that_cannot_be_lowered_have_a_reason(
+    fmt: str, loops: str, fields: dict[str, str], reason: str
+) -> None:
     assert reason in str(_native.supports("mttkrp", operands.schedule("mttkrp", fmt, loops, 8, **fields)))
 
 

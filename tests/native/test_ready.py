@@ -57,7 +57,7 @@ def product(of, packed, B, *, late=0, threads=2):
 
 
 @covering(isa=isas(), dtype=["float32", "float64"], name=patterns())
-def test_it_computes_what_the_schedule_says(isa, dtype, name):
+def test_precompiled_kernels_compute_their_schedule(isa, dtype, name):
     for order, made in (WHOLE | AHEAD | BOTH).items():
         A, packed = operand(patterns()[name], dtype, made)
         for at, columns in enumerate(COLUMNS):
@@ -68,7 +68,7 @@ def test_it_computes_what_the_schedule_says(isa, dtype, name):
 
 
 @pytest.mark.parametrize("order", ROW_ORDERS)
-def test_the_interpreter_agrees(order):
+def test_precompiled_kernels_equal_the_interpreter(order):
     A, packed = operand(sp.random(37, 51, density=0.1, random_state=2, format="csr"), "float32", WHOLE[order])
     B = np.random.default_rng(3).integers(-3, 4, (51, 19)).astype(np.float32)
     of = cases.spec(WHOLE[order])
@@ -127,7 +127,7 @@ def test_bits_do_not_depend_on_the_number_of_threads():
     assert all(np.array_equal(one, other) for other in others)
 
 
-def test_it_is_there_without_a_compiler_and_serves_nothing_else(tmp_path):
+def test_precompiled_kernels_need_no_compiler_and_match_only_their_spec(tmp_path):
     of = cases.spec(WHOLE["rcm"])
     with config.options(cache_dir=tmp_path):
         store = cases.cache.open_store()

@@ -54,7 +54,7 @@ def sampled(of, packed, data, X, Y, *, threads=2, late=0):
 
 
 @covering(isa=isas(), name=patterns(), way=WAYS)
-def test_it_computes_what_the_schedule_says(isa, name, way, pytestconfig):
+def test_precompiled_sddmm_computes_its_schedule(isa, name, way, pytestconfig):
     """Check with small integers, for which any order of summation gives the same bits.
 
     Without --full each pattern meets half of the widths.
@@ -110,7 +110,7 @@ def test_bits_do_not_depend_on_threads_or_order():
     assert all(np.array_equal(found[0], other) for other in found)
 
 
-def test_it_serves_nothing_else():
+def test_precompiled_sddmm_matches_only_its_spec():
     ordered = next(one for one in MADE if one.format.rows == "rcm")
     others = (
         spec(ordered, index_dtype="int64"),

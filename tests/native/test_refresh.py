@@ -80,7 +80,7 @@ def once_each() -> cases.Sample:
     return cases.Sample(cases.Pattern(40, 40, np.arange(0, 121, 3, dtype=np.int32), indices), np.arange(1.0, 121))
 
 
-def test_what_changed_alone_is_read() -> None:
+def test_refresh_reads_only_the_changed_ranges() -> None:
     taken = once_each()
     packed = _native.pack(taken.pattern, taken.data, Format.parse("i1:U,k1:C,i0:U | i=4"), transposed=False)
     before = packed.values.copy()
@@ -96,7 +96,7 @@ def test_entries_that_share_a_place_are_added_up() -> None:
     assert packed.values.max() == 15
 
 
-def test_no_room_to_keep_places() -> None:
+def test_refresh_works_without_memory_for_positions() -> None:
     taken = once_each()
     fmt = Format.parse("i1:U,k1:C,i0:U | i=4")
     packed = _native.pack(taken.pattern, taken.data, fmt, transposed=False)

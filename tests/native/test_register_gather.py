@@ -81,7 +81,7 @@ def test_generated_kernels_compute_the_same_bits(made: SuperSchedule, ways: tupl
 
 
 @needs_runtime
-def test_what_is_faster_here_is_measured_once() -> None:
+def test_the_faster_gather_is_measured_once() -> None:
     assert len({runtime_api.gathers() for _ in range(5)}) == 1
     with forced_choice("gathers", True):
         assert runtime_api.gathers()

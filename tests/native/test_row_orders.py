@@ -56,7 +56,7 @@ def test_an_order_has_each_row_once(shape, name):
     np.testing.assert_array_equal(np.sort(order), np.arange(shape[0]))
 
 
-def test_orders_are_what_they_are_called():
+def test_row_orders_match_their_names():
     A = matrix((50, 50), density=0.08)
     rows = rows_of(A)
     filled = [row for row in row_orders.order_of(rows, "first").tolist() if A.indptr[row] < A.indptr[row + 1]]
@@ -116,6 +116,6 @@ def test_text_form():
             Format.parse(wrong)
 
 
-def test_what_cannot_list_rows_is_refused_with_the_reason():
+def test_formats_without_row_lists_are_refused_with_a_reason():
     lanes = cases.schedule("i1:U,k1:C,i0:U | i=8 | rows=first", "i1 k1 i0")
     assert "neighbours" in str(supports("matmul", lanes))

@@ -44,7 +44,7 @@ def test_the_faster_way_serves(between_ns):
     assert share_alone(quick, slow) < 0.02
 
 
-def test_nothing_is_tried_where_it_matters_little():
+def test_no_trial_where_the_difference_is_small():
     rng = np.random.default_rng(0)
     assert share_alone(noisy(rng, 50 * OWN_NS), noisy(rng, 49 * OWN_NS)) == 0.0
 
@@ -66,7 +66,7 @@ def test_another_part_of_the_program_is_judged_for_itself():
 
 @pytest.mark.parametrize("n_asleep", [0, 10, 100])
 @pytest.mark.parametrize("between_ns", [1_000, 20_000])
-def test_helpers_that_a_trial_let_sleep_do_not_decide_it(between_ns, n_asleep):
+def test_helpers_asleep_after_a_trial_do_not_bias_the_decision(between_ns, n_asleep):
     """Check that helpers that fall asleep during a trial do not make one thread look as fast.
 
     Products take 43 µs alone and 18 µs shared.

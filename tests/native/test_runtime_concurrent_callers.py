@@ -35,11 +35,11 @@ def alone(begin: int, end: int) -> Calls:
     return [(1, ms) for ms in range(begin, end)]
 
 
-def test_a_thread_alone_has_none():
+def test_a_single_caller_is_not_concurrent():
     assert concurrent_calls(alone(0, 100)) == 0
 
 
-def test_threads_that_take_turns_have():
+def test_alternating_callers_are_concurrent():
     assert concurrent_calls(turns(0, 100)) == 99  # all but the first call
 
 
@@ -58,12 +58,12 @@ def test_a_neighbour_that_called_once_is_soon_forgotten():
 
 
 @pytest.mark.parametrize(("beside_ms", "after_ms"), [(10, 20), (100, 100), (400, 400), (3_000, 500)])
-def test_concurrency_is_believed_for_as_long_as_it_was_there_and_half_a_second_at_most(beside_ms, after_ms):
+def test_concurrency_persists_as_long_as_it_lasted_but_at_most_half_a_second(beside_ms, after_ms):
     calls = [*turns(0, beside_ms), *alone(beside_ms, beside_ms + 2_000)]
     assert concurrent_calls(calls) == pytest.approx(beside_ms + after_ms, abs=4)
 
 
-def test_a_neighbour_that_calls_now_and_then_is_no_company():
+def test_a_rare_caller_does_not_count_as_concurrent():
     """Check a thread that calls once in 50 ms for ten seconds: the other one has helpers most of the time."""
     calls = [one for begin in range(0, 10_000, 50) for one in [(2, float(begin)), *alone(begin + 1, begin + 50)]]
     assert concurrent_calls(calls) < 0.5 * len(calls)

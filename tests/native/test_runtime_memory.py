@@ -52,7 +52,7 @@ def test_large_results_own_aligned_writable_memory_of_our_allocator():
     assert memory._multiarray().get_handler_name(np.empty(BIG)) == "default_allocator"  # not ours
 
 
-def test_pages_come_back():
+def test_freed_pages_are_reused():
     array = memory.empty_output(BIG, F4)
     address = array.ctypes.data
     del array

@@ -154,7 +154,7 @@ def test_products_start_no_threads_of_openmp():
     )
 
 
-def test_two_callers_have_two_cores_between_them():
+def test_two_callers_on_two_cores_use_no_helpers():
     """Check that two callers on two cores have no helpers, which would take a core from the other."""
     run(
         """

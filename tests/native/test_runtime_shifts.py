@@ -55,7 +55,7 @@ def test_bits_do_not_depend_on_where_operands_begin(name: str, isa: str, dtype: 
 
 
 @pytest.mark.parametrize("isa", isas())
-def test_columns_of_a_wider_array(isa: str) -> None:
+def test_products_with_columns_of_a_wider_array(isa: str) -> None:
     """Check views of wider arrays: memory between rows of B and C neither affects results nor is written."""
     A, csr = spoken(PATTERNS["rows of at most 40"], "float32", "int32")
     rng = np.random.default_rng(8)

@@ -34,7 +34,7 @@ def test_short_gaps_keep_helpers_awake_for_a_millisecond(gap_us):
 
 
 @pytest.mark.parametrize("gap_us", [1_200, 10_000, 20_000])
-def test_longer_gaps_do_not(gap_us):
+def test_longer_gaps_keep_helpers_awake_only_briefly(gap_us):
     """Check gaps above 1.15 ms: a helper spins for 60 µs only, which is little CPU time per product."""
     assert linger_ns([gap_us] * 20) == SHORT
 

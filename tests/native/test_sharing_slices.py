@@ -68,7 +68,7 @@ def test_gathered_cells_are_worth_a_helper_from_thirty_thousand_on(sigma):
     assert SHARED_MIN_NS <= serial_ns < 2 * SHARED_MIN_NS
 
 
-def test_few_cells_are_not():
+def test_slices_with_few_cells_are_not_shared():
     M = matrix(1_000, 11)
     (serial_ns,) = told_ns(bound(M, "i1:U,k1:S,i0:U | i=8"), M)
     assert serial_ns < SHARED_MIN_NS

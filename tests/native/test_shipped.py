@@ -32,7 +32,7 @@ def test_sources_are_the_emitters():
 
 
 @needs_vectors
-def test_they_compute_what_their_specs_say():
+def test_shipped_kernels_compute_their_specs():
     rng = np.random.default_rng(0)
     A = (sp.random(70, 61, density=0.15, random_state=1, format="csr") + sp.eye(70, 61)).tocsr()
     A.data[:] = rng.integers(1, 5, A.nnz)
@@ -50,7 +50,7 @@ def test_they_compute_what_their_specs_say():
 
 
 @needs_vectors
-def test_none_needs_what_shipped_kernels_are_not_told():
+def test_shipped_kernels_need_no_sorted_columns_or_private_outputs():
     for spec in SPECS:
         program = implementations.lower.lower(spec)
         assert not program.needs_sorted
@@ -74,7 +74,7 @@ def test_no_compiler_is_needed(tmp_path):
         assert shipped_kernel(spec, None) is None
 
 
-def test_others_are_not_shipped():
+def test_other_specs_are_not_shipped():
     assert runtime_api.lib.asp_shipped_kernel(b"") == 0
     for spec in SPECS[:1]:
         assert shipped_kernel(dataclasses.replace(spec, adds=True), None) is None

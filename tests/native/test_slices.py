@@ -255,11 +255,11 @@ def test_formats_that_make_no_slices_are_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize("fmt", FORMATS, ids=str)
-def test_formats_read_back(fmt: Format) -> None:
+def test_slice_formats_round_trip_through_text(fmt: Format) -> None:
     assert Format.parse(str(fmt)) == fmt
 
 
-def test_what_cannot_be_lowered_or_packed_says_why() -> None:
+def test_slices_that_cannot_be_lowered_or_packed_have_a_reason() -> None:
     refused = [
         cases.schedule("i1:U,k1:S,i0:U | i=16", "i1 k1 i0", unroll=8),
         cases.schedule("i1:U,k1:S,i0:U | i=3", "i1 k1 i0"),

@@ -91,7 +91,7 @@ def test_a_result_that_padding_spoils_is_told():
     assert not bound_of(A, SWEPT[0])[0].run(B.ctypes.data, 16, C.ctypes.data, 16, 16, 2)
 
 
-def test_what_is_swept():
+def test_only_panels_followed_by_column_ordered_rows_are_swept():
     """Check that only panels followed by rows in order of their first column, all of the runtime, are swept."""
     assert all(map(is_swept, SWEPT))
     others = itertools.product((FOUR, BY_COLUMN), (runtime("matmul"), runtime("matmul", "degree")))
@@ -116,7 +116,7 @@ def proposed(A: Any, least: int, n_cols: int = 64) -> list[Composite]:
     return sweeps("matmul", pattern, Partition((Rows(least), REST), ("dense", "rest"), 0.9), n_cols)
 
 
-def test_what_a_search_proposes():
+def test_rows_with_entries_in_most_panels_are_stored_in_panels():
     """Check that rows with one entry in most panels are stored in panels too, and short rows by first column."""
     rng = np.random.default_rng(0)
     dense = rng.random((80, 4 * PANEL)) < 0.02

@@ -97,7 +97,7 @@ def test_packing_is_inverted_and_refreshed() -> None:
 
 
 @pytest.mark.parametrize("spoil", ["value", "nan", "entry", "shape"])
-def test_what_is_not_symmetric_is_refused(spoil: str) -> None:
+def test_nonsymmetric_matrices_are_refused(spoil: str) -> None:
     pattern, data = symmetric(30)
     if spoil in ("value", "nan"):
         off = np.flatnonzero(pattern.indices != np.repeat(np.arange(30), pattern.row_lengths))[0]
@@ -111,7 +111,7 @@ def test_what_is_not_symmetric_is_refused(spoil: str) -> None:
         _native.pack(pattern, data, MADE[0].format, transposed=False)
 
 
-def test_only_rows_in_order_are_stored_so() -> None:
+def test_symmetric_storage_requires_rows_in_order() -> None:
     for text in ("i1:C,k1:C | symmetric=1", "k1:U,i1:C | symmetric=1", "i1:U,k1:C | rows=rcm | symmetric=1"):
         with pytest.raises(ScheduleError, match="symmetric"):
             Format.parse(text)
@@ -121,7 +121,7 @@ def test_only_rows_in_order_are_stored_so() -> None:
         assert SuperSchedule.from_json(made.to_json()) == made
 
 
-def test_a_search_looks_for_symmetry_before_it_offers_it() -> None:
+def test_symmetric_storage_is_a_candidate_only_for_symmetric_patterns() -> None:
     pattern, _ = symmetric(40)
     assert seems_symmetric(pattern)
     lower = sp.csr_array(np.tril(np.ones((40, 40))))

@@ -23,13 +23,13 @@ def square(n: int = 30) -> sps.csr_array:
     return sps.random_array((n, n), density=0.2, format="csr", random_state=np.random.default_rng(1))
 
 
-def test_it_is_a_row_whose_reference_is_numpy() -> None:
+def test_einsum_is_a_registered_operation_with_numpy_as_reference() -> None:
     A, x = square(), np.arange(30.0)
     assert OPS["einsum"] is EINSUM
     np.testing.assert_allclose(EINSUM.reference("ij,j->i", A, x), asp.einsum("ij,j->i", A, x))
 
 
-def test_super_schedules_and_tune_refuse_it_with_the_reason() -> None:
+def test_super_schedules_and_tune_refuse_einsum_with_a_reason() -> None:
     made = dataclasses.replace(schedule("matmul", "csr", {}), operation=EINSUM.name)
     assert "no index expression of its own" in str(_native.supports(EINSUM.name, made))
     with pytest.raises(OptionError, match="one of matmul"):
@@ -37,7 +37,7 @@ def test_super_schedules_and_tune_refuse_it_with_the_reason() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
-def test_it_is_explained_before_and_after_it_is_timed(tmp_path, monkeypatch) -> None:
+def test_einsum_is_explained_before_and_after_timing(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(remembered, "RACE_S", 0.0)
     monkeypatch.setattr(paid, "is_sure", lambda: True)
     A = square()
@@ -62,7 +62,7 @@ def test_it_is_explained_before_and_after_it_is_timed(tmp_path, monkeypatch) -> 
     assert "The loops of the chosen program" in after.html(tmp_path / "page.html").read_text()
 
 
-def test_what_is_not_generated_is_explained_by_what_serves_it() -> None:
+def test_expressions_without_a_generated_kernel_name_their_route() -> None:
     A, x = square(), np.ones(30)
     assert "The library's product" in str(explain_einsum("ij,j->i", A, x))
     assert "no operand is sparse" in str(explain_einsum("i->", x))

@@ -64,7 +64,7 @@ def matrix(n: int = 300, m: int = 200) -> sps.csr_array:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-def test_it_is_computed_tuned_and_explained() -> None:
+def test_a_registered_operation_is_computed_tuned_and_explained() -> None:
     plain = matrix()
     A, F = asp.csr(plain, copy=True), np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
     close(aggregate(A, F), plain @ F)
@@ -79,7 +79,7 @@ def test_it_is_computed_tuned_and_explained() -> None:
 
 
 @pytest.mark.skipif(shutil.which("cc") is None and shutil.which("gcc") is None, reason="no C compiler")
-def test_a_generated_kernel_of_it_serves_and_is_what_the_interpreter_computes() -> None:
+def test_a_generated_kernel_of_a_registered_operation_equals_the_interpreter() -> None:
     plain = matrix()
     A, F = asp.csr(plain, copy=True), np.random.default_rng(0).standard_normal((200, 8)).astype(np.float32)
     made = schedule("aggregate", "csr", {}, tile=8)
@@ -92,7 +92,7 @@ def test_a_generated_kernel_of_it_serves_and_is_what_the_interpreter_computes() 
     close(interpret(spec, packed, F), plain @ F)
 
 
-def test_what_its_row_does_not_claim_is_refused() -> None:
+def test_schedules_that_a_registered_operation_does_not_support_are_refused() -> None:
     symmetric = schedule("aggregate", "slices", {"r": 8, "sigma": 64})
     assert _native.supports("aggregate", symmetric) == "slices are not lowered for aggregate"
     with pytest.raises(ValueError, match="already"):
@@ -107,7 +107,7 @@ def test_several_sparse_operands_are_refused_with_the_reason() -> None:
         asp.csr(matrix()).tune(SPGEMM.name)
 
 
-def test_every_row_names_what_it_needs() -> None:
+def test_every_tuned_operation_has_words_and_a_lowering_check() -> None:
     for row in OPS.values():
         if row.is_tuned:
             assert row.words is not None

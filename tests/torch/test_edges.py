@@ -9,7 +9,7 @@ import pytest
 
 from autosparse import config
 from autosparse.tuning import background, live
-from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
+from tests.torch.samples import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch import structure, thresholds  # isort: skip
@@ -120,7 +120,7 @@ def test_results_are_new_memory_that_no_later_product_writes(dtype):
     assert_close(A @ B, kept)
 
 
-def test_out_may_be_an_operand_or_lie_by_columns():
+def test_out_may_be_an_operand_or_column_major():
     D = dense(6, 6)
     A, B, C = compressed(D), numbers(6, 6), numbers(6, 6, seed=5)
     out = B.clone()
@@ -174,7 +174,7 @@ def test_conjugate_and_negative_bits_are_resolved():
 
 @pytest.mark.parametrize("value_grad", [False, True])
 @pytest.mark.parametrize("dense_grad", [False, True])
-def test_gradients_go_where_they_are_asked_for(value_grad, dense_grad):
+def test_gradients_are_computed_only_for_operands_that_require_them(value_grad, dense_grad):
     D = dense(9, 7)
     values = compressed(D).values().clone().requires_grad_(value_grad)
     S = compressed(D)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse
 
 from autosparse.errors import AutosparseError, DtypeError, InputError, InputTypeError, OptionError, ShapeError
-from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 
@@ -140,7 +140,7 @@ def test_attention_is_sddmm_softmax_spmm(heads):
 
 @pytest.mark.parametrize("heads", [0, 2])
 @pytest.mark.parametrize("features", [0, 3])
-def test_nothing_at_all_has_a_shape_and_gradients_too(heads, features):
+def test_empty_tensors_have_results_and_gradients(heads, features):
     """Check tensors without heads or columns: such shapes led to a division by zero and to an impossible reshape."""
     A = asp.csr(dense(6, 5))
     leaves = [

@@ -8,7 +8,7 @@ import io
 import numpy as np
 import pytest
 
-from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 
 import autosparse  # isort: skip
 import autosparse.torch as asp  # isort: skip
@@ -91,7 +91,7 @@ def test_torch_load_accepts_our_matrices():
         assert loaded["x"][0].rows is loaded["A"].rows
 
 
-def test_what_a_file_says_is_checked():
+def test_loaded_structures_are_validated():
     A = asp.csr(compressed(dense(5, 4)))
     crow, col = A.rows.arrays
     made_again = A.__reduce__()[0]

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse
 
 from autosparse.errors import AutosparseError, InputError, InputTypeError, ShapeError, StructureError
-from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch.structure import IndexArrays  # isort: skip

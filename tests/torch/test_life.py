@@ -11,7 +11,7 @@ import threading
 import pytest
 
 from autosparse import config
-from tests.torch.world import assert_close, compressed, counted, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 

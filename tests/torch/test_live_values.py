@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from autosparse import config
-from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch import operand, structure  # isort: skip
@@ -145,7 +145,7 @@ def test_a_structure_does_not_keep_the_tensors_alive():
     assert known.dead
 
 
-def test_sharing_a_column_index_or_an_address_is_not_being_equal():
+def test_structures_that_share_an_array_or_address_are_distinguished():
     A = compressed(dense(40, 40, 0.2))
     C = torch.sparse_csr_tensor(
         torch.arange(0, 41) * 0 + torch.tensor([0] * 40 + [A._nnz()]), A.col_indices(), A.values(), (40, 40)
@@ -167,7 +167,7 @@ def test_extra_memory_bounds_the_built_transpose():
         assert_close(S.t() @ G, S.to_dense().t() @ G)
 
 
-def test_background_tuning_outlives_the_matrices_it_looks_at():
+def test_background_tuning_continues_after_its_matrices_are_freed():
     B, G = numbers(N, 64), numbers(N, 64)
     with config.options(background=True, overhead=1.0, effort="measure", budget_s=5.0):
         for seed in range(6):
@@ -212,7 +212,7 @@ def test_a_pinned_operand_reads_memory_that_stays_and_counts_its_writes(inferenc
     assert (ours.data == same).all()
 
 
-def test_an_operand_that_nobody_pins_any_more_reads_the_tensors_again():
+def test_an_unpinned_operand_reads_the_tensors_again():
     A, B = compressed(dense(N, N, 0.1)), numbers(N, 64)
     known = structure.structure_of(A.crow_indices(), A.col_indices(), N, N)
     ours = operand.operand_of(known, torch.float32)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from autosparse import config
-from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.torch import results, thresholds  # isort: skip
@@ -56,7 +56,7 @@ def test_memory_serves_again_when_no_tensor_is_left():
     ],
     ids=["view", "array", "storage", "detached", "capsule", "graph"],
 )
-def test_memory_that_somebody_holds_does_not_serve_again(keep):
+def test_referenced_memory_is_not_reused(keep):
     Y, _ = product()
     place, kept = Y.data_ptr(), keep(Y)
     del Y

@@ -9,7 +9,7 @@ from autosparse.tuner.hybrid.schedules import runtime
 
 from autosparse import config
 from autosparse.dispatch import executor
-from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 from tests.tuning.test_operations import force
 
 import autosparse.torch as asp  # isort: skip

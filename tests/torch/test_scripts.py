@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from tests.torch.world import torch
+from tests.torch.samples import torch
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 EXAMPLES = ("gcn", "graphsage", "gat", "pruned_mlp")

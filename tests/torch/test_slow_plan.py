@@ -11,7 +11,7 @@ from autosparse.core.plan import Plan
 from autosparse.dispatch.state import state_for
 from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of, live_tuner_of, session_of
-from tests.torch.world import torch
+from tests.torch.samples import torch
 from tests.tuning.conftest import tuned_is_slower  # noqa: F401
 
 import autosparse.torch as at  # isort: skip

@@ -12,7 +12,7 @@ from types import MappingProxyType
 import pytest
 from autosparse._native import runtime_api
 
-from tests.torch.world import assert_close, torch
+from tests.torch.samples import assert_close, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
 from autosparse.torch import team  # isort: skip

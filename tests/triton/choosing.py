@@ -147,7 +147,7 @@ def test_deterministic_mode_plans_anew() -> None:
     assert choice._key(A.structure, KIND, "NVIDIA A100") not in keys  # nor is a plan of another device accepted
 
 
-def test_nothing_is_compiled_in_a_capture() -> None:
+def test_no_kernel_is_compiled_during_a_graph_capture() -> None:
     class Captured(device.HostDevice):
         capturing = False
 
@@ -199,7 +199,7 @@ def test_launches_and_measurements_go_to_the_device_of_the_tensors() -> None:
     assert host.depth == 0
 
 
-def test_a_gpu_that_is_not_current_is_made_so() -> None:
+def test_kernels_run_on_the_device_of_their_tensors() -> None:
     entered = []
 
     class Tensor:

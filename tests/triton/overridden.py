@@ -208,7 +208,7 @@ def test_extremes_are_the_same_in_panels() -> None:
     assert whole[0].isnan().any()
 
 
-def test_what_is_not_ours_raises_as_torch_does() -> None:
+def test_unsupported_calls_raise_as_in_torch() -> None:
     A = matrix_of()
     wrong = {
         "shape": lambda: A @ torch.randn(22, 3),

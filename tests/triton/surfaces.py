@@ -115,7 +115,7 @@ def test_gradients_are_those_of_dense() -> None:
         torch.testing.assert_close(found[1], wanted[1])
 
 
-def test_nothing_is_planned_in_a_capture() -> None:
+def test_no_planning_during_a_graph_capture() -> None:
     class Capturing(device.HostDevice):
         def is_capturing(self) -> bool:
             return True
@@ -197,7 +197,7 @@ def test_infinity_stays_in_its_rows() -> None:
         assert found.isinf().any()
 
 
-def test_what_does_not_fit_is_refused_before_a_kernel_sees_it() -> None:
+def test_mismatched_operands_are_refused_before_a_launch() -> None:
     stored = matrix_of()
     A = matrix.csr(stored)
     for values, error in ((stored.values()[:-1], ShapeError), (stored.values().cpu().numpy(), InputTypeError)):
@@ -235,8 +235,8 @@ def tests() -> dict[str, Callable[[], None]]:
 
 
 HOST_ONLY = (
-    "test_nothing_is_planned_in_a_capture", "test_arrays_come_back_as_they_went",
-    "test_nothing_is_compiled_in_a_capture", "test_machine_code_that_was_found_is_started_without_a_search",
+    "test_no_planning_during_a_graph_capture", "test_arrays_come_back_as_they_went",
+    "test_no_kernel_is_compiled_during_a_graph_capture", "test_machine_code_that_was_found_is_started_without_a_search",
     "test_launched_code_is_given_addresses_and_only_aligned_ones",
     "test_launches_and_measurements_go_to_the_device_of_the_tensors",
     "test_reductions_of_torch_and_their_gradients_are_ours",

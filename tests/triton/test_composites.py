@@ -34,7 +34,7 @@ SEGMENTS = GpuPart(layout="segments", split=64)
 
 @pytest.mark.parametrize("transposed", [False, True])
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_rules_give_what_they_give_on_the_host(pattern: str, transposed: bool) -> None:
+def test_partition_rules_agree_with_the_cpu_implementation(pattern: str, transposed: bool) -> None:
     A = PATTERNS[pattern]()
     crow, col = (torch.from_numpy(one.astype(np.int32)) for one in (A.indptr, A.indices))
     make = entries_of_transpose if transposed else entries_of_csr

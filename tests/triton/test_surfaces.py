@@ -16,25 +16,25 @@ torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="triton is not installed")
 
 LAWS = (
-    "test_what_does_not_fit_is_refused_before_a_kernel_sees_it",
+    "test_mismatched_operands_are_refused_before_a_launch",
     "test_structures_that_point_outside_are_found_before_anything_is_planned",
     "test_torch_serves_first", "test_planning_compares_and_remembers", "test_ours_gives_the_product",
     "test_values_are_read_live", "test_values_that_are_put_in_place_of_others_are_read",
-    "test_gradients_are_those_of_dense", "test_nothing_is_planned_in_a_capture",
+    "test_gradients_are_those_of_dense", "test_no_planning_during_a_graph_capture",
     "test_failure_leaves_torch", "test_a_cache_that_cannot_be_opened_leaves_torch",
     "test_arrays_come_back_as_they_went", "test_shapes_and_dtypes_are_checked",
     "test_infinity_stays_in_its_rows", "test_a_candidate_that_is_wrong_is_rejected_and_told_of",
     "test_results_without_a_finite_number_are_compared", "test_a_kernel_that_fails_later_leaves_torch",
     "test_a_plan_larger_than_its_memory_is_not_tried", "test_deterministic_mode_has_no_atomics",
-    "test_deterministic_mode_plans_anew", "test_nothing_is_compiled_in_a_capture",
-    "test_launches_and_measurements_go_to_the_device_of_the_tensors", "test_a_gpu_that_is_not_current_is_made_so",
+    "test_deterministic_mode_plans_anew", "test_no_kernel_is_compiled_during_a_graph_capture",
+    "test_launches_and_measurements_go_to_the_device_of_the_tensors", "test_kernels_run_on_the_device_of_their_tensors",
     "test_machine_code_that_was_found_is_started_without_a_search",
     "test_launched_code_is_given_addresses_and_only_aligned_ones",
     "test_a_launch_keeps_no_workspace", "test_a_pattern_is_forgotten_with_its_tensor", "test_choices_are_bounded",
     "test_copies_exceed_the_second_cache_and_come_in_turn", "test_products_of_torch_are_ours",
     "test_products_of_torch_go_where_out_says", "test_sampled_products_of_torch_are_ours",
     "test_gradients_under_the_override_are_those_of_torch", "test_reductions_of_torch_and_their_gradients_are_ours",
-    "test_extremes_are_the_same_in_panels", "test_what_is_not_ours_raises_as_torch_does",
+    "test_extremes_are_the_same_in_panels", "test_unsupported_calls_raise_as_in_torch",
     "test_torch_serves_under_the_override_until_a_kernel_is_chosen",
     "test_an_override_and_a_matrix_of_ours_do_not_call_each_other", "test_mttkrp_is_ours_in_every_mode",
     "test_mttkrp_plans_once_and_reads_values_live", "test_mttkrp_of_torch_has_gradients_and_other_orders",
@@ -63,7 +63,7 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str | None]:
 
 
 @pytest.mark.parametrize("law", LAWS)
-def test_triton_surface(law: str, answers: dict[str, str | None]):
+def test_triton_surface_law_holds_in_the_interpreter(law: str, answers: dict[str, str | None]):
     assert answers[law] is None, answers[law]
 
 

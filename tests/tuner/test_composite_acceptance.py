@@ -147,14 +147,14 @@ def test_a_composite_that_lost_to_another_by_little_races_as_well(second, limit_
 
 
 @pytest.mark.parametrize("fresh", [0.6, 0.9])
-def test_what_is_claimed_is_kept_in_every_way(fresh):
+def test_the_recorded_ratio_is_the_worst_of_all_call_variants(fresh):
     search, found, clock = searched({SINGLE: 0.8}, found=(), always=(SINGLE,))
     plan = confirmed(served_by(clock, {SINGLE: fresh}, {SINGLE: 0.7}), search, found, limit_s=10.0, clock=clock)
     assert plan.measured_s / plan.default_s == pytest.approx(max(fresh, 0.7))
 
 
 @pytest.mark.parametrize(("other", "chosen"), [(0.8, OTHER), (0.98, None)])
-def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
+def test_memory_freed_by_a_loser_admits_a_candidate(other, chosen):
     search, found, clock = searched({SINGLE: 0.8, OTHER: 0.82}, room=1, found=(), always=(SINGLE, OTHER))
     assert found.schedule == SINGLE
     times = {SINGLE: 1.1, OTHER: other}
@@ -163,7 +163,7 @@ def test_who_had_no_room_beside_a_loser_has_its_chance(other, chosen):
     assert all(one.packed == (one is search.incumbent) for one in search.trials)
 
 
-def test_what_always_races_takes_no_candidates_place():
+def test_entrants_that_always_race_displace_no_candidates():
     """Check that composites and formats that need no compiler race first, and take no places of other candidates."""
     numbers = []
     for found, always in (((), ()), ((COMPOSITE,), (SINGLE, OTHER))):

@@ -8,7 +8,7 @@ from autosparse.tuner.search.cost_estimates import CostEstimates
 from autosparse.tuning.memory.sizes import LARGE_ENTRIES, sized
 
 
-def test_a_step_that_was_stopped_for_a_minute_is_no_price():
+def test_an_outlier_does_not_change_the_cost_estimate():
     cost_estimates = CostEstimates()
     for _ in range(6):
         cost_estimates = cost_estimates.observed("compile", 0.1)
@@ -19,7 +19,7 @@ def test_a_step_that_was_stopped_for_a_minute_is_no_price():
     assert stopped.price_s("compile") == pytest.approx(0.1, rel=0.5)
 
 
-def test_what_stays_slow_is_believed_soon():
+def test_persistent_slowness_soon_changes_the_cost_estimate():
     cost_estimates = CostEstimates()
     for _ in range(6):
         cost_estimates = cost_estimates.observed("compile", 0.1)
@@ -34,7 +34,7 @@ def test_the_first_observation_counts_whatever_it_is(factor):
     assert CostEstimates().observed("pack", seconds, 100).price_s("pack", 100) == pytest.approx(seconds)
 
 
-def test_a_tiny_matrix_that_was_hashed_first_does_not_make_large_ones_too_dear():
+def test_a_tiny_first_observation_does_not_inflate_costs_of_large_matrices():
     """Check that 2 ms for 844 bytes, most of it imports, is not taken as a rate: 120 MB would then cost 260 s."""
     cost_estimates = CostEstimates().observed("hash", 1.84e-3, 844).observed("features", 6.6e-4, 90)
     assert cost_estimates.price_s("hash", 120e6) < 0.5
@@ -52,7 +52,7 @@ def test_a_price_of_a_busy_machine_does_not_hold_for_ever():
 
 
 @pytest.mark.parametrize("kind", ["pack", "compare"])
-def test_what_small_matrices_took_says_nothing_about_those_that_no_cache_holds(kind):
+def test_cost_estimates_of_small_and_large_matrices_are_separate(kind):
     """Check that small and large matrices have separate rates, because large ones need new pages."""
     small, large = LARGE_ENTRIES // 100, LARGE_ENTRIES * 10
     cost_estimates = CostEstimates()

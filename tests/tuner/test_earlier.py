@@ -50,7 +50,7 @@ def raced(search: Search) -> list[SuperSchedule]:
 
 
 @pytest.mark.parametrize("budget_s", [0.05, 0.08, 0.2])
-def test_a_search_ends_after_some_processes_with_the_plan_of_one_that_was_not_interrupted(budget_s: float) -> None:
+def test_interrupted_searches_converge_to_the_plan_of_an_uninterrupted_one(budget_s: float) -> None:
     _, whole = a_process(a_factory(), None, budget_s=1e6)
     known, n_processes, search = None, 0, None
     while search is None or not search.finished:
@@ -94,7 +94,7 @@ def test_a_plan_is_admitted_by_a_race_with_the_default_kernel_in_its_own_process
     assert len(raced(search)) > 1  # the record's winner lost, so nothing of the record counts
 
 
-def test_what_a_record_says_never_makes_a_slower_kernel_serve() -> None:
+def test_records_never_select_a_slower_kernel() -> None:
     for seed in range(20):
         rng = random.Random(seed)
         names = rng.sample(EVERYTHING, 20)
@@ -127,7 +127,7 @@ def test_a_candidate_that_was_far_behind_is_measured_with_few_samples() -> None:
 
 
 @given(st.integers(min_value=0, max_value=200))
-def test_what_is_carried_is_bounded(n: int) -> None:
+def test_carried_measurements_are_bounded(n: int) -> None:
     names = (EVERYTHING * (n // len(EVERYTHING) + 1))[:n]
     candidates = tuple(Candidate(schedule=one, measured_s=1e-3, n_samples=at + 1) for at, one in enumerate(names))
     found = Earlier.of(Plan(schedule=None, why="", default_s=1e-3, candidates=candidates))

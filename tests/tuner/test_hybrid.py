@@ -236,7 +236,7 @@ def test_tried_schedules_have_kernels(operation, n_columns):
             assert _native.supports(operation, made) is None, (kind, made)
 
 
-def test_long_rows_are_found_whichever_cut_meets_them_first():
+def test_long_rows_are_found_for_any_first_cut():
     """Check that cuts below four times the mean length do not hide a later cut that takes the same rows."""
     dense = np.zeros((200, 4000))
     dense[:, :6] = 1

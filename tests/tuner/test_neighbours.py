@@ -65,7 +65,7 @@ def test_the_first_steps_try_every_axis() -> None:
     }  # fmt: skip
 
 
-def test_handed_out_in_chunks_and_back() -> None:
+def test_neighbours_include_dynamic_chunks_and_static_partitions() -> None:
     problem = make_problem("matmul", 1)
     one = space.schedule("matmul", "csr", {}, unroll=4)
     dynamic = dataclasses.replace(one, partition="dynamic", chunk=32)
@@ -75,7 +75,7 @@ def test_handed_out_in_chunks_and_back() -> None:
 
 
 @pytest.mark.parametrize("operation", ["matmul", "sddmm"])
-def test_beside_the_runtimes_own_loops_are_generated_ones_of_the_format(operation: str) -> None:
+def test_neighbours_of_precompiled_kernels_include_generated_ones_of_the_format(operation: str) -> None:
     problem = make_problem(operation, 32)
     runtimes = [one for one in spaces.candidates(problem, _native.supports) if one.is_precompiled]
     assert runtimes
@@ -86,7 +86,7 @@ def test_beside_the_runtimes_own_loops_are_generated_ones_of_the_format(operatio
         assert {other.partition for other in found} == {"nnz", "dynamic"}
 
 
-def test_tensors_are_handed_out_in_chunks_and_jammed() -> None:
+def test_neighbours_of_tensor_schedules_vary_partition_unroll_and_prefetch() -> None:
     pattern = TensorPattern((40, 30, 50), np.array([[0, 1, 2], [2, 1, 0], [3, 0, 1]], np.int32))
     problem = dataclasses.replace(make_problem("mttkrp", 16), pattern=pattern)
     for one in spaces.candidates(problem, _native.supports):

@@ -35,7 +35,7 @@ def test_equal_rows_give_about_the_limit_in_aligned_panels():
 
 
 @pytest.mark.parametrize("family", ["mesh", "rmat", "tensor_blocks"])
-def test_entries_keep_their_places(family):
+def test_sampled_entries_keep_their_coordinates(family):
     pattern = generate(family, nnz=50_000, seed=1)
     assert pattern.looked_at(pattern.nnz) is pattern
     seen = pattern.looked_at(5_000)

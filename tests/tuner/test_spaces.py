@@ -45,7 +45,7 @@ def test_problems_of_one_outline_share_their_schedules_and_no_pattern_is_kept():
 
 @pytest.mark.parametrize("shape", [(300, 200), (300, 90_000), (90_000, 300), (9, 8, 7), (9, 7, 90_000), (90_000, 8, 7)])
 @pytest.mark.parametrize("n_columns", [1, 16, 48, 256])
-def test_what_a_search_chooses_from_has_codes(shape, n_columns):
+def test_candidates_of_a_search_have_codes(shape, n_columns):
     """Check that learned models can encode every tiled candidate but the runtime's own kernels."""
     algorithm = "sddmm" if len(shape) == 2 else "mttkrp"
     pattern = Coordinates.of(shape, [np.zeros(1, np.int64)] * len(shape)).to_structure()

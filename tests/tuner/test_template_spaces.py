@@ -68,7 +68,7 @@ def test_neighbours_are_others_in_the_space_and_mostly_mutual(space: TemplateSpa
 
 
 @everywhere
-def test_what_is_not_supported_is_not_sampled(space: TemplateSpace) -> None:
+def test_unsupported_schedules_are_not_sampled(space: TemplateSpace) -> None:
     def supports(operation: str, one: SuperSchedule) -> str | None:
         assert operation == space.operation
         return None if one.threads == 1 else "one thread, please"

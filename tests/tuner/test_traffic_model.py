@@ -151,7 +151,7 @@ def test_columns_threads_and_cores(family, n_columns, transposed, dtype, target)
 
 
 @each
-def test_a_schedule_takes_the_same_time_in_any_company(family, n_columns, transposed, dtype, target):
+def test_prediction_is_independent_of_other_schedules(family, n_columns, transposed, dtype, target):
     """Check that the time of a schedule depends neither on the others nor on the identity of the object."""
     problem = problem_of(family, n_columns, transposed=transposed, dtype=dtype, target=target)
     ranking = Ranking.of(problem)
@@ -188,7 +188,7 @@ def test_blocks_win_where_entries_come_in_blocks_and_nowhere_else(n_columns):
     assert alone.time_of(twos) < alone.time_of(FOURS), "the larger the blocks, the more zeros"
 
 
-def test_diagonals_win_where_entries_lie_on_them():
+def test_diagonals_win_for_banded_matrices():
     ones = ranking_of(scipy.sparse.diags_array([1.0] * 5, offsets=range(-2, 3), shape=(30_000, 30_000)), 1)
     times = ones.times()
     along = [n for n, one in enumerate(ones.schedules) if one and one.format.levels[1].kind is LevelKind.DIAGONAL]
@@ -235,7 +235,7 @@ def test_generated_kernels_fall_behind_where_the_runtime_computes_rows_together(
         assert behind_runtime(dataclasses.replace(plain, pattern=pattern)) == factor
 
 
-def test_what_is_remembered_of_schedules_is_theirs():
+def test_cached_traits_equal_those_of_the_schedules():
     problem = problem_of("blocks", 1, transposed=False, dtype="float32", target=AVX512)
     schedules = (None, *spaces.candidates(problem, _native.supports))
     assert Traits.of(schedules) is Traits.of(schedules)
@@ -279,7 +279,7 @@ def test_rows_of_panels_take_time_even_where_memory_is_free():
 
 
 @pytest.mark.parametrize("reach", [90, 100_000])
-def test_slices_are_believed_to_read_the_bytes_that_they_take(reach):
+def test_predicted_bytes_of_slices_equal_their_size(reach):
     """Check the predicted bytes: columns beyond 16 bits are stored in 32, which saves nothing for scattered columns."""
     rng, n_rows, degree = np.random.default_rng(6), 4_000, 20
     columns = rng.integers(0, reach, (n_rows, degree)) + 75 * np.arange(n_rows)[:, None]

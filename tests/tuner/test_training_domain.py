@@ -40,7 +40,9 @@ def problem(**changed: object) -> Problem:
         ({"threads": 1}, "on 1 threads"),
     ],
 )
-def test_what_a_model_has_not_seen_is_named_and_nothing_is_estimated(changed: dict[str, object], what: str) -> None:
+def test_problems_outside_the_training_domain_are_named_and_not_estimated(
+    changed: dict[str, object], what: str
+) -> None:
     seen = TrainingDomain.of_measurements([TRAINED] * FEWEST)
     asked = problem(**changed)
     untrusted_reason = seen.untrusted_reason(asked)
@@ -90,7 +92,7 @@ def test_an_unknown_kind_of_processor_is_held_to_more_where_the_default_kernel_i
     assert taken == {False: at_home, True: unseen_cpu}
 
 
-def test_what_was_seen_is_kept_with_a_model() -> None:
+def test_the_training_domain_is_saved_with_a_model() -> None:
     others = [{**TRAINED, "dtype": "float64", "threads": 8}]
     assert TrainingDomain.of_measurements([*[TRAINED] * FEWEST, *others]) == TrainingDomain.of_measurements(
         [TRAINED] * FEWEST

@@ -102,7 +102,7 @@ def test_stalls_of_the_default_kernel_make_no_other_one_fast() -> None:
     assert plan.default_s == pytest.approx(2e-5, rel=0.1)
 
 
-def test_a_budget_too_small_for_all_kernels_of_a_heat_builds_one() -> None:
+def test_a_budget_too_small_for_all_kernels_of_a_batch_builds_one() -> None:
     clock = FakeClock()
     factory = FakeFactory(clock, lambda one: 5e-4 if one else 1e-3)
     search = make_search(factory, make_problem())
@@ -135,7 +135,7 @@ def test_plan_is_never_slower_than_the_default(seed: int) -> None:
     assert factory.time_of(plan.schedule) <= 1e-3
 
 
-def test_model_order_decides_who_is_measured() -> None:
+def test_the_order_of_the_model_decides_which_candidates_are_measured() -> None:
     clock, problem = FakeClock(), make_problem()
     everything = space.candidates(problem, any_schedule)
     hopeful = everything[7]
@@ -299,7 +299,7 @@ def test_mean_stays_within_what_was_seen(values: list[float]) -> None:
 
 
 @given(seconds=st.floats(1e-6, 10.0), units=st.floats(1, 1e9), gain=st.floats(0, 0.98))
-def test_prices_survive_their_record(seconds: float, units: float, gain: float) -> None:
+def test_cost_estimates_round_trip(seconds: float, units: float, gain: float) -> None:
     cost_estimates = CostEstimates().observed("pack", seconds, units).gained("matmul|32", gain)
     assert CostEstimates.from_record(cost_estimates.to_record()) == cost_estimates  # within ten times the default rates
     assert cost_estimates.price_s("pack", units) == pytest.approx(
@@ -312,7 +312,7 @@ def test_prices_survive_their_record(seconds: float, units: float, gain: float) 
     "record",
     [None, {}, {"rates_s": 3}, {"rates_s": {"pack": "x", "build?": [1, 2]}}, {"gains": {"a": [float("nan"), 1]}}],
 )
-def test_prices_read_any_record(record: dict[str, object] | None) -> None:
+def test_invalid_cost_records_are_ignored(record: dict[str, object] | None) -> None:
     assert CostEstimates.from_record(record) == CostEstimates()
 
 
@@ -328,7 +328,7 @@ class UnluckyAtFirst(Noise):
 
 
 @pytest.mark.parametrize("n_reraces", [0, BLOCKING.n_reraces])
-def test_who_lost_by_little_meets_the_incumbent_again(n_reraces: int) -> None:
+def test_close_loser_is_re_raced(n_reraces: int) -> None:
     problem, clock = make_problem(), FakeClock()
     steady, unlucky = [one for one in space.candidates(problem, any_schedule) if not one.format.is_csr][:2]
 
@@ -345,7 +345,7 @@ def test_who_lost_by_little_meets_the_incumbent_again(n_reraces: int) -> None:
 
 
 @pytest.mark.parametrize(("style", "n_first"), [(BLOCKING, 1), (LIVE, 2)])
-def test_tuning_that_nobody_asked_for_tries_two_kernels_that_are_there_before_a_compiler(style, n_first):
+def test_background_tuning_tries_two_available_kernels_before_compiling(style, n_first):
     """Check that this holds even where the second one has a lower predicted gain than one that must be compiled."""
     problem = make_problem()
     ranked = list(dict.fromkeys(space.candidates(problem, any_schedule)))

@@ -38,23 +38,19 @@ def pays(price_s: float, account: TuningAccount, outlook: Outlook) -> bool:
 
 
 @given(seconds, factors, accounts, outlooks)
-def test_what_pays_still_pays_when_it_gets_cheaper(
-    price_s: float, f: float, account: TuningAccount, outlook: Outlook
-) -> None:
+def test_decision_is_monotonic_in_cost(price_s: float, f: float, account: TuningAccount, outlook: Outlook) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s / f, account, outlook)
 
 
 @given(seconds, factors, accounts, outlooks)
-def test_what_pays_still_pays_when_more_is_to_be_gained(
-    price_s: float, f: float, account: TuningAccount, outlook: Outlook
-) -> None:
+def test_decision_is_monotonic_in_gain(price_s: float, f: float, account: TuningAccount, outlook: Outlook) -> None:
     if pays(price_s, account, outlook):
         assert pays(price_s, account, dataclasses.replace(outlook, gain=min(0.95, outlook.gain * f)))
 
 
 @given(seconds, factors, accounts, outlooks)
-def test_what_pays_still_pays_with_more_promised_runs(
+def test_decision_is_monotonic_in_announced_runs(
     price_s: float, f: float, account: TuningAccount, outlook: Outlook
 ) -> None:
     assume(outlook.total_runs is not None and outlook.total_runs > account.n_calls)
@@ -64,7 +60,7 @@ def test_what_pays_still_pays_with_more_promised_runs(
 
 
 @given(seconds, st.integers(1, 10**6), accounts, outlooks)
-def test_what_pays_still_pays_after_more_rent(
+def test_decision_is_monotonic_in_past_product_time(
     price_s: float, more: int, account: TuningAccount, outlook: Outlook
 ) -> None:
     outlook = dataclasses.replace(outlook, total_runs=None)
@@ -76,7 +72,7 @@ def test_what_pays_still_pays_after_more_rent(
 
 
 @given(accounts, outlooks, seconds)
-def test_what_pays_by_rent_pays_in_advance_and_no_step_takes_more_than_its_budget(
+def test_decision_in_advance_covers_past_time_and_stays_within_the_budget(
     account: TuningAccount, outlook: Outlook, price_s: float
 ) -> None:
     in_advance = amortization.weigh(price_s, account=account, outlook=outlook, in_advance=True).pays
@@ -194,9 +190,7 @@ def test_ski_rental_total_is_bounded_whatever_tuning_brings(
 
 
 @given(accounts, outlooks, seconds, st.integers(2, 10**5))
-def test_one_product_never_buys_anything_by_rent(
-    account: TuningAccount, outlook: Outlook, price_s: float, n: int
-) -> None:
+def test_one_product_never_pays_for_a_step(account: TuningAccount, outlook: Outlook, price_s: float, n: int) -> None:
     """Check that one product buys no step whose price exceeds `overhead` times its own duration."""
     outlook = dataclasses.replace(outlook, total_runs=None, overhead=0.04)
     fresh = TuningAccount(n_calls=1, product_s=outlook.default_s)
@@ -227,7 +221,7 @@ def test_expected_gain_lies_between_prior_and_experience(prior: float, n_seen: i
 
 @pytest.mark.parametrize("n_entries", [10_000, LARGE_ENTRIES, 100 * LARGE_ENTRIES])
 @pytest.mark.parametrize("ratio", [None, 0.5, 0.99, 1.3])
-def test_packing_for_seconds_is_bought_on_the_models_word_alone(n_entries, ratio, monkeypatch):
+def test_large_matrices_are_packed_only_on_predicted_gain(n_entries, ratio, monkeypatch):
     """Check that a large matrix is packed only for a gain that the model predicts.
 
     The mean gain of other matrices, 0.31, counts only for small matrices or where there is no model.

@@ -21,7 +21,7 @@ from autosparse.tuning.memory import history, plan_lookup
 from autosparse.tuning.setup import context_of
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 N_PRODUCTS = 30
 FIELDS: dict[str, dict[str, Any]] = {
@@ -125,7 +125,7 @@ def test_prices_out_of_range_cost_no_product(name: str) -> None:
     history._tuning_stats.pop(store)
 
 
-def test_a_plan_that_is_not_believed_is_forgotten() -> None:
+def test_an_untrusted_plan_is_deleted() -> None:
     plant_plan(threads=2**70)
     A = asp.csr(plain(), copy=True)
     assert not A.tune(columns=8, effort="estimate", budget_s=1).remembered
@@ -142,7 +142,7 @@ ERRORS = (OverflowError("too large"), TypeError("no number"), KeyError("k"), Rec
 
 @pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("place", ["run", "look", "arm"])
-def test_whatever_breaks_beside_a_product_does_not_break_it(
+def test_errors_of_the_tuner_do_not_affect_products(
     place: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*args: Any, **hints: Any) -> Any:

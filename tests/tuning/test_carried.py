@@ -94,7 +94,7 @@ def test_without_an_account_a_short_script_is_never_tuned():
         (Spent(n_calls=9000, n_processes=6, product_s=1.8, tuning_s=0.06, saved_s=0.1, life_s=4.2), 0.05, True),
     ],
 )
-def test_what_earlier_processes_have_earned(spent, price_s, is_earned):
+def test_budget_earned_by_earlier_processes(spent, price_s, is_earned):
     account = TuningAccount(n_calls=250, product_s=0.05)
     outlook = Outlook(overhead=0.04, gain=0.4, default_s=2e-4, total_runs=300.0)
     earlier = None if spent is None else account_of(spent)

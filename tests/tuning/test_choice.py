@@ -40,7 +40,7 @@ def test_a_sharing_matrix_begins_with_the_fallback() -> None:
     assert owning.serves_packed
 
 
-def test_arrays_that_nobody_else_holds_any_more_change_over_at_the_next_check() -> None:
+def test_unexposed_arrays_switch_to_the_packed_copy_at_the_next_check() -> None:
     choice = PlanChoice(gain_s=20 * US)
     used(choice, 1, look_s=40 * US)
     assert not choice.recheck(64, n_invalidated=0, is_exposed=True)
@@ -69,7 +69,7 @@ def test_values_that_stop_changing_bring_the_packed_copy_back() -> None:
     assert choice.recheck(64, n_invalidated=0, is_exposed=False)
 
 
-def test_costs_near_the_gain_do_not_make_it_waver() -> None:
+def test_costs_near_the_gain_do_not_cause_repeated_switching() -> None:
     """Check hysteresis: for check costs between 80 % and 100 % of the gain, the current kernel stays."""
     gain_s = 40 * US
     look_s = 0.9 * gain_s - THROUGH_PYTHON_S
@@ -102,7 +102,7 @@ def test_looks_that_became_cheaper_are_found_out() -> None:
     assert used(choice, 100, look_s=5 * US) == 100
 
 
-def test_a_gain_that_nobody_measured_is_not_weighed() -> None:
+def test_an_unmeasured_gain_is_not_compared() -> None:
     assert used(PlanChoice(), 100, look_s=1.0, repack_s=1.0) == 100
 
 

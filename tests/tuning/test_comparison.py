@@ -23,7 +23,7 @@ from autosparse.tuning.trials import comparison, specs
 from tests.tuning.compilers import WRONG_MTTKRP, WRONG_PRODUCTS, WRONG_SAMPLES, liar, n_compilations
 from tests.tuning.forcing import ENOUGH_S, FORMATS, close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def context_for(operand: Any, columns: int, *, operation: str = "matmul", transposed: bool = False) -> Any:
@@ -147,7 +147,7 @@ VALUES = {
 
 @pytest.mark.parametrize("values", VALUES)
 @pytest.mark.parametrize("name", FORMATS)
-def test_an_honest_kernel_is_believed_whatever_the_values_are(name: str, values: str) -> None:
+def test_a_correct_kernel_is_accepted_for_any_values(name: str, values: str) -> None:
     columns = 1 if name in ("slices", "diagonals") else 5
     plain = make(200, 3000, seed=3)
     plain.data[:] = VALUES[values](np.random.default_rng(0), plain.nnz)
@@ -195,7 +195,7 @@ def test_a_kernel_is_compared_once_on_an_operand(monkeypatch: pytest.MonkeyPatch
         assert len(compared) == n_kernels
 
 
-def test_what_was_wrong_is_not_built_again(tmp_path: Path) -> None:
+def test_wrong_kernels_are_not_rebuilt(tmp_path: Path) -> None:
     known = Plan(schedule=schedule_of("csr", 5), why="remembered", effort="full")
     with asp.options(compiler=liar(tmp_path, WRONG_PRODUCTS["zeros"])), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -55,7 +55,7 @@ def test_the_problem_of_a_graph_says_so_and_has_plans_of_its_own() -> None:
         assert storage_of(graph()) == ""
 
 
-def test_what_the_user_asks_for_comes_first() -> None:
+def test_the_storage_option_takes_precedence_where_supported() -> None:
     with autosparse.options(storage="float16"):
         assert storage_of(graph("float32")) == "float16"
         assert storage_of(graph("float64")) == DICTIONARY

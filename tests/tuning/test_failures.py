@@ -19,7 +19,7 @@ from autosparse import cache
 from autosparse.notices import FallbackWarning
 from tests.tuning.forcing import ENOUGH_S, close, dense, make, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.fixture

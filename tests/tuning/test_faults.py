@@ -22,7 +22,7 @@ from autosparse.tuning import live, session, setup
 from autosparse.tuning.trials.kernel_trial import KernelTrial
 from tests.tuning.forcing import close, dense, force, make, schedule_of, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 PLACES: dict[str, tuple[Any, str]] = {
     "setup": (setup, "live_tuner_of"),
@@ -109,7 +109,7 @@ def test_a_planted_error_in_the_background_is_seen(monkeypatch: pytest.MonkeyPat
     assert len(seen) == 1
 
 
-def test_a_planted_error_in_a_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_planted_error_in_a_fast_path_is_contained_unless_strict(monkeypatch: pytest.MonkeyPatch) -> None:
     plain = make(300, 300)
     A, B = asp.csr(plain, copy=True), dense(plain, 8)
     state = state_of(A, 8)
@@ -161,9 +161,7 @@ def test_expected_failures_are_contained_in_strict_mode_too(monkeypatch: pytest.
 
 
 @pytest.mark.parametrize(("value", "is_strict"), [(None, False), ("", False), ("0", False), ("1", True)])
-def test_strict_mode_is_off_unless_it_is_asked_for(
-    value: str | None, is_strict: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_strict_mode_is_off_by_default(value: str | None, is_strict: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AUTOSPARSE_STRICT")
     if value is not None:
         monkeypatch.setenv("AUTOSPARSE_STRICT", value)

@@ -16,7 +16,7 @@ from autosparse.tuning.live import LiveTuner
 from autosparse.tuning.setup import context_of, session_of
 from tests.tuning.forcing import state_of
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def matrix(seed: int = 0) -> Any:

@@ -19,7 +19,7 @@ from autosparse.tuning.trials import context as bench_module
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import close, dense, make, state_of, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 UNASKED = {"overhead": 1.0, "runs": 10**8, "budget_s": 1000.0}
 
 
@@ -94,7 +94,7 @@ def test_a_limit_in_proportion_to_the_price(paid: None) -> None:
     assert context.compile_limit_s() == 1e3
 
 
-def test_a_child_does_not_wait_for_who_was_ending_a_step(paid: None) -> None:
+def test_a_forked_child_is_not_blocked_by_a_finishing_step(paid: None) -> None:
     """Check that a forked child can take the lock of an event that another thread held at the fork.
 
     Without this, 1 in 7,000 children hung.

@@ -94,7 +94,7 @@ def test_search_tries_composites_when_asked(matrix):
     assert not any(isinstance(one.schedule, Composite) for one in plan.candidates)
 
 
-def test_who_is_asked_for_composites(matrix):
+def test_composites_are_searched_by_option_and_effort(matrix):
     def wanted(effort: str, **options: Any) -> bool:
         with asp.options(**options):
             made = divider_of(context(matrix), effort=Effort(effort), budget_s=1.0, known=None, clock=time.perf_counter)

@@ -87,7 +87,7 @@ def make_live_tuner(**options: Any) -> LiveTuner:
     n_runs=st.integers(1, 400),
     overhead=st.sampled_from([0.0, 0.01, 0.04, 0.2]),
 )
-def test_unasked_tuning_never_exceeds_its_share(
+def test_background_tuning_never_exceeds_its_overhead_share(
     cost_estimates: list[float], default_s: float, n_runs: int, overhead: float
 ) -> None:
     session = FakeSession(FakeClock(), cost_estimates, misjudged=1.0, challenger_s=1.0)
@@ -120,7 +120,7 @@ def test_effort_budget_ends_unasked_tuning() -> None:
     assert live_tuner.tuning_s <= 0.05 + 1e-9
 
 
-def test_promised_runs_buy_early_and_broken_promises_stop() -> None:
+def test_announced_runs_start_tuning_early() -> None:
     session = FakeSession(FakeClock(), [0.01], misjudged=1.0, challenger_s=1.0)
     session.total_runs = 1e6
     live_tuner = make_live_tuner()
@@ -249,7 +249,7 @@ def test_history_becomes_a_horizon_after_two_processes(store: cache.Store, monke
     assert 0 < expected <= 900
 
 
-def test_short_lives_are_not_written(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_short_processes_write_no_history(store: cache.Store, monkeypatch: pytest.MonkeyPatch) -> None:
     stats = as_process(store, "short", monkeypatch)
     stats.count("problem", n_calls=3, spent_s=1e-4, n_objects=1)
     stats.flush()

@@ -35,7 +35,7 @@ def matrix() -> sps.csr_array:
 
 
 @pytest.mark.parametrize("columns", [1, 16])
-def test_nothing_waits_for_reuse_after_a_tuning(columns: int) -> None:
+def test_no_memory_is_kept_for_reuse_after_explicit_tuning(columns: int) -> None:
     A = asp.csr(matrix(), copy=True)
     before = kept_bytes()[0]
     with asp.options(extra_memory=4.0):
@@ -44,7 +44,7 @@ def test_nothing_waits_for_reuse_after_a_tuning(columns: int) -> None:
     assert kept_bytes()[0] <= before
 
 
-def test_what_explain_says_is_what_is_kept() -> None:
+def test_explain_reports_the_memory_of_kept_copies() -> None:
     A = asp.csr(matrix(), copy=True)
     plan = A.tune(effort="measure", budget_s=2.0)
     held = A._cell.dispatcher.packed_copies
@@ -60,7 +60,7 @@ def test_a_packed_copy_goes_with_its_matrix() -> None:
 
 
 @pytest.mark.usefixtures("paid")
-def test_nothing_waits_for_reuse_after_tuning_that_nobody_asked_for() -> None:
+def test_no_memory_is_kept_for_reuse_after_background_tuning() -> None:
     A, x = asp.csr(matrix(), copy=True), np.ones(20_000)
     with asp.options(overhead=1.0, runs=10**8, budget_s=1000.0):
         A @ x

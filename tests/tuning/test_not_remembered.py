@@ -62,7 +62,7 @@ def test_the_field_that_differs_is_named(field: str) -> None:
     assert told in " ".join(explained(A).split()) or "not remembered" in explained(A)
 
 
-def test_every_field_of_a_key_has_words() -> None:
+def test_every_key_field_has_a_description() -> None:
     assert set(misses.WORDS) == {field.name for field in dataclasses.fields(cache.PlanKey)}
     assert set(OTHERS) == set(misses.WORDS) - {"pattern"}
 
@@ -92,7 +92,7 @@ def test_plans_of_other_patterns_are_none() -> None:
     assert "no plan of a matrix with this pattern" in misses.why_not_remembered(context(A))
 
 
-def test_a_plan_made_with_another_compiler_is_not_believed() -> None:
+def test_a_plan_made_with_another_compiler_is_not_used() -> None:
     A = matrix()
     with asp.options(compiler="cc -g0"):
         remember(plan_lookup.key_of(context(A)))
@@ -104,7 +104,7 @@ def test_a_plan_made_with_another_compiler_is_not_believed() -> None:
         assert "the compiler (" in plan.not_remembered
 
 
-def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
+def test_the_compiler_is_part_of_the_plan_key() -> None:
     A = matrix()
     keys = []
     for compiler in ("cc -g0", "cc -g1", "cc -g0"):
@@ -114,7 +114,7 @@ def test_the_compiler_is_another_problem_for_the_same_matrix() -> None:
     assert len(set(keys)) == (2 if identity.toolchain_of("cc").implementation == "c" else 1)
 
 
-def test_a_plan_of_the_old_layout_is_neither_believed_nor_fatal(tmp_path: Path) -> None:
+def test_a_plan_record_of_the_old_layout_is_ignored(tmp_path: Path) -> None:
     """Check that records of layout 1, whose keys had no toolchain, are ignored and harmless."""
     A = matrix()
     key = plan_lookup.key_of(context(A))
@@ -140,7 +140,7 @@ def test_a_key_of_any_content_is_no_danger(key: Any) -> None:
     assert len(misses.why_not_remembered(context(A))) < 500
 
 
-def test_who_asked_for_more_is_told_so() -> None:
+def test_explain_names_the_higher_effort() -> None:
     A = matrix()
     key = plan_lookup.key_of(context(A))
     plan = dataclasses.replace(KNOWN, effort="estimate")
@@ -148,7 +148,7 @@ def test_who_asked_for_more_is_told_so() -> None:
     assert "effort estimate" in A.tune(columns=8, effort="measure").not_remembered
 
 
-def test_the_makers_are_found_at_once() -> None:
+def test_toolchain_identity_is_cached_and_complete() -> None:
     made = identity.toolchain_of(None)
     assert made == identity.toolchain_of(None)
     assert len({identity.code_digest("c"), identity.code_digest("numba")}) == 2

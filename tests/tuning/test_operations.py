@@ -22,7 +22,7 @@ from autosparse.tuning import planner
 from autosparse.tuning.setup import context_of, live_tuner_of, session_of
 from tests.tuning.forcing import ENOUGH_S
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: NumPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 def force(operand: Any, schedule: SuperSchedule, *, columns: int, operation: str) -> Any:
@@ -148,7 +148,7 @@ def test_tuning_is_remembered_by_operation_and_mode() -> None:
     assert not tensor().tune(columns=8, mode=2, effort="estimate").remembered
 
 
-def test_products_go_on_while_tuning_is_bought_by_them() -> None:
+def test_products_are_right_while_background_tuning_runs() -> None:
     plain, rank = matrix(m=300), 8
     A, T = asp.csr(plain, copy=True), tensor(nnz=4000)
     X, Y_rows = factors_of(plain.shape, rank)
@@ -186,7 +186,7 @@ def test_operations_have_the_names_of_the_literature_too() -> None:
         assert str(A.explain(columns, operation=operation)) == str(A.explain(columns))
 
 
-def test_what_cannot_be_tuned_says_so() -> None:
+def test_unsupported_tuning_requests_give_a_reason() -> None:
     A, T = asp.csr(matrix(), copy=True), tensor()
     with pytest.raises(OptionError, match="one of matmul, sddmm"):
         A.tune("mttkrp", columns=4)

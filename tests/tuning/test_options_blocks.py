@@ -104,7 +104,7 @@ def test_blocks_that_follow_each_other_make_no_way_by_fast_call_each(monkeypatch
     assert len(made) <= 20
 
 
-def test_a_block_sets_what_the_runtime_has_one_of_and_puts_it_back() -> None:
+def test_a_block_sets_and_restores_process_wide_runtime_settings() -> None:
     A = asp.csr(make(), copy=True)
     A @ dense(A, 0)
     before = runtime_api._held_isa, runtime_api._held_wait
@@ -172,7 +172,7 @@ def test_a_plan_that_was_lent_is_weighed_for_each_state_alone() -> None:
     assert lent.service.state is inside
 
 
-def test_rounded_values_serve_only_where_they_were_asked_for() -> None:
+def test_rounded_values_are_used_only_on_request() -> None:
     A = asp.csr(make(), copy=True)
     schedule = schedule_of("blocks", 8)
     rounded = with_values(schedule, "bfloat16")
@@ -195,7 +195,7 @@ def plans_of(folder: Path) -> list[Path]:
     return [one for one in folder.rglob("*") if one.is_file() and "plan" in str(one.relative_to(folder))]
 
 
-def test_what_was_found_without_a_cache_is_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_plans_found_without_a_cache_are_never_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plain = sps.random_array((400, 400), density=0.05, format="csr", rng=np.random.default_rng(0), dtype=np.float32)
     x = np.ones(400, np.float32)
     with asp.options(cache_dir=tmp_path):

@@ -49,7 +49,7 @@ def plan_of(name: str = "blocks", *, in_place: str = "", **times: float) -> Plan
     return Plan(schedule=schedule_of(name, 1), why="", effort="measure", **times, **in_place_terms)
 
 
-def test_a_kept_matrix_is_served_without_looks_and_changes_over_when_it_goes() -> None:
+def test_a_shared_matrix_is_multiplied_without_checks_until_its_source_is_freed() -> None:
     m = make()
     A = asp.csr(m, copy=False)
     trial = install(A, plan_of(**SMALL_GAIN))
@@ -129,7 +129,7 @@ def test_a_kernel_on_the_users_arrays_serves_where_a_packed_copy_does_not_pay() 
 
 
 @pytest.mark.parametrize("is_first_shared", [True, False])
-def test_what_was_found_while_sharing_serves_an_owner_and_the_other_way_round(is_first_shared: bool) -> None:
+def test_plans_serve_sharing_and_owning_matrices_alike(is_first_shared: bool) -> None:
     m = make()
     first, second = asp.csr(m, copy=not is_first_shared), asp.csr(m, copy=is_first_shared)
     trial = install(first, plan_of(**SMALL_GAIN))
@@ -213,7 +213,7 @@ def test_a_packed_copy_goes_with_the_matrix_also_where_something_else_serves() -
         gc.enable()
 
 
-def test_records_say_both_kernels_and_old_or_broken_ones_are_not_believed() -> None:
+def test_records_name_both_kernels_and_broken_ones_are_ignored() -> None:
     plan = plan_of(in_place="csr", **SMALL_GAIN)
     record = cache.plan_to_record(plan)
     assert cache.plan_from_record(record).in_place == plan.in_place

@@ -125,7 +125,7 @@ def test_a_plan_is_watched_by_the_time_of_products_by_fast_call(monkeypatch):
 @pytest.mark.parametrize(
     ("family", "op"), [("mesh", "spmv"), ("mesh", "spmm32"), ("mesh", "sddmm32"), ("tensor_blocks", "mttkrp16")]
 )
-def test_dense_operands_and_results_lie_where_those_of_users_do(family, op):
+def test_dense_operands_and_results_have_typical_alignments(family, op):
     """Check offsets from cache lines: 0, and 16 bytes as for NumPy's large arrays; `out=` may have either."""
     with context_for(generate(family, nnz=2_000, seed=1), OPS[op]) as context:
         calls = context.context.adapter.synthetic(context.problem, context.context.operand())
@@ -206,7 +206,7 @@ def test_iterations_are_counted_with_the_columns():
 
 
 @pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
-def test_whatever_always_races_has_a_kernel(index_dtype) -> None:
+def test_entrants_that_always_race_have_kernels(index_dtype) -> None:
     """Check 64-bit indices too: the runtime has no row orders for them, so such kernels must not race."""
     plain = sps.random_array((3000, 3000), density=5e-3, format="csr", random_state=np.random.default_rng(0))
     plain.indices, plain.indptr = plain.indices.astype(index_dtype), plain.indptr.astype(index_dtype)

@@ -16,7 +16,7 @@ from autosparse.notices import CacheWarning, FallbackWarning, warn_once
 from tests.tuning.compilers import executable
 from tests.tuning.forcing import ENOUGH_S, close, dense, make, until
 
-pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the compiled runtime is not there: SciPy serves")
+pytestmark = pytest.mark.skipif(not runtime_api.available, reason="needs the C runtime")
 
 
 @pytest.mark.parametrize("category", [FallbackWarning, CacheWarning])
@@ -49,7 +49,7 @@ def test_neither_product_nor_plan_is_lost_to_a_warning(
     assert logged.count("FallbackWarning") == logged.count("CacheWarning") == 1
 
 
-def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_foreign_warning_ends_tuning_but_no_product(monkeypatch: pytest.MonkeyPatch) -> None:
     from autosparse.tuning import live
 
     def warn(*given: object, **hints: object) -> None:
@@ -63,7 +63,7 @@ def test_a_warning_of_somebody_else_ends_tuning_and_no_product(monkeypatch: pyte
         close(A @ B, plain @ B)
 
 
-def test_nothing_of_ours_warns_of_itself(tmp_path: Path) -> None:
+def test_the_library_emits_no_warnings_itself(tmp_path: Path) -> None:
     """Check all steps from import to exit, in an interpreter that makes errors of all warnings."""
     script = (
         "import numpy as np, scipy.sparse as sps, autosparse as asp\n"

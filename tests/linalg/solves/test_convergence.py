@@ -55,7 +55,7 @@ def test_the_last_iterations_are_known_to_be_few() -> None:
 
 
 @pytest.mark.parametrize("length", LENGTHS[1:])
-def test_a_plateau_lasts_and_what_is_certain_is_a_part_of_it(length: int) -> None:
+def test_a_plateau_is_extrapolated_and_certain_iterations_stay_below_the_rest(length: int) -> None:
     for n, left in lefts(scripts.plateau(length)).items():
         if 0.55 * length < n < 0.74 * length:  # on the plateau, to which more than half of the iterations belong
             assert left.likely >= 0.25 * length

@@ -127,7 +127,7 @@ def test_a_solve_with_tuning_takes_no_more_than_1_05_of_one_without(
 
 
 @pytest.mark.parametrize("name", scripts.FALLING)
-def test_a_long_solve_tunes_before_its_middle_and_before_rent_alone_would(name: str) -> None:
+def test_a_long_solve_tunes_before_its_middle_and_earlier_than_without_prediction(name: str) -> None:
     residuals, prices_s = scripts.FALLING[name](600), [0.002, 0.004, 0.006]
     told, untold = Simulation(prices_s, in_advance=False), Simulation(prices_s, in_advance=False)
     told.solve(residuals)
@@ -158,7 +158,7 @@ def test_many_short_solves_of_one_matrix_pay_for_tuning_together() -> None:
     assert total_s <= 1.05 * 200 * 20 * PRODUCT_S
 
 
-def test_a_diverging_solve_buys_nothing_once_it_diverges() -> None:
+def test_a_diverging_solve_starts_no_tuning() -> None:
     told, untold = Simulation([0.01], in_advance=False), Simulation([0.01], in_advance=False)
     told.solve(scripts.diverging(400))
     untold.solve(scripts.diverging(400), tells=False)
@@ -172,7 +172,7 @@ def test_the_end_of_a_solve_ends_its_expectations() -> None:
     assert simulation.state.expected is None
 
 
-def test_what_is_switched_off_stays_off() -> None:
+def test_disabled_tuning_stays_disabled() -> None:
     simulation = Simulation([1e-4])
     simulation.state.next_look_ns = float("inf")
     expectations.tell(simulation.state, Expected(n_calls=1e6, n_certain=1e6))
@@ -198,7 +198,9 @@ expected = st.builds(Expected, n_calls=st.floats(0, 1e7), n_certain=st.floats(0,
 
 
 @given(expected, st.floats(1.0, 100.0), st.floats(1e-6, 10.0), st.integers(1, 10**5))
-def test_more_products_never_turn_yes_into_no(known: Expected, factor: float, price_s: float, n_calls: int) -> None:
+def test_decision_is_monotonic_in_expected_products(
+    known: Expected, factor: float, price_s: float, n_calls: int
+) -> None:
     account = TuningAccount(n_calls=n_calls, product_s=n_calls * PRODUCT_S)
     more = Expected(n_calls=known.n_calls * factor, n_certain=known.n_certain * factor)
     outlooks = [Outlook(gain=0.2, default_s=PRODUCT_S, expected=one) for one in (known, more)]

@@ -48,7 +48,7 @@ def test_a_long_solve_draws_one_line_that_ends() -> None:
     assert 30 <= text.count("residual") <= 52  # one drawing per 0.1 s
 
 
-def test_nothing_is_drawn_where_no_one_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_progress_is_shown_without_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert run(io.StringIO(), iteration_s=1.0) == ""
     monkeypatch.setattr(module, "in_continuous_integration", lambda: True)
     assert run(Terminal(), iteration_s=1.0) == ""
@@ -74,7 +74,7 @@ def test_progress_changes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert stream.getvalue().startswith("\rcg: iteration")
 
 
-def test_solvers_print_nothing_unasked(capsys: pytest.CaptureFixture[str]) -> None:
+def test_solvers_print_nothing_by_default(capsys: pytest.CaptureFixture[str]) -> None:
     asp.linalg.cg(asp.csr(np.eye(3)), np.ones(3))
     assert capsys.readouterr() == ("", "")
 
@@ -83,7 +83,7 @@ def test_solvers_print_nothing_unasked(capsys: pytest.CaptureFixture[str]) -> No
     ("name", "quantity"),
     [("cg", "residual"), ("gmres", "residual")] + [(name, "criterion") for name in ("minres", "lsqr", "lsmr")],
 )
-def test_the_number_has_the_name_of_what_it_is(monkeypatch: pytest.MonkeyPatch, name: str, quantity: str) -> None:
+def test_progress_names_the_displayed_quantity(monkeypatch: pytest.MonkeyPatch, name: str, quantity: str) -> None:
     monkeypatch.setattr(module, "SHOWN_AFTER_S", 0.0)
     stream = Terminal()
     monkeypatch.setattr("sys.stderr", stream)

@@ -50,7 +50,7 @@ def test_progress_is_taken_and_changes_nothing(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", HOW)
-def test_tuning_is_told_of_what_is_left(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_tuner_receives_the_expected_products(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Expected products must cover the transpose, be at least the certain ones, and end with the solve."""
     A, b = system()
     monkeypatch.setattr(expectation, "FIRST_ENTRIES", 1)
@@ -91,7 +91,7 @@ def test_a_second_solve_takes_the_vectors_of_the_first(name: str, monkeypatch: p
     getattr(asp.linalg, name)(A, b, **HOW[name])
 
 
-def test_the_solve_of_a_small_matrix_asks_no_clock_and_tells_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_solve_of_a_small_matrix_reads_no_clock_and_reports_no_expectation(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(solve.Solve, "_look", lambda self, residual_norm: pytest.fail("looked"))
     A = asp.csr(np.diag(np.arange(1.0, 11.0)))
     for _ in range(20):

@@ -61,7 +61,7 @@ def test_the_true_residual_is_that_of_the_solution() -> None:
     assert solves[0].target == pytest.approx(1e-6 * np.linalg.norm(b))
 
 
-def test_it_is_told_in_words_and_as_a_page(tmp_path) -> None:
+def test_a_trace_is_shown_as_text_and_as_a_page(tmp_path) -> None:
     A, b = system()
     with asp.linalg.trace() as solves:
         asp.linalg.cg(A, b)

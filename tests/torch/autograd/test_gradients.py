@@ -6,7 +6,7 @@ import resource
 
 import pytest
 
-from tests.torch.world import assert_close, compressed, counted, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse import einsum  # isort: skip

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.torch.world import assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 
@@ -93,7 +93,7 @@ def agree(call, D, layout, operands, at, bit):
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64, torch.complex128], ids=str)
-def test_operands_with_a_bit_are_what_they_stand_for(way, bit, layout, dtype):
+def test_flagged_operands_equal_resolved_ones(way, bit, layout, dtype):
     D = dense(N, M, dtype=dtype)
     with asp.override():
         for call, shapes in OPERATORS.values():
@@ -105,7 +105,7 @@ def test_operands_with_a_bit_are_what_they_stand_for(way, bit, layout, dtype):
 @pytest.mark.parametrize("bit", ["conj", "neg"])
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
-def test_out_with_a_bit_reads_as_the_result(way, bit, layout, dtype):
+def test_flagged_out_tensors_receive_the_result(way, bit, layout, dtype):
     D = dense(N, M, dtype=dtype)
     with asp.override():
         for call, shapes in OUT.values():
@@ -116,7 +116,7 @@ def test_out_with_a_bit_reads_as_the_result(way, bit, layout, dtype):
 
 @pytest.mark.parametrize("reduce", ["sum", "mean", "amax", "amin"])
 @pytest.mark.parametrize("bit", ["neg", "zero"])
-def test_reductions_of_operands_with_a_bit(way, reduce, bit):
+def test_reductions_of_flagged_operands_equal_resolved_ones(way, reduce, bit):
     A, b = compressed(dense(N, M)), flagged(numbers(M, K), bit)
     want = torch.sparse.mm(A, solid(b), reduce)
     with asp.override():
@@ -140,7 +140,7 @@ REAL_ONLY = ("max", "softmax", "attention", "gat")
 @pytest.mark.parametrize("name", FUNCTIONS)
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
-def test_our_functions_and_their_gradients_take_bits(name, bit, dtype):
+def test_our_functions_and_their_gradients_accept_flagged_tensors(name, bit, dtype):
     """Check the bit in every operand and in the incoming gradient, where a zero tensor was a null pointer."""
     if dtype.is_complex and name in REAL_ONLY:
         return
@@ -165,7 +165,7 @@ def test_our_functions_and_their_gradients_take_bits(name, bit, dtype):
 @pytest.mark.parametrize("bit", BITS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.complex64], ids=str)
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo], ids=str)
-def test_gradients_under_the_override_take_bits(way, sparse_gradients, bit, dtype, layout):
+def test_gradients_under_the_override_accept_flagged_tensors(way, sparse_gradients, bit, dtype, layout):
     D, b = dense(N, M, dtype=dtype), numbers(M, K, dtype=dtype)
     grad = flagged(numbers(N, K, dtype=dtype, seed=4), bit)
     if grad is None:
@@ -182,7 +182,7 @@ def test_gradients_under_the_override_take_bits(way, sparse_gradients, bit, dtyp
     assert_close(got * (D != 0), want * (D != 0))
 
 
-def test_a_conjugated_operand_of_a_few_multiplications_as_users_write_it(builtin, tiny_product):
+def test_small_products_with_a_conjugated_operand(builtin, tiny_product):
     """Check with the default thresholds."""
     builtin(yes=True), tiny_product(1 << 13)
     A = dense(50, 40, dtype=torch.complex128)

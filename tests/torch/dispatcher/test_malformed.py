@@ -7,8 +7,8 @@ import itertools
 
 import pytest
 
+from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 from tests.torch.test_interchange import MALFORMED, malformed
-from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip
 from autosparse.errors import StructureError  # isort: skip
@@ -140,7 +140,7 @@ def test_the_first_products_of_a_structure_need_no_preparation(builtin):
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_products_that_are_not_few_are_pytorchs(layout, dtype, builtin):
+def test_larger_products_equal_pytorchs(layout, dtype, builtin):
     builtin(yes=True)
     D = dense(300, 200, dtype=dtype)
     A, B, x = compressed(D, layout), numbers(200, 40, dtype=dtype), numbers(200, dtype=dtype)

@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from autosparse import config, notices
-from tests.torch.world import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
+from tests.torch.samples import INDICES, VALUES, assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
 from autosparse._native import runtime_api  # isort: skip
@@ -326,7 +326,7 @@ def test_deterministic_mode_gives_the_same_bits():
 @pytest.mark.parametrize("layout", [torch.sparse_csr, torch.sparse_coo, torch.sparse_csc], ids=str)
 @pytest.mark.parametrize("dtype", VALUES, ids=str)
 @pytest.mark.parametrize("is_asked", [False, True], ids=["PyTorch", "builtin"])
-def test_few_multiplications_are_as_pytorchs(layout, dtype, is_asked, tiny_product, builtin):
+def test_tiny_products_equal_pytorchs(layout, dtype, is_asked, tiny_product, builtin):
     """Compare answers and errors of tiny products, and operands that are overwritten while they are read."""
     tiny_product(1 << 13)
     builtin(yes=is_asked)

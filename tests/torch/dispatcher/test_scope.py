@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from tests.torch.world import assert_close, compressed, counted, dense, numbers, torch
+from tests.torch.samples import assert_close, compressed, counted, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
 from autosparse.torch.dispatcher import fallback, registration, scope  # isort: skip
@@ -79,7 +79,7 @@ def test_an_object_is_entered_again_and_within_itself():
     assert not copy.deepcopy(scope.local.blocks).products
 
 
-def test_a_block_is_of_its_thread():
+def test_an_override_block_affects_only_its_thread():
     with asp.override(sparse_gradients=True):
         assert not in_thread(asp.installed)
         assert in_thread(n_ours) == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.torch.world import INDICES, assert_close, compressed, dense, numbers, torch
+from tests.torch.samples import INDICES, assert_close, compressed, dense, numbers, torch
 
 import autosparse.torch as asp  # isort: skip  (torch first: the line above skips where it is missing)
 from autosparse.torch.dispatcher import small_operands  # isort: skip
@@ -40,7 +40,7 @@ def bases(shape, dtype):
         yield from (whole[:1], numbers(shape[1], dtype=dtype), numbers(*shape[::-1], dtype=dtype).t())
 
 
-def test_it_was_found_with_this_pytorch():
+def test_the_builtin_is_found_in_this_pytorch():
     """Check that this installation has the builtin, without which the tests below would show nothing."""
     if not Path("/proc/self/mem").exists():
         pytest.skip("the builtin is looked for through /proc/self/mem")
@@ -51,7 +51,7 @@ def test_it_was_found_with_this_pytorch():
 @pytest.mark.parametrize("dtype", REAL, ids=str)
 @pytest.mark.parametrize("index_dtype", INDICES, ids=str)
 @pytest.mark.parametrize("shape", [(5, 7), (1, 9), (9, 1), (40, 30)], ids=str)
-def test_it_adds_what_pytorch_adds(layout, dtype, index_dtype, shape):
+def test_the_builtin_equals_pytorchs_addmm(layout, dtype, index_dtype, shape):
     D = dense(*shape, dtype=dtype)
     A, wide = stored(D, layout, index_dtype), numbers(shape[1], 6, dtype=dtype)
     rights = wide, wide[:, 1:4], wide[:, ::2], wide[:, :1], wide[:, 1], wide[:1, 0].expand(shape[1], 3)
@@ -164,7 +164,7 @@ def test_values_are_read_live():
     assert_close(small_operands.vector(A, x, None, 0, 1, None), A.to_dense() @ x)
 
 
-def test_nothing_is_kept():
+def test_the_builtin_keeps_no_objects_alive():
     A, B, out = stored(dense(6, 5), torch.sparse_csr), numbers(5, 3), numbers(6, 3)
     for _ in range(3):  # objects that are made once
         small_operands.matrix(A, B, out, 0.5, 2, None)
@@ -189,7 +189,7 @@ def test_a_default_dtype_does_not_leak_into_results():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_gradients_pass(layout):
+def test_gradients_pass_through_small_products(layout):
     D, base = dense(6, 5, dtype=torch.float64), numbers(6, 3, dtype=torch.float64).requires_grad_()
     A, B = stored(D, layout), numbers(5, 3, dtype=torch.float64).requires_grad_()
     with asp.override():
@@ -209,7 +209,7 @@ def test_a_matrix_times_a_vector_is_no_mm(builtin, tiny_product, tiny):
         assert str(ours.value) == str(theirs.value)
 
 
-def test_where_memory_cannot_be_read_there_is_no_builtin(monkeypatch):
+def test_no_builtin_without_readable_process_memory(monkeypatch):
     def refuse(*_, **__):
         raise PermissionError
 
@@ -217,7 +217,7 @@ def test_where_memory_cannot_be_read_there_is_no_builtin(monkeypatch):
     assert small_operands._find() == (small_operands.none, small_operands.none)
 
 
-def test_where_members_lie_elsewhere_there_is_no_builtin(monkeypatch):
+def test_no_builtin_for_an_unknown_object_layout(monkeypatch):
     monkeypatch.setattr(
         small_operands, "_compressed", lambda: iter([(torch.eye(3).to_sparse_csr(), [torch.ones(2)] * 3)])
     )

@@ -166,7 +166,7 @@ def test_stream_of_tensors_holds_tensors_only(folder):
     assert {one.n_dims for one in first(folder, 20, n_dims=3)} == {3}
 
 
-def test_streams_of_several_orders_take_turns_and_each_stays_what_it_is(folder):
+def test_streams_of_several_orders_alternate_and_are_unchanged(folder):
     stream = recipes_in_turn(folder, [3, 2, 2], seed=0)
     both = [next(stream) for _ in range(20)]
     assert both[0::2] == first(folder, 10)

@@ -130,13 +130,13 @@ def test_ratios_are_true_and_losers_leave_early():
     assert not any(trial.packed for trial in bench.trials), "everything was dropped"
 
 
-def test_no_heat_begins_late():
+def test_no_batch_starts_after_the_time_limit():
     batches = batches_on(FakeBench(problem_of(OPS["spmv"])))
     batches.run(some_schedules(40), until_s=0.0)
     assert batches.timings == []
 
 
-def test_crowded_trials_run_in_a_heat_of_their_own():
+def test_trials_beyond_memory_run_in_a_separate_batch():
     bench = FakeBench(problem_of(OPS["spmv"]))
     schedules = [one for one in some_schedules(40) if one.stable_hash()[0] != "0"][:6]
     n_packed = []
@@ -270,7 +270,7 @@ def collector_of(order) -> collecting.Collector:
     )
 
 
-def test_what_is_done_is_not_done_again(tmp_path):
+def test_completed_patterns_are_not_measured_again(tmp_path):
     steps = []
     for step in collector_of(order_of(tmp_path)).run(RECIPES):
         steps.append(step)
@@ -303,7 +303,7 @@ def test_a_collection_for_training_leaves_out_what_no_training_may_see(tmp_path,
     assert len(list(collector_of(order).run([real, *RECIPES]))) == n_steps
 
 
-def test_a_time_limit_ends_it_and_what_is_left_is_told(tmp_path):
+def test_a_time_limit_ends_collection_and_the_rest_is_reported(tmp_path):
     assert list(collector_of(order_of(tmp_path, seconds=0.0)).run(RECIPES)) == []
     steps = list(collector_of(order_of(tmp_path, n_patterns=2)).run(RECIPES))
     assert len(steps) == 4

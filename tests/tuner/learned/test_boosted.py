@@ -25,7 +25,7 @@ from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning.learned import find_model
 from autosparse.tuning.problems import target_of
-from tests.tuner.learned.world import settle
+from tests.tuner.learned.samples import settle
 
 needs_runtime = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 N_SKETCH, N_COLUMNS = 5, 4
@@ -53,7 +53,7 @@ def some_trees(draw) -> Trees:
 
 @settings(deadline=None, max_examples=60)
 @given(trees=some_trees(), seed=st.integers(0, 2**32 - 1), n=st.integers(0, 40))
-def test_trees_on_a_pattern_are_the_same_sum_and_the_runtime_walks_them_alike(trees, seed, n):
+def test_trees_specialised_to_a_pattern_predict_the_same(trees, seed, n):
     rng = np.random.default_rng(seed)
     pattern = rng.normal(size=N_SKETCH).astype(np.float32)
     codes = rng.integers(-3, 4, (n, N_COLUMNS)).astype(np.int16)
@@ -132,7 +132,7 @@ def test_a_setting_tells_machines_dtypes_widths_and_threads_apart():
         MachineRates.of_data({**rates.to_data(), "memory": 0.0})
 
 
-def test_rates_that_nobody_measured_are_those_of_the_known_machine_most_like_it():
+def test_unmeasured_rates_are_taken_from_the_most_similar_machine():
     host = Target.host()
     zen = dataclasses.replace(host, cpu="AMD", l1_bytes=32768, l2_bytes=1 << 20, l3_bytes=64 << 20)
     xeon = dataclasses.replace(host, cpu="Intel", l1_bytes=49152, l2_bytes=2 << 20, l3_bytes=100 << 20)

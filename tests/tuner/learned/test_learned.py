@@ -33,7 +33,7 @@ from autosparse.core.schedule import RUNTIME
 from autosparse.core.target import Target
 from autosparse.errors import RecordError
 from autosparse.tuning import learned as learned_tier
-from tests.tuner.learned.world import tiny_model
+from tests.tuner.learned.samples import tiny_model
 
 SPACE = JointSpace((own_space("spmv", threads=(0, 1, 2)), waco_space("spmv", threads=(1, 2))))
 
@@ -259,7 +259,7 @@ def test_costs_without_an_anchor_are_log_ratios(tmp_path):
     np.testing.assert_allclose([one.ratio for one in proposals], again, rtol=1e-4)
 
 
-def test_what_only_some_problems_have_is_not_proposed_to_others():
+def test_storage_for_special_problems_is_not_proposed_to_others():
     mesh, uneven = (generate(family, nnz=5_000, seed=1).to_pattern() for family in ("mesh", "rmat"))
     symmetric = space.member("matmul", space.SYMMETRIC_FAMILY, {}, unroll=4)
     assert suits(problem_of(mesh), symmetric)

@@ -20,7 +20,7 @@ from autosparse.core.pattern import Pattern, TensorPattern
 from autosparse.core.problem import Problem
 from autosparse.core.target import Target
 from autosparse.tuning import learned as learned_tier
-from tests.tuner.learned.world import tiny_model
+from tests.tuner.learned.samples import tiny_model
 
 
 def problem_of(operation: str, pattern, n_columns: int, mode: int = 0) -> Problem:

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("op", predictions.COLUMNS)
 @pytest.mark.parametrize("family", predictions.FAMILIES)
-def test_models_predict_what_they_did_when_the_runtime_was_a_tile(op: str, family: str) -> None:
+def test_predictions_equal_those_recorded_before_the_implementation_field(op: str, family: str) -> None:
     """Compare with recorded predictions.
 
     The values were recorded before schedules had the field `implementation`. Learned values of spmm32 and analytic

@@ -55,7 +55,7 @@ def test_a_shipped_model_proposes_schedules_of_several_formats(op, family):
 
 
 @pytest.mark.parametrize("op", SHIPPED)
-def test_what_a_shipped_model_was_made_of_is_said(op):
+def test_shipped_models_record_their_training(op):
     model = LearnedModel.read(shipped_folder(Target.host()), op)
     about = model.weights.about
     assert about["machines"]
@@ -100,7 +100,7 @@ def test_tuning_with_a_shipped_model_gives_the_right_product(columns, tmp_path):
     ("columns", "dtype", "asks"),
     [(256, "float32", True), (32, "float32", True), (1, "float32", True), (256, "complex64", False)],
 )
-def test_tuning_that_nobody_asked_for_reads_no_model_before_it_is_paid(monkeypatch, columns, dtype, asks):
+def test_background_tuning_reads_no_model_before_its_cost_is_covered(monkeypatch, columns, dtype, asks):
     """Check that the model is read only when its proposals are paid for.
 
     Reading the first model takes as long as a thousand products of a vector.

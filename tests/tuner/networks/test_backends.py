@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.tuner.networks.world import pattern, torch
+from tests.tuner.networks.samples import pattern, torch
 
 from autosparse.errors import MissingExtraError, OptionError  # isort: skip
 from autosparse.tuner.networks import cost_model, waconet  # isort: skip

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.tuner.networks.world import one_thread  # noqa: F401
+from tests.tuner.networks.samples import one_thread  # noqa: F401
 
 SCRIPT = REPOSITORY / "benchmarks" / "sparse_convolution.py"
 

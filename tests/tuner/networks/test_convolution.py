@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.covering import covering
-from tests.tuner.networks.world import cells, dense_convolution, lattice, torch
+from tests.tuner.networks.samples import cells, dense_convolution, lattice, torch
 
 from autosparse.tuner.networks import convolution  # isort: skip
 from autosparse.tuner.networks.convolution import SparseConvolution, SparseFeatures, global_average  # isort: skip
@@ -80,7 +80,7 @@ def test_every_cell_meets_itself():
     assert pairs.starts[5] - pairs.starts[4] == len(grid)
 
 
-def test_what_a_layer_refuses():
+def test_invalid_layer_arguments_are_refused():
     with pytest.raises(ValueError, match="kernel_size=9"):
         lattice(3, (5, 5)).kernel_map(9, 1)
     with pytest.raises(ValueError, match="3 dimensions for a kernel of 2"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tuner.networks.world import pattern, torch
+from tests.tuner.networks.samples import pattern, torch
 
 from autosparse.errors import OptionError  # isort: skip
 from autosparse.tuner.generators.coordinates import Coordinates  # isort: skip
@@ -20,7 +20,7 @@ PARAMETERS = (Categorical("train", (1, 2, 4)), Permutation("order", ("i", "j", "
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("name", EXTRACTORS)
-def test_embedding_and_gradients(name, dimension):
+def test_embeddings_have_the_expected_shape_and_gradients(name, dimension):
     extractor = make_extractor(name, dimension)
     for shape, n in (((1, 1, 1), 1), ((70, 3, 40), 50), ((5, 900, 2), 300)):
         seen = pattern(n, shape[:dimension])
@@ -53,7 +53,7 @@ def test_images_hold_every_nonzero():
     np.testing.assert_allclose(np.expm1(pictures.astype(np.float64)).sum(axis=(1, 2)), seen.nnz, rtol=1e-5)
 
 
-def test_what_extractors_refuse():
+def test_invalid_extractor_arguments_are_refused():
     with pytest.raises(OptionError, match="waconet"):
         make_extractor("resnet", 2)
     with pytest.raises(ValueError, match="3 dimensions for a network of 2"):

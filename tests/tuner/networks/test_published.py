@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.conftest import REPOSITORY
-from tests.tuner.networks.world import pattern, torch
+from tests.tuner.networks.samples import pattern, torch
 
 from autosparse.errors import MissingExtraError  # isort: skip
 from autosparse.tuner.networks.backends import open_backend  # isort: skip

@@ -16,7 +16,7 @@ TENSORS = {
 }
 
 
-def test_what_is_written_is_read(tmp_path):
+def test_safetensors_files_round_trip(tmp_path):
     path = tmp_path / "new" / "weights.safetensors"
     write_safetensors(path, TENSORS, {"format": "test", "words": "é"})
     tensors, metadata = read_safetensors(path)

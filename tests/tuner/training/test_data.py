@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.tuner.training.world import collection
+from tests.tuner.training.samples import collection
 
 from autosparse.errors import InputError, ScheduleError  # isort: skip
 from autosparse.core.schedule import SuperSchedule  # isort: skip

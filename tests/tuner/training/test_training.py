@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from tests.tuner.networks.world import one_thread  # noqa: F401
-from tests.tuner.training.world import collection, torch
+from tests.tuner.networks.samples import one_thread  # noqa: F401
+from tests.tuner.training.samples import collection, torch
 
 from autosparse.cli import main  # isort: skip
 from autosparse.errors import OptionError, RecordError  # isort: skip
@@ -56,7 +56,7 @@ def test_the_loss_falls(extractor, few, tmp_path):
     assert losses[-1] < 0.98 * losses[0]
 
 
-def test_what_can_be_learned_is_learned_and_kept(data, tmp_path):
+def test_a_learnable_rule_is_learned_and_the_best_epoch_saved(data, tmp_path):
     """Check that the rule of the times is learned, and that the file has the weights of the best epoch."""
     trainer = trained(tmp_path, data, EPOCHS)
     assert len(data.of("validation")) >= 2
@@ -85,7 +85,7 @@ def test_a_run_taken_up_again_gives_the_same_bits(extractor, few, tmp_path):
     assert_same_weights(*kept)
 
 
-def test_seeds_decide(few, tmp_path):
+def test_training_is_reproducible_by_seed(few, tmp_path):
     first, again, other = (trained(tmp_path / name, few, 1, seed=seed) for name, seed in (("a", 1), ("b", 1), ("c", 2)))
     assert_same_weights(first.model.weights(), again.model.weights())
     assert first.history[0].train_loss != other.history[0].train_loss
@@ -139,7 +139,7 @@ def test_observations_are_remembered_within_their_bound(few):
     assert narrow(recipes[0]) is not first
 
 
-def test_curves_are_data(few, tmp_path):
+def test_training_curves_round_trip_through_files(few, tmp_path):
     trainer = trained(tmp_path, few, 2)
     write_curve(tmp_path / CURVE, trainer.history)
     assert read_curve(tmp_path / CURVE) == trainer.history

@@ -18,7 +18,7 @@ from autosparse.tuner.transfer.samples import to_measure
 from autosparse import accelerators
 from autosparse.cli import main
 from autosparse.errors import InputError, RecordError
-from tests.tuner.transfer.world import pattern
+from tests.tuner.transfer.samples import pattern
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 
@@ -66,7 +66,7 @@ def test_without_a_machine_the_times_are_the_users(tmp_path, files, capsys):
 
 
 @pytest.mark.parametrize("arguments", [["none.json", "--plan", "x.csv"], ["spade", "--samples", "none.csv"]])
-def test_what_is_not_there_is_named(arguments, files, capsys):
+def test_missing_files_are_named(arguments, files, capsys):
     assert main(["transfer", *arguments, str(files[0])]) == 1
     assert "none." in capsys.readouterr().err
 

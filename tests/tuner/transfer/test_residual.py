@@ -14,7 +14,7 @@ from threadpoolctl import threadpool_info
 
 from autosparse import accelerators
 from autosparse.errors import RecordError
-from tests.tuner.transfer.world import pattern
+from tests.tuner.transfer.samples import pattern
 
 SPADE = accelerators.read("spade")
 PHI = additive(SPADE)

@@ -14,7 +14,15 @@ from hypothesis import given, settings
 
 from autosparse import accelerators
 from autosparse.errors import InputError, RecordError
-from tests.tuner.transfer.world import MACHINE, configurations, large_patterns, machines, operations, pattern, patterns
+from tests.tuner.transfer.samples import (
+    MACHINE,
+    configurations,
+    large_patterns,
+    machines,
+    operations,
+    pattern,
+    patterns,
+)
 
 pytestmark = pytest.mark.skipif(not runtime_api.available, reason="the C runtime was not built")
 N = 24
@@ -65,7 +73,7 @@ def test_more_of_a_resource_is_never_slower(A, configuration, machine, operation
 
 @settings(max_examples=40)
 @given(A=large_patterns, configuration=configurations, machine=machines, operation=operations)
-def test_bounds_from_below(A, configuration, machine, operation):
+def test_simulated_costs_respect_lower_bounds(A, configuration, machine, operation):
     """Check lower bounds: multiply-adds over elements and lanes; reads of A and touched dense rows in each split."""
     found = run(A, configuration, machine, operation)
     whole, rest = divmod(N, configuration.split)
@@ -116,7 +124,7 @@ def test_times_of_equal_programs_are_equal():
     assert np.allclose(times[numbers] + void, direct)  # all columns lie in one panel: a barrier has no other effect
 
 
-def test_what_cannot_be_simulated_says_why():
+def test_unsupported_simulations_raise_with_a_reason():
     A = scipy.sparse.csr_array(([1.0, 1.0], [1, 0], [0, 2]), shape=(1, 2))
     with pytest.raises(InputError, match="columns ascend"):
         accelerators.pattern_of(A)

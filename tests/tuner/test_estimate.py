@@ -60,7 +60,7 @@ class Named:
         ("sddmm", 256, "first", RUNTIME, 0.91, True),
     ],
 )
-def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
+def test_learned_predictions_are_accepted_except_for_costly_row_orders(
     operation, columns, rows, tile, ratio, taken
 ) -> None:
     problem = dataclasses.replace(make_problem(columns), operation=operation)
@@ -88,7 +88,7 @@ def test_the_learned_model_is_believed_but_for_orders_that_are_dear(
         (1, 0.91, 0.5, False),
     ],
 )
-def test_of_wide_products_less_is_believed_of_what_both_models_expect(columns, ratio, statistics, taken) -> None:
+def test_wide_products_need_a_larger_predicted_gain(columns, ratio, statistics, taken) -> None:
     problem = make_problem(columns)
     named = space.candidates(problem, few_schedules if columns > 1 else any_schedule)[0]
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
@@ -98,7 +98,7 @@ def test_of_wide_products_less_is_believed_of_what_both_models_expect(columns, r
     assert plan.schedule == (named if taken else None)
 
 
-def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None:
+def test_the_learned_model_takes_precedence_over_statistics() -> None:
     """Check the gain required of statistics alone: it grows with the number of columns.
 
     The learned model's opinion takes precedence, because it was trained on these problems.
@@ -117,7 +117,7 @@ def test_statistics_are_not_believed_where_the_learned_model_was_asked() -> None
         assert plan.is_default != taken
 
 
-def test_an_estimate_leaves_the_number_of_threads_to_those_who_see_what_pays() -> None:
+def test_an_estimate_ignores_the_proposed_number_of_threads() -> None:
     """Check that a proposal's number of threads is not taken: it was chosen for the model's training matrices."""
     problem = make_problem()
     named = dataclasses.replace(space.candidates(problem, few_schedules)[0], threads=1)
@@ -138,7 +138,7 @@ def test_statistics_alone_never_order_rows_unmeasured() -> None:
     assert tune(search, runner=factory.run_of, budget_s=10, clock=factory.clock).is_default
 
 
-def test_of_sampled_products_nothing_is_taken_unmeasured() -> None:
+def test_estimates_select_no_kernel_for_sampled_products() -> None:
     problem = dataclasses.replace(make_problem(), operation="sddmm")
     factory = FakeFactory(FakeClock(), lambda one: 1e-3)
     search = make_search(factory, problem, effort=Effort.ESTIMATE, model=FlatModel(lambda one: 0.5))
