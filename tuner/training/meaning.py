@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Meaning:
-    """Metadata of a weights file."""
+    """Metadata of a weights file, from which the model can be built."""
 
     op: str  # "spmv", "spmm32", ...
     extractor: str  # a name in EXTRACTORS, or "boosted"

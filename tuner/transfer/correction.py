@@ -26,7 +26,7 @@ def can_fit() -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
-    """Cost model of a target: costs that `source` predicts from `described` rows, plus a correction by `trees`."""
+    """Cost model of a target platform: costs predicted by the model `source`, plus a correction by `trees`."""
 
     source: SourceModel = field(repr=False)
     trees: SourceModel = field(repr=False)
@@ -38,7 +38,7 @@ class Corrected:
 
 
 def fit_correction(source: SourceModel, rows: Sequence[Floats], y: Sequence[NDArray[np.float64]]) -> Corrected:
-    """Fit a correction to the samples' `described` rows and log times, one array per pattern.
+    """Fit a correction of `source` to samples on a target: feature rows (`described`) and log times, per pattern.
 
     Raises MissingExtraError without scikit-learn.
     """
