@@ -117,7 +117,7 @@ class TorchOperand(Operand):
         self.rows: NativeRows = rows
 
     def point_at(self, values: torch.Tensor, arrays: Arrays) -> None:
-        """Read these values until `let_go`; the caller keeps `values` and `arrays` alive until then."""
+        """Make kernels read `values` until `let_go`; the caller keeps `values` and `arrays` alive until then."""
         self._source = values, arrays
         if self._pinned is not None:
             if self._n_pins:
@@ -132,10 +132,7 @@ class TorchOperand(Operand):
         self._source = None
 
     def pin(self) -> None:
-        """Copy the values, so that they can be read until `unpin` even after the tensor is written or freed.
-
-        Without a running product, the next one makes the copy.
-        """
+        """Copy the values of the running product, so that they can be read until `unpin`, even if written or freed."""
         with self._pins_lock:
             self._n_pins += 1
         if self._pinned is None and self._source is not None:
@@ -143,7 +140,7 @@ class TorchOperand(Operand):
             self._read_at(self._pinned.address)
 
     def unpin(self) -> None:
-        """Undo one `pin`; the next product frees the copy."""
+        """Undo one call of `pin`; after the last one, the next product frees the copy."""
         with self._pins_lock:
             self._n_pins -= 1
 

@@ -314,7 +314,7 @@ def first_schedules(problem: Problem, kind: str, selection: Selection, at: int) 
 
 
 def ordered(operation: str) -> tuple[SuperSchedule, ...]:
-    """Return the runtime's loops over rows sorted by length and by first column; none if the operation has none.
+    """Return schedules of the runtime's loops over rows sorted by length and by first column; none if it lacks them.
 
     They need no compiler. Every search that a user asks for races them, and composites must beat them.
     """
@@ -367,9 +367,10 @@ def _part_context(context: TuningContext, operand: Operand) -> TuningContext:
 def divider_of(
     context: TuningContext, *, effort: Effort, budget_s: float, known: Plan | None, clock: Callable[[], float]
 ) -> HybridDivider | None:
-    """Return the source of composites for a search; None if they are disabled, unsupported or unlikely to gain.
+    """Return the factory of composites for a search; None if they are disabled, unsupported or unlikely to gain.
 
-    Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain.
+    Without ``hybrid=True``, only full searches use composites, for matrices and widths that can gain. `known` is a
+    remembered plan.
     """
     problem, wish = context.problem, context.options.hybrid
     if wish is False or not OPS[problem.operation].parts or problem.storage or problem.dtype not in _native.VALUE_BYTES:

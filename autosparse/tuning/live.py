@@ -74,7 +74,7 @@ class LiveTuner:
 
     @property
     def pending(self) -> Step | None:
-        """The next step; None if there is none."""
+        """Next step of tuning; None if there is none."""
         return self.loop.pending if self.loop is not None else None
 
     @property
@@ -248,7 +248,7 @@ class LiveTuner:
         return None
 
     def _sample_of(self, step: Sample, n_vecs: int, served_by: Serving | None, took_s: float) -> Perform | None:
-        """Return a function that gives the seconds of the product just computed, if `step` can use it, else None."""
+        """Return a function giving the seconds of the product just computed, or `skipped`; None if unfit for `step`."""
         if not (self._checked.is_sample(n_vecs) if step.is_check else n_vecs == self.state.n_dense_cols):
             return None
         wanted: object = step.trial if step.trial.schedule is not None else None
@@ -316,7 +316,7 @@ class LiveTuner:
             self.session.tuning_s = self.tuning_s
 
     def begin(self, session: TuningSession) -> None:
-        """Start tuning between products."""
+        """Start `session`, whose steps then run between products."""
         self.session, self.loop = session, StepLoop(session.steps())
 
     def install(

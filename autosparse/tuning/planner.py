@@ -327,7 +327,7 @@ def _in_place(context: TuningContext, *, live: bool) -> list[SuperSchedule]:
 
 
 def _shipped(context: TuningContext) -> list[SuperSchedule]:
-    """Return a shipped kernel for SpMV with dictionary-encoded values, if it exists; no model ranks it."""
+    """Return the schedules of shipped SpMV kernels for dictionary-encoded values, which no model ranks; at most one."""
     problem = context.problem
     if problem.operation != HIGH_SLICES.operation or problem.n_dense_cols > 1 or problem.storage != DICTIONARY:
         return []
@@ -341,7 +341,7 @@ def is_read_in_place(context: TuningContext) -> bool:
 
 
 def _always(context: TuningContext) -> list[SuperSchedule]:
-    """Return the schedules that race in every explicit search: sorted rows and row panels; none for small matrices."""
+    """Return the schedules that race in every explicit search (sorted rows, row panels); none for small matrices."""
     from autosparse.tuning.hybrid import in_panels, ordered
 
     problem, operation = context.problem, context.problem.operation

@@ -122,7 +122,7 @@ class TrafficModel:
         return times
 
     def _vector_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the larger of instruction and traffic time of SpMV, which overlap, plus the exposed gather time."""
+        """Return the seconds of SpMV per schedule: the larger of instructions and traffic, plus exposed gather time."""
         instructions_s = self._instructions_s(setting, traits, shape)
         instructions_s += (shape.n_panels - 1) * self.facts.n_rows * self.vector.panel_row
         scatter_s = shape.n_blocks * SCATTER_S + setting.threads * self.facts.n_rows * self.vector.panel_row
@@ -142,7 +142,7 @@ class TrafficModel:
         return np.asarray(found)
 
     def _wide_s(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the seconds of SpMM: read op(A) once per column tile, multiply and add, gather rows of B, write C."""
+        """Return the seconds of SpMM per schedule: to read op(A) per column tile, compute, gather B's rows, write C."""
         # The runtime's kernels process as many columns per pass as fit into their registers.
         tile = np.clip(np.where(traits.tile == 0, 16 * setting.lanes, traits.tile), 1, setting.n_columns)
         n_passes = -(-setting.n_columns // tile)
@@ -155,7 +155,7 @@ class TrafficModel:
         return busy_s + self._dense_s(setting, traits, shape) + rows_s + self._result_s(setting, shape)
 
     def _stored_bytes(self, setting: _Setting, traits: Traits, shape: _Shapes) -> Floats:
-        """Return the bytes of op(A) read in one pass: one index per block and one value per cell."""
+        """Return the bytes of op(A) read in one pass, per schedule: one index per block and one value per cell."""
         # SELL stores an index per cell instead of per block, and one per slot along a filled diagonal.
         index_bytes = self._index_bytes(setting, traits) * np.where(traits.is_sliced, traits.r, 1)
         pos_bytes = self.facts.n_rows / traits.r * shape.n_panels * setting.wide

@@ -139,7 +139,7 @@ def terms(facts: TensorFacts, problem: Problem, schedules: Sequence[SuperSchedul
 
 
 class _Walk:
-    """Counts of the work that a kernel does, level by level."""
+    """Work of a kernel, counted level by level; subclasses multiply it out to `terms`."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, order: Sequence[str], *, is_flat: bool) -> None:
         self.facts, self.problem, self.order, self.is_flat = facts, problem, order, is_flat
@@ -190,7 +190,7 @@ class _Walk:
 
 
 class _Default(_Walk):
-    """Counts of the runtime's precompiled loops."""
+    """Work of the runtime's precompiled MTTKRP loops."""
 
     def __init__(self, facts: TensorFacts, problem: Problem) -> None:
         order = facts.default_order
@@ -198,7 +198,7 @@ class _Default(_Walk):
         super().__init__(facts, problem, order, is_flat=is_flat)
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """Yield pairs (name of a rate, count)."""
+        """Yield pairs (name of a rate of `TensorRates`, count of the work that it prices)."""
         yield "product", 1.0
         yield "default_row", self.n_filled
         if self.is_flat:
@@ -212,7 +212,7 @@ class _Default(_Walk):
 
 
 class _Generated(_Walk):
-    """Counts of a generated kernel."""
+    """Work of a generated MTTKRP kernel."""
 
     def __init__(self, facts: TensorFacts, problem: Problem, one: SuperSchedule) -> None:
         order = [name[0] for name in one.format.order if name.endswith("1")]
@@ -222,7 +222,7 @@ class _Generated(_Walk):
         self.one = one
 
     def terms(self) -> Iterator[tuple[str, float]]:
-        """Yield pairs (name of a rate, count)."""
+        """Yield pairs (name of a rate of `TensorRates`, count of the work that it prices)."""
         one, nnz = self.one, self.facts.nnz
         n_passes = max(1, -(-self.problem.n_dense_cols // max(1, one.dense_split("j") or 1)))
         yield "product", 1.0

@@ -93,7 +93,7 @@ def choose(examples: Sequence[Example], *, ways: Mapping[str, Fit] = ADJUSTMENTS
 
 
 def judged_without(examples: Sequence[Example], groups: Sequence[str], way: str, fit: Fit) -> Judgement:
-    """Return the cross-validated performance of `fit`: each of `groups` is predicted after a fit to the others.
+    """Return the performance of `fit` in cross-validation: each of `groups` is predicted by a fit to the others.
 
     `way` is the adjustment's name.
     """

@@ -36,7 +36,7 @@ class Load:
         return cls(time.monotonic(), (sum(counts) - counts[3] - counts[4]) / ticks, times.user + times.system)
 
     def others_since(self, before: Load) -> float:
-        """Return the average number of processors that other processes kept busy since `before`."""
+        """Return the average number of processors that other processes kept busy since the counters `before`."""
         wall_s = max(1e-9, self.wall_s - before.wall_s)
         return max(0.0, (self.busy_s - before.busy_s) - (self.own_s - before.own_s)) / wall_s
 

@@ -125,7 +125,7 @@ def neighbourhood(
 ) -> list[SuperSchedule]:
     """Return at most `n` untried neighbours of the schedules `best`, taken from each in turn.
 
-    Neighbours are steps in the first of `homes` that contains the schedule.
+    They are neighbours in the first of `homes` that contains the schedule, or else in this library's space.
     """
     known = set(tried)
     around = [_moves(problem, supports, one, rng, homes) for one in best]

@@ -64,7 +64,7 @@ class StepLoop:
 
 
 def skipped() -> None:
-    """Perform nothing, in place of a skipped step."""
+    """Do nothing and return None, in place of a skipped step."""
 
 
 def done(work: Work, clock: Callable[[], float], observe: Observe | None) -> float:

@@ -77,7 +77,7 @@ class Race:
                 self._turn = self._new_round()
 
     def disqualify(self, entrant: int) -> None:
-        """Remove an entrant that failed."""
+        """Remove `entrant`, which failed, from the race."""
         if entrant in self.alive:
             self.alive.remove(entrant)
         self._turn = [one for one in self._turn if one != entrant]

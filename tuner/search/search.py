@@ -84,7 +84,7 @@ class Search:
     # -- the steps ----------------------------------------------------------------------------------------------
 
     def steps(self) -> Steps:
-        """Yield all steps, cheapest and most promising first; the generator may be closed at any yield."""
+        """Yield all steps of the search, cheapest and most promising first; it may be closed at any yield."""
         price_s = self.cost_estimates.price_s("rank")
         yield self._work("rank", price_s, self._rank, path_s=price_s + self.first_price_s, in_advance=True)
         if not self.style.asks_late:

@@ -111,7 +111,7 @@ AXES: Final[Mapping[ProductKind, Axes]] = {
 
 
 class OwnSpace(TemplateSpace):
-    """All members of the families of one algorithm."""
+    """This library's space of schedules of one algorithm: all members of its format families."""
 
     def __init__(self, algorithm: str, *, threads: tuple[int, ...]) -> None:
         self.operation, kind = algorithm_named(algorithm)

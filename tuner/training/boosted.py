@@ -58,8 +58,7 @@ class BoostedRun:
     matrices: Path | None
 
     def run(self, out: Path, progress: Callable[[float, str], object]) -> tuple[list[Epoch], dict[str, Ranking]]:
-        """Train and write weights, curve and ranking to the folder `out`; return (curve, ranking of each unseen split).
-        """
+        """Train and write weights, curve and ranking to folder `out`; return (curve, ranking of each unseen split)."""
         start_s = time.perf_counter()
         train = self.data.of("train")
         pool = Pool.of(self.data, train)

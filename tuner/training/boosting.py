@@ -27,7 +27,7 @@ NEGLIGIBLE: Final = 0.3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoostSettings:
-    """Hyperparameters, which determine the result together with the data."""
+    """Hyperparameters of boosting, which determine the fitted trees together with the data."""
 
     n_trees: int = 800
     rate: float = 0.06

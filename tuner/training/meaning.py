@@ -55,7 +55,7 @@ class Meaning:
 
 
 def write_model(path: Path, tensors: Mapping[str, NDArray[Any]], meaning: Meaning) -> None:
-    """Write the file atomically."""
+    """Write `tensors`, with the metadata `meaning`, to a weights file at `path`, atomically."""
     metadata = {
         "format": FORMAT,
         "version": FORMAT_VERSION,

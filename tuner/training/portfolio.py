@@ -68,7 +68,7 @@ class Pool:
         self._patterns.append((pattern, guesses, usable))
 
     def chosen(self, trees: Trees, n: int = N_PORTFOLIO) -> Codes:
-        """Return the codes of at most `n` programs, (n, columns)."""
+        """Return the codes, (n, columns), of at most `n` programs that together are best on the patterns by `trees`."""
         logs = np.full((len(self._patterns), len(self.schedules)), WORST)
         for row, (pattern, guesses, usable) in zip(logs, self._patterns, strict=True):
             row[usable] = trees.on(pattern).predict(np.hstack([self.codes, guesses])[usable])

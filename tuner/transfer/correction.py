@@ -20,7 +20,7 @@ FEWEST: Final = 5
 
 
 def can_fit() -> bool:
-    """Return whether scikit-learn is installed."""
+    """Return whether corrections can be fitted here, which needs scikit-learn."""
     return importlib.util.find_spec("sklearn") is not None
 
 
@@ -32,7 +32,7 @@ class Corrected:
     trees: SourceModel = field(repr=False)
 
     def costs(self, rows: Floats) -> NDArray[np.float64]:
-        """Return logarithms of times up to a constant per pattern, (n,)."""
+        """Return predicted logarithms of times for rows of features, (n,), up to a constant per pattern."""
         base = self.source.costs(rows)
         return np.asarray(base + self.trees.costs(_beside(rows, base)), np.float64)
 

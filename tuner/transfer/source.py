@@ -49,7 +49,7 @@ class SourceModel:
     name: str = ""
 
     def costs(self, rows: Floats) -> Floats:
-        """Return logarithms of times up to a constant per pattern, (n,)."""
+        """Return predicted logarithms of times for rows of features, (n,), up to a constant per pattern."""
         return self.trees.predict(rows)
 
     def write(self, path: Path) -> None:

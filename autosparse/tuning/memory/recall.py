@@ -97,7 +97,7 @@ class RecallBench:
         return True
 
     def build(self, trials: Sequence[KernelTrial]) -> None:
-        """Compile nothing."""
+        """Do nothing: the kernels of `trials` exist already."""
 
     def compare_price_s(self, schedule: Any = None) -> float:
         """Return 0: recalling a plan is priced as a whole."""

@@ -282,7 +282,7 @@ class TuningContext:
 
     @staticmethod
     def _computes(trial: KernelTrial, operand: AnyOperand, call: Call) -> bool:
-        """Return whether the kernel computed `call`, without checks for writes, whose cost is accounted per matrix."""
+        """Run `call` by the kernel, without checks for writes; return whether the kernel computed it."""
         return trial.run(operand, call) if trial.packed_copy is None else trial.run_as_packed(call)
 
     def _fast_call(self, trial: KernelTrial, operand: AnyOperand) -> Callable[..., bool] | None:
@@ -312,9 +312,9 @@ class TuningContext:
         return fast_call
 
     def served(self, trial: Trial, *, is_fresh: bool) -> Callable[..., object] | None:
-        """Return a function that runs one product as users do: with a new result (`is_fresh`), or a named one.
+        """Return a function that runs one product as users do: into a new array if `is_fresh`, else into a given one.
 
-        None is returned as by `runner`. The function's argument, a turn, selects the alignment of a named result.
+        None if `trial` cannot run. The function's argument, a turn, selects the alignment of the given array.
         """
         assert isinstance(trial, KernelTrial)
         operand = self.operand()
