@@ -105,10 +105,7 @@ class TrafficModel:
     locality: Locality | None = None  # None where op(A) is transposed
 
     def rank(self, problem: Problem, schedules: Sequence[SuperSchedule | None]) -> list[float]:
-        """Return the predicted seconds of one product for each schedule, in order (None: the default kernel).
-
-        A repeated tuple of schedules is analysed only once.
-        """
+        """Return the predicted seconds per schedule (None: the default kernel); caches facts of a repeated tuple."""
         traits = Traits.of(schedules)
         shape = _Shapes.of(traits, self.facts)
         setting = _Setting.of(problem)

@@ -160,10 +160,7 @@ class _Walk:
         return total
 
     def factors(self, *, fetched: bool) -> Iterator[tuple[str, float]]:
-        """Yield (name of a rate, bytes of factor rows read): a row per node of its level, or per entry if flat.
-
-        `fetched`: the kernel prefetches factor rows.
-        """
+        """Yield (name of a rate, bytes of factor rows read); `fetched`: the kernel prefetches factor rows."""
         width = self.problem.n_dense_cols * np.dtype(self.problem.dtype).itemsize
         for depth, index in enumerate(self.order[1:], start=1):
             n = self.facts.nnz if self.is_flat else self.facts.nodes(self.order[: depth + 1])

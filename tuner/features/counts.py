@@ -29,10 +29,7 @@ _BLOCKS: Final = tuple((r, c) for r in BLOCK_SIZES for c in BLOCK_SIZES)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LengthCounts:
-    """Counts of row lengths of op(A): longest, sum of squares, empty rows, and SELL slots.
-
-    `slots[lanes, window]`: slots of the whole slices sampled, and entries in them.
-    """
+    """Counts of row lengths of op(A). `slots[lanes, window]`: SELL slots of whole sampled slices, entries in them."""
 
     longest: int
     squares: int  # sum of squared lengths
@@ -49,10 +46,7 @@ class LengthCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SampleCounts:
-    """Counts over sampled entries of A: column gaps, diagonals and blocks.
-
-    `n_blocks[r, c]`: distinct r x c blocks that contain a sampled entry.
-    """
+    """Gaps, diagonals, blocks of sampled entries. `n_blocks[r, c]`: r x c blocks that contain a sampled entry."""
 
     n_entries: int
     gap_sum: int  # sum of the column distances between neighbouring entries of a row

@@ -48,10 +48,7 @@ class PatternFacts:
     diagonal_cells: float  # cells of those diagonals per entry on the diagonals
 
     def cells_per_entry(self, lanes: int, sigma: int) -> float:
-        """Return the SELL cells (padding included) per stored entry.
-
-        Slices have `lanes` rows, sorted by length in windows of `sigma` rows.
-        """
+        """Return SELL cells, padding included, per entry: slices of `lanes` rows, sorted in windows of `sigma` rows."""
         window = sigma if sigma in WINDOWS else min(WINDOWS, key=lambda window: abs(window - sigma))
         return self.slice_cells.get((lanes, window), float(lanes))
 

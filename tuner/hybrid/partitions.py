@@ -55,10 +55,7 @@ DEFAULT_COSTS: Final = PrimitiveCosts(
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Division of a matrix into parts: rule and kind ("dense", "long", "blocks", "rest") of each part.
-
-    `predicted_ratio`: predicted time over that of CSR.
-    """
+    """Rules and kinds ("dense", "long", "blocks", "rest") of a matrix's parts, and predicted time over CSR's."""
 
     selections: tuple[Selection, ...]
     kinds: tuple[str, ...]

@@ -76,10 +76,7 @@ def _permutations(columns: NDArray[np.int64], parameter: Permutation, tensors: W
 
 
 def looked_at_cells(pattern: Pattern, limit: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """Return sorted rows and columns of the entries that `panels` samples, without duplicates.
-
-    The cost is O(limit + rows / panels).
-    """
+    """Return sorted distinct (rows, columns) of the entries that `panels` samples; O(limit + rows / panels)."""
     spans = panel_spans(pattern.indptr, limit)
     places = np.concatenate([np.arange(start, stop) for start, stop in spans.tolist()])
     columns = pattern.indices[places].astype(np.int64)

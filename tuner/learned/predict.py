@@ -50,10 +50,7 @@ DEAR_ORDER: Final = "rcm"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioScale:
-    """Conversion of a model's costs to log ratios to the default kernel: slope, and cost and ratio of an anchor.
-
-    Without an anchor, costs are log ratios already.
-    """
+    """Conversion of costs to log ratios to the default kernel; without an anchor, costs are log ratios already."""
 
     slope: float = 1.0
     anchor: SuperSchedule | None = None
@@ -180,10 +177,7 @@ class LearnedModel:
 
     @computed_once
     def _entrants(self) -> tuple[SuperSchedule | None, ...]:
-        """Return the default kernel (None) and all portfolio programs, always the same tuple.
-
-        Programs whose code is unreadable are None as well.
-        """
+        """Return the default kernel (None) and all portfolio programs (None if unreadable); always the same tuple."""
         return None, *map(self.schedule, range(len(self.codes)))
 
     def predict(self, problem: Problem, features: Floats, schedules: Iterable[SuperSchedule]) -> list[Proposal]:

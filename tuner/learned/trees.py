@@ -25,10 +25,7 @@ NAMES: Final = ("trees.at", "trees.left", "trees.right", "trees.feature", "trees
 
 @dataclass(frozen=True, eq=False)
 class Trees:
-    """Regression trees: a prediction is `base` plus one leaf value per tree.
-
-    Features are `n_sketch` numbers of the pattern, then the code columns.
-    """
+    """Regression trees: `base` plus one leaf per tree. Features: `n_sketch` numbers of the pattern, then the code."""
 
     nodes: NDArray[Any] = field(repr=False)  # array of NODE, all trees concatenated
     roots: NDArray[np.int32] = field(repr=False)
@@ -66,10 +63,7 @@ class Trees:
         return cls(nodes, np.asarray(roots, np.int32), float(base[0]), n_sketch)
 
     def tensors(self) -> dict[str, NDArray[Any]]:
-        """Return the trees as arrays for a file of weights; `of` inverts it.
-
-        Children are uint8 distances from parents if all fit, else int32.
-        """
+        """Return the trees as arrays for a file; children are uint8 distances from parents if all fit, else int32."""
         nodes, children = self.nodes, [self.nodes["left"], self.nodes["right"]]
         distances = [np.where(nodes["feature"] >= 0, one - np.arange(len(nodes)), 0) for one in children]
         if all(one.max(initial=0) <= np.iinfo(np.uint8).max for one in distances):
@@ -93,10 +87,7 @@ class Trees:
         return Trees(nodes, self.roots, self.base * slope, self.n_sketch)
 
     def on(self, sketch: Floats) -> Trees:
-        """Return the trees that remain for a pattern with this sketch, over codes alone (`n_sketch` 0).
-
-        Raises ValueError for a sketch of another length.
-        """
+        """Return the trees over codes that remain for a pattern with this sketch; ValueError for another length."""
         if sketch.shape != (self.n_sketch,):
             raise ValueError(f"a sketch of shape {sketch.shape} for trees over {self.n_sketch} numbers")
         nodes, roots = native.decided(self.nodes, self.roots, sketch)
@@ -106,10 +97,7 @@ class Trees:
         return made
 
     def of_codes(self, rows: Codes, ids: NDArray[np.int32] | None = None) -> Floats:
-        """Return the prediction for each row of codes, or for rows `ids`, computed by the runtime.
-
-        Raises ValueError for trees over a sketch.
-        """
+        """Return the prediction for each row of codes, or for rows `ids`; ValueError for trees over a sketch."""
         if self.n_sketch:
             raise ValueError(f"trees over a sketch of {self.n_sketch} numbers")
         return native.predicted(self.nodes, self.roots, self.base, rows, ids)

@@ -56,10 +56,7 @@ class RunningMean:
 
 @dataclass(frozen=True, slots=True)
 class CostEstimates:
-    """Measured rates (seconds per unit) by kind of step, and mean gains by operation and bucket of widths.
-
-    A gain is the fraction of the default kernel's time that tuning saved.
-    """
+    """Measured seconds per unit by kind of step, and mean gains (fraction of time saved) by operation and width."""
 
     rates_s: Mapping[str, RunningMean] = field(default_factory=dict)
     gains: Mapping[str, RunningMean] = field(default_factory=dict)

@@ -91,10 +91,9 @@ def plan_of(search: Search, *, tune_s: float) -> Plan:
 
 
 def _effort_made(search: Search) -> Effort:
-    """Return the effort that the plan counts as: as requested, if something was measured or nothing worth measuring.
+    """Return the effort that the plan counts as: as requested, if something was measured or nothing was worth it.
 
-    When every candidate failed or had no memory, the result counts as an estimate, so that the next search tries
-    again.
+    If every candidate failed or had no memory, it counts as an estimate: the next search tries again.
     """
     if search.measured_s or (search.finished and not search.trials):
         return search.effort

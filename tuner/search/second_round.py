@@ -22,8 +22,7 @@ def corrected_favourites(
 ) -> list[SuperSchedule]:  # fmt: skip
     """Return the `n` best schedules of the learned model after a correction by the measured errors.
 
-    `more` returns the model's predictions, those of given schedules included; `note` stores predictions of schedules
-    that were not measured.
+    `more(measured)` returns the model's predictions; `note` stores those of unmeasured schedules.
     """
     ratios = {
         one.schedule: times_s[id(one)] / default_s

@@ -153,10 +153,7 @@ def tiles(problem: Problem) -> tuple[int, ...]:
 def schedule(
     operation: str, family: str, size: Mapping[str, Any], *, tile: int = 0, index_bits: int = 32, **axes: Any
 ) -> SuperSchedule:
-    """Return the schedule of the format family named `family` with these sizes, column tile and further `axes`.
-
-    `tile` 0: SpMV, without a loop over columns.
-    """
+    """Return the schedule of the format family `family` with these sizes, column tile (0: SpMV) and more fields."""
     return member(operation, FAMILIES[family], size, tile=tile, index_bits=index_bits, **axes)
 
 
@@ -252,10 +249,7 @@ def _index_bits(family: FormatFamily, size: Mapping[str, Any], tile: int, n_inne
 
 
 def _inner_axes(family: str, outline: Outline, tile: int, *, is_whole: bool) -> Iterator[tuple[int, int]]:
-    """Yield the (unroll, prefetch) pairs to try for a family.
-
-    SpMV gathers as many entries as it unrolls; SpMM prefetches rows of B.
-    """
+    """Yield (unroll, prefetch) pairs to try: SpMV gathers as many entries as it unrolls, SpMM prefetches rows of B."""
     is_sparse_inside = family in ("csr", "csr-ordered", "k-panels")
     if family in ("slices", "diagonals"):
         # "diagonals" degenerates to "slices" where there are none, so one of the two is enough among first candidates.

@@ -95,10 +95,7 @@ class TemplateSpace(ABC):
 
     @abstractmethod
     def values_of(self, schedule: SuperSchedule) -> Values:
-        """Return the values of all parameters for `schedule`, with fixed values where unused.
-
-        Raises ScheduleError outside the space.
-        """
+        """Return the values of all parameters for `schedule`, fixed where unused; ScheduleError outside the space."""
 
     @abstractmethod
     def schedule_of(self, values: Values) -> SuperSchedule:

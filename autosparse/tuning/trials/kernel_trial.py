@@ -151,10 +151,7 @@ class KernelTrial:
             self.context.build([self])
 
     def fits(self) -> bool:
-        """Return whether the packed pattern alone fits within the memory limit; if not, set `failed`.
-
-        It is called before anything is compiled and takes O(nnz) at most.
-        """
+        """Return whether the packed pattern fits within the memory limit, O(nnz) at most; if not, set `failed`."""
         if self.schedule is None or self.reads_live or self.packed_bytes:
             return True
         problem, fmt, adapter = self.context.problem, self.schedule.format, self.context.adapter
